@@ -62,8 +62,8 @@ from skdpsco.solvers import (
 )
 from skdpsco.solvers.base import Uncertainty, assumed_of
 
-# Solvers whose intercept is outside of the ball and whose noise is Gaussian, but for selections: of
-# their features a centre is found, and their scores are calibrated.
+# Solvers that leave the intercept outside of the ball and add only Gaussian noise, except for
+# selections. For them a centre of the features is found, and scores are calibrated.
 CONDITIONED = (
     "auto",
     "stagewise",
@@ -74,14 +74,14 @@ CONDITIONED = (
 )
 
 # With little noise, an automatic radius grows with n mu over sqrt(d) over this, up to a limit: no
-# default should keep a model from its optimum where nothing else does.
+# default should keep a model from its optimum if nothing else does.
 GROWTH_RATIO = 250.0
 
 # With much noise, the automatic radius of a regression is multiplied by n mu over sqrt(d) over
 # this, down to a limit: in a larger ball its noise would predict worse than a constant does.
 SHRINKING_RATIO = 100.0
 
-# What makes the solver of a name, for models in an l1 ball.
+# For models in an l1 ball: a function for each name that makes its solver.
 L1_SOLVERS: dict[str, Callable[[], Any]] = {
     "stagewise": Stagewise,
     "frank-wolfe": FrankWolfe,
@@ -105,7 +105,7 @@ class RadiusPath:
     Parameters
     ----------
     radius : ndarray of shape (n_points,)
-        Length of the path, in units of the coefficients.
+        l1 norm along the path, in units of the coefficients.
     """
 
     radius: np.ndarray
@@ -124,7 +124,7 @@ class RadiusPath:
 
 
 class PrivateLinearModel(PrivateEstimator):
-    """Base of private linear models, in an l1 ball unless a subclass overrides; see there."""
+    """Base of private linear models, in an l1 ball unless a subclass overrides it; see there."""
 
     radius: Any
     feature_bound: Any
@@ -143,18 +143,18 @@ class PrivateLinearModel(PrivateEstimator):
     feature_bound_: np.ndarray
     feature_range_: np.ndarray
 
-    _auto_radius: ClassVar[float]  # of a ball that holds the intercept too
+    _auto_radius: ClassVar[float]  # of a ball that also holds the intercept
     _largest_growth: ClassVar[float] = 1.0  # of an automatic radius: see GROWTH_RATIO
     _least_growth: ClassVar[float] = 1.0  # see SHRINKING_RATIO
     # A wider scale, which clips less where there is little noise, would leave features small beside
-    # the intercept: steps that are short enough for it are too short for them.
+    # the intercept: steps short enough for the intercept would be too short for them.
     _widest: ClassVar[float] = math.inf
     _narrowest: float = 0.0  # the least scale, in root mean squares
     _conditioned_solvers: ClassVar[tuple[str, ...]] = CONDITIONED
-    # Whether a given radius rules out what would change its ball: other units of targets than their
-    # declared bound, and calibration.
+    # Whether a given radius rules out whatever would change its ball: units of targets other than
+    # their declared bound, and calibration.
     _keeps_given_balls: ClassVar[bool] = False
-    max_weight: Any  # only of models that take weights of records
+    max_weight: Any  # only in models that take weights of records
     _sample_weight: Any = None  # of a draft: as it was passed
     _takes_init: ClassVar[bool] = False  # whether a fit may begin at a model of other records
     _init: PublicStart | None = None  # of a draft: that model
@@ -233,7 +233,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _learn(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
         """Check the records, and fit this draft; return coefficients and intercept.
 
-        It is called by `fit` only, as warnings name the line that called that.
+        Only `fit` calls it, since warnings name the line that called `fit`.
         """
         raise NotImplementedError
 
@@ -253,7 +253,7 @@ class PrivateLinearModel(PrivateEstimator):
         )
 
     def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray | None]:
-        """The radius, None for "auto", and one bound per column, both checked.
+        """The radius, None for "auto", and one bound per column; both are checked.
 
         Bounds are None if they are to be found privately.
 
@@ -286,7 +286,7 @@ class PrivateLinearModel(PrivateEstimator):
         return self._radius_and_bounds(n_features)[1]
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
-        """The solver for a problem of this size, and a check that it can do what is asked of it."""
+        """The solver for a problem of this size, after a check that it can do what is wanted."""
         solver = resolve_solver(self.solver, L1_SOLVERS)
         if isinstance(self.radius, str) and not isinstance(solver, Stagewise):
             raise ValueError(
@@ -306,7 +306,7 @@ class PrivateLinearModel(PrivateEstimator):
         return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
     def _growth(self, n_samples: int, n_features: int) -> float:
-        """Factor of an automatic radius, above 1 with little noise and below 1 with much."""
+        """Factor of an automatic radius: above 1 with little noise, and below 1 with much."""
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
         if ratio < GROWTH_RATIO:
             return max(min(ratio / SHRINKING_RATIO, 1.0), self._least_growth)
@@ -331,7 +331,7 @@ class PrivateLinearModel(PrivateEstimator):
         n, d = problem.n_samples, problem.n_features - problem.intercept
         conditioning = getattr(self, "conditioning", None) == "auto"
         budget, reach = self._budget(), self._largest_prediction(d)
-        # The scale is found by draws whose cost is in rho.
+        # The scale is found by draws, whose cost is in rho.
         least = least_n_mu() * mu / math.sqrt(2.0 * budget.rho) if self._finds_target() else 0.0
         return advice_on(
             PublicNumbers(
@@ -363,7 +363,7 @@ class PrivateLinearModel(PrivateEstimator):
         return 1.0
 
     def _conditions(self, X: Any, mu: float) -> bool:
-        """Whether features get a private centre and scale, from public values alone."""
+        """Whether a private centre and scale of features are found, from public values alone."""
         n, d = X.shape
         is_sparse = _is_sparse(X)
         return (
@@ -376,11 +376,11 @@ class PrivateLinearModel(PrivateEstimator):
         )
 
     def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
-        """Whether sparse features do, too: if the solver can read rows less a centre."""
+        """Whether this also holds for sparse features: the solver must read rows minus a centre."""
         return False
 
     def _calibrates(self, curve: TargetCurve, n_known: float, d: int, mu: float) -> bool:
-        """Whether scores get a private slope and offset, from public values alone."""
+        """Whether a private slope and offset of scores are found, from public values alone."""
         return (
             getattr(self, "calibration", None) == "auto"
             and self._conditioned  # else it is not known how large scores are
@@ -390,7 +390,7 @@ class PrivateLinearModel(PrivateEstimator):
         )
 
     def _finds_target(self) -> bool:
-        """Whether the scale of the target is found privately, and nothing is declared."""
+        """Whether the scale of the target is found privately, without a declared bound."""
         return is_regressor(self) and getattr(self, "target_bound", 1.0) is None
 
     def _ball_is_given(self) -> bool:
@@ -407,18 +407,18 @@ class PrivateLinearModel(PrivateEstimator):
         return plan_target(bound, bool(self.fit_intercept), n_samples, rho, n_targets, n_known)
 
     def _curve(self, loss: Any) -> TargetCurve | None:
-        """What targets calibration expects at a score; None if there is no calibration."""
+        """The targets that calibration expects at a score; None if there is no calibration."""
         return curve_of(loss)
 
     def _known_weight(self, n_samples: int) -> float:
-        """Sum of the weights of records in calibration, as far as public numbers tell."""
+        """Sum of the weights of records in calibration, according to public numbers."""
         return float(n_samples)
 
     def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
-        """Targets in [-1, 1] for calibration, with weights of records or none, and their sum.
+        """Targets in [-1, 1] for calibration, with the weights of records if any, and their sum.
 
-        For blocks, where y is None, the targets are a function of those of a block, or None for
-        them as they are.
+        For blocks, where y is None, the targets are a function of those of a block, or None if they
+        are used unchanged.
         """
         return y, float(n_samples)
 
@@ -433,8 +433,8 @@ class PrivateLinearModel(PrivateEstimator):
     ) -> tuple[np.ndarray, Any]:
         """Plan, charge, run and report; return coefficients and intercept in the user's units.
 
-        It is called by `_learn` only, on a draft: attributes that it sets count only once the
-        whole fit has succeeded.
+        Only `_learn` calls it, on a draft: attributes that it sets count only once the whole fit
+        has succeeded.
 
         Parameters
         ----------
@@ -522,11 +522,11 @@ class PrivateLinearModel(PrivateEstimator):
         released = compose(last, *(stage.event for stage in stages))
         extremes = rehearsed(stages, Units(bounds))
         problems = [problem_in(units) for units in extremes]
-        # Whether what is released first has no influence on what the solver will cost. (Plans
-        # follow from whether mean squares of features are known, never from what they are.)
+        # Whether the earlier releases have no influence on what the solver will cost. (Plans depend
+        # on whether mean squares of features are known, never on their values.)
         known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
         if not isinstance(released, NoOpEvent):
-            # In zCDP any plan may follow: (epsilon, delta) of different curves do not mix.
+            # In zCDP any plan may follow; (epsilon, delta) of different curves cannot be mixed.
             in_zcdp = self.ledger is not None or not known
             available = (
                 Allowance(budget.rho).minus(released) if in_zcdp else Remainder(budget, released)
@@ -538,8 +538,8 @@ class PrivateLinearModel(PrivateEstimator):
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
         if self._conditioned:
             stages[-1] = replace(centring, widens=plan.clips_gradients)
-        # What the fit costs is known: what is released first and last, and what the plan says, or
-        # all of `available` if the plan still follows from that. Warnings name the line that
+        # The cost of the fit is known: earlier and later releases, and the plan's cost, or all of
+        # `available` if the plan still depends on these releases. Warnings name the line that
         # called fit.
         event = compose(released, cost)
         warnings = (*self._advice(problems[0], self._available(budget).mu), *plan.warnings)
@@ -589,8 +589,8 @@ class PrivateLinearModel(PrivateEstimator):
         Raises
         ------
         TypeError, ValueError
-            If they or ``max_weight`` are not legal, or the records are not in memory, or the loss
-            is not one of this package.
+            If they or ``max_weight`` are not legal, the records are not in memory, or the loss is
+            not one of this package.
         """
         if self._sample_weight is None:
             return None
@@ -607,20 +607,20 @@ class PrivateLinearModel(PrivateEstimator):
         return (f"weights of records are clipped to {self.max_weight:g}",)
 
     def _largest_weight(self) -> float:
-        """What the largest weight of the kernels, 1, is to the user."""
+        """What 1, the largest weight in the kernels, means in the user's units."""
         return 1.0 if self._sample_weight is None else float(self.max_weight)
 
     def _set_ranges(self, units: Units) -> None:
-        """Fitted attributes about the ranges of features and targets, which were released."""
+        """Set fitted attributes about the ranges of features and targets, which were released."""
         if hasattr(self, "clip_features"):
             self.feature_range_ = units.feature_range
 
     def _of_predictions(self, units: Units) -> Units:
-        """The units of linear predictions, where they are not those of targets."""
+        """The units of linear predictions, if they differ from those of targets."""
         return units
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
-        """What the solver reads records from."""
+        """The design that the solver reads records from."""
         if isinstance(X, BlockRecords):
             return X.open(bounds, intercept)
         return as_design(X, bounds, intercept)
@@ -629,7 +629,7 @@ class PrivateLinearModel(PrivateEstimator):
         check_is_fitted(self)
         refuse_blocks(X)
         X = check_X(self, X)
-        # Some records at a time: float32 numbers become float64 ones, and clipped ones are copies.
+        # In chunks of records: float32 numbers become float64 ones, and clipped ones are copies.
         parts = [
             safe_sparse_dot(self._as_fitted(X[rows]), self.coef_.T, dense_output=True)
             for rows in gen_batches(X.shape[0], 4096)
@@ -659,7 +659,7 @@ class PrivateLinearModel(PrivateEstimator):
         return plain_pipeline(self)
 
     def _as_fitted(self, X: Any) -> Any:
-        """Features clipped as in the fit."""
+        """The same features, clipped as in the fit."""
         if not getattr(self, "clip_features", False):
             return X
         return clip_columns(X, *self.feature_range_)
@@ -688,13 +688,13 @@ class ScoreMixin:
     ) -> float:
         """Accuracy of a classifier, or R^2 of a regressor, without noise.
 
-        With several targets it is the mean of theirs.
+        With several targets it is the mean of their scores.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Has to be given.
+            Required.
         sample_weight : array-like of shape (n_samples,) or None, default=None
 
         Returns
@@ -785,7 +785,7 @@ def _opened(design: Any):
 
 
 def _agreed(solver: Any, event: Event, cost: Event | None) -> Event:
-    """The cost of a plan, which has to be that of the plans before it.
+    """The cost of a plan, which must equal that of the plans before it.
 
     Raises
     ------

@@ -22,8 +22,8 @@ from skdpsco.privacy.relations import REPLACE_ONE, WITHIN_GROUPS, unit_relation
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import Allowance, check_cost
 
-# Smaller budgets need more noise than the grids of the Gaussian mechanism hold; larger ones give no
-# privacy.
+# Smaller budgets need more noise than the grids of the Gaussian mechanism can hold; larger ones
+# give no privacy.
 MIN_RHO, MAX_RHO = 1e-9, 1e12  # finer noise than the grid, or none
 
 
@@ -31,20 +31,20 @@ VERSION_KEY = "_skdpsco_version"  # in the state of a pickled estimator
 
 
 def check_budget(epsilon: Any, delta: Any, ledger: Any = None) -> Budget:
-    """The budget, after a check that noise can be calibrated to it.
+    """Compute the budget, after a check that noise can be calibrated to it.
 
     Parameters
     ----------
     epsilon, delta : float
     ledger : object with ``charge``, or None
-        It knows how many records a unit has, which are 1 without it.
+        Knows how many records a unit has; without a ledger a unit has 1.
 
     Raises
     ------
     TypeError
         If ``epsilon`` or ``delta`` is not a number, or ``ledger`` is a class.
     ValueError
-        If a number is out of range, or all together allow too little or too much zCDP.
+        If a number is out of range, or together they allow too little or too much zCDP.
     """
     if isinstance(ledger, type):
         raise TypeError(f"ledger must be an instance, not the class {ledger.__name__}.")
@@ -61,7 +61,7 @@ def check_budget(epsilon: Any, delta: Any, ledger: Any = None) -> Budget:
 
 
 def resolve_solver(solver: Any, makers: Mapping[str, Callable[[], Any]]) -> Any:
-    """The solver with a name, or the object that was given in place of a name.
+    """The solver with a given name, or the object that was given in place of a name.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def resolve_solver(solver: Any, makers: Mapping[str, Callable[[], Any]]) -> Any:
 
 
 def public_only(params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters for a ledger's history: without ledgers, and without seeds, which undo noise."""
+    """Parameters for a ledger's history, without ledgers, and without seeds, which undo noise."""
     hidden = ("ledger", "random_state")
     shown = {name: value for name, value in params.items() if name not in hidden}
     for name, value in shown.items():
@@ -161,11 +161,11 @@ def plan_within(make_plan: Callable[[Any], Any], available: Any) -> Any:
     return plan
 
 
-_said: set[str] = set()  # no cache, whose counters would count the fits
+_said: set[str] = set()  # not a cache, whose counters would count the fits
 
 
 def warn_of_uncounted_fits() -> None:
-    """Say once in a process that budgets of several fits add up, where nothing adds them up."""
+    """Say once per process that the budgets of several fits add up, if no ledger adds them up."""
     if _said:
         return
     _said.add("uncounted fits")
@@ -177,7 +177,7 @@ def warn_of_uncounted_fits() -> None:
 
 
 def guaranteed(relation: str, budget: Budget) -> str:
-    """Which data sets are neighbours, where events are stated for one record of a unit."""
+    """Which data sets are neighbours, if events are stated for one record of a unit."""
     return unit_relation(budget.max_records_per_unit) if relation == REPLACE_ONE else relation
 
 
@@ -194,8 +194,8 @@ def releasing(
 ) -> Iterator[Release]:
     """Charge for ``event``, let noise be drawn within (and nowhere else), and report at the end.
 
-    Everything that can fail because of a parameter or of the data has to fail before. A release
-    that fails within stays charged, and has no report.
+    Everything that can fail because of a parameter or of the data must fail before. A release that
+    fails within stays charged, and has no report.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def releasing(
     warnings : iterable of str
         What users should know about the plan, from parameters and public sizes alone.
     stacklevel : int, default=2
-        Whose line the warnings name: 2 for the caller of the function with the ``with`` statement.
+        Which line the warnings name: 2 for the caller of the function with the ``with`` statement.
 
     Yields
     ------
@@ -230,7 +230,7 @@ def releasing(
         For each of ``warnings``.
     PrivacyWarning
         If the noise is reproducible, at a ledger's first charge for neighbours within groups, and
-        once where scikit-learn's search or cross-validation fits without a ledger.
+        once if scikit-learn's search or cross-validation fits without a ledger.
     """
     stacklevel += 3  # ours, that of `contextmanager`, and that of `warn_utility` or `warn_privacy`
     for line in warnings:
@@ -327,15 +327,15 @@ class PrivateEstimator(Documented, BaseEstimator):
 
     @property
     def _relation(self) -> str:
-        """Which record may replace another: for this relation a fit states its events."""
+        """Which record may replace another; a fit states its events for this relation."""
         return REPLACE_ONE
 
     def _candidates_of_fit(self) -> list[tuple[str, Any]]:
-        """The estimators that a fit may fit in place of a parameter, with the parameter's name."""
+        """The estimators that a fit may use as a parameter's value, with the parameter's name."""
         return []
 
     def _available(self, budget: Budget) -> Budget | Allowance:
-        """What a planner may spend; with a ledger in zCDP, which adds up with other charges."""
+        """What a planner may spend: with a ledger zCDP, which adds up with other charges."""
         return budget if self.ledger is None else Allowance(budget.rho)
 
     def _planned(
@@ -387,7 +387,7 @@ class PrivateEstimator(Documented, BaseEstimator):
             The whole cost of the fit, known before it.
         budget : Budget
         stacklevel : int, default=2
-            Whose line warnings name: 2 for the caller of the method with the ``with`` statement.
+            Which line warnings name: 2 for the caller of the method with the ``with`` statement.
         **said
             ``assumptions`` and ``warnings``, as for `releasing`.
         """
@@ -400,7 +400,7 @@ class PrivateEstimator(Documented, BaseEstimator):
         draft.privacy_ = release.privacy
 
     def _report_free(self, report: PrivacyReport) -> None:
-        """Report a fit that is post-processing of a release; a ledger has a line of no cost."""
+        """Report a fit that is post-processing of a release; a ledger gets a line without cost."""
         if self.ledger is not None:
             parameters = public_only(self._changed_first())
             self.ledger.charge(NoOpEvent(), type(self).__name__, parameters, report.relation)
@@ -431,8 +431,8 @@ class PrivateEstimator(Documented, BaseEstimator):
     def _accept(self, draft):
         """Adopt the results of ``draft``, and forget those of an earlier fit.
 
-        All change at once: an interrupt leaves the earlier ones, and of two threads that fit one
-        object the last has all of its results.
+        All attributes change at once: an interrupt leaves the earlier ones, and if two threads fit
+        one object, all results are those of the last.
         """
         found = {name: vars(draft)[name] for name in fitted_names(draft)}
         state = vars(self).copy()
@@ -464,7 +464,7 @@ def fitted_names(estimator: PrivateEstimator) -> list[str]:
     parameters = estimator._get_param_names()
     return [
         name
-        for name in list(vars(estimator))  # to which another thread may add some
+        for name in list(vars(estimator))  # another thread may add some
         if name.endswith("_") and not name.startswith("_") and name not in parameters
     ]
 

@@ -134,8 +134,8 @@ def replace_one(
         Bound on how far one replaced record moves the exact sum; None for ``2 * bound``.
     terms : int
         As in `sum_error`.
-    Number of sums that are released together; each of them is rounded by as much.
-        Sums that are released together, each of which is rounded by as much.
+    parts : int
+        Number of sums that are released together; each of them is rounded by as much.
 
     Returns
     -------

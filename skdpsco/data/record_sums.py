@@ -40,8 +40,9 @@ def map_reduce(X: Any, y: Any, function: Callable[..., Any], *arguments: Any) ->
         A function at the top level of a module, so that it can be sent to a worker; deterministic
         and without noise. It takes a Dense or CSR design and its targets, and returns an array or a
         tuple of arrays whose shapes depend on the arguments only. Numbers are returned as arrays
+        without dimensions.
+    *arguments
         Further arguments, which are public or already released: they are sent to workers.
-        Further arguments, public or released before: they are sent to workers.
     """
     if isinstance(X, BlockDesign):
         return X.blocks.sum(

@@ -1,4 +1,4 @@
-"""Audits of whole fits: what many of them on two neighbours prove about their privacy."""
+"""Audits of whole fits: what many fits to two neighbouring data sets prove about their privacy."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -27,39 +27,40 @@ from ._trade_off import (
 from .pipeline_report import check_private_steps, privacy_report
 
 _GIVEN = "statistic"
-_N_COORDINATES = 300  # of what is released, in a statistic: those that differ most
+# Largest number of released numbers in a statistic; those that differ most are kept.
+_N_COORDINATES = 300
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit has proved; prints as a short table, also as HTML.
+    """What an audit has proved; it prints as a short table, also as HTML.
 
     Parameters
     ----------
     epsilon, delta : float
         The guarantee that is claimed.
     mu : float or None
-        The claim in Gaussian differential privacy, if the charge of a fit has one: where all its
-        noise is Gaussian or of the exponential mechanism.
+        The claim in Gaussian differential privacy, if the charge of a fit has one: that is, if all
+        its noise is Gaussian or of the exponential mechanism.
     epsilon_lower : float
-        Lower confidence bound on the true epsilon at ``delta``, whatever noise there is.
+        Lower confidence bound on the true epsilon at ``delta``, for any kind of noise.
     mu_lower : float
         Lower confidence bound on the true mu.
     detectable : float
-        The true epsilon from which on fits would be convicted with probability 0.8, if one number
-        showed all that they release: what noise that is too small can at best be found by so many
-        fits. Infinity if they are too few for any.
+        The true epsilon from which on fits would be convicted with probability 0.8, if a single
+        number showed all that they release. It says how small the noise would have to be for this
+        many fits to notice at best. Infinity if there are too few fits for that.
     hits : tuple of int
-        How many of the fits on either data set hit the event that tells them apart.
+        How many of the fits to either data set hit the event that tells the data sets apart.
     n_counted : int
-        Number of fits on each data set that these are of; the other fits chose the event.
+        Number of fits to each data set that these numbers refer to; the other fits chose the event.
     confidence : float
         Probability, at least, that all lower bounds hold.
 
     Notes
     -----
-    ``convicted`` is True where the claim is refuted. A claim that is not is no more than that: the
-    data sets, or the event, may not be the worst.
+    ``convicted`` is True if the claim is refuted. A claim that is not refuted is not thereby
+    proved: the data sets, or the event, may not be the worst.
     """
 
     epsilon: float
@@ -74,7 +75,7 @@ class AuditResult:
 
     @property
     def convicted(self) -> bool:
-        """Whether the claim is refuted; if it holds, with probability at most 1 - confidence."""
+        """Whether the claim is refuted: if it holds, with probability at most 1 - confidence."""
         too_clear = self.mu is not None and self.mu_lower > self.mu
         return self.epsilon_lower > self.epsilon or too_clear
 
@@ -117,15 +118,15 @@ def audit(
     n_jobs: int | None = None,
     random_state: Seed = None,
 ) -> AuditResult:
-    """Fit an estimator many times on two neighbouring data sets, and test what it claims.
+    """Fit an estimator many times to two neighbouring data sets, and test its claim.
 
     Whoever sees fits of a private estimator can tell two data sets that differ in one record apart
-    only as well as (epsilon, delta) allows. This counts how well. A lower bound above the claim
-    convicts the estimator, its solver, its loss or its data path of a mistake; a bound below it
-    proves nothing, but tells how much of the claim is used on these data.
+    only as well as (epsilon, delta) allows. This function measures how well. A lower bound above
+    the claim convicts the estimator, its solver, its loss or its data path of a mistake. A bound
+    below it proves nothing, but tells how much of the claim is used on these data.
 
-    **For public or made-up data.** What is returned has no noise of its own, and the fits would
-    cost ``2 * n_fits + 1`` budgets on private data. An estimator with a ledger is refused.
+    **For public or made-up data.** The result has no noise of its own, and on private data the fits
+    would cost ``2 * n_fits + 1`` budgets. An estimator with a ledger is refused.
 
     Parameters
     ----------
@@ -133,7 +134,7 @@ def audit(
         A private estimator, a pipeline whose steps are all private or data-independent, or, with
         ``epsilon`` and ``delta``, any estimator. It is cloned; its ``random_state`` is replaced.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        The records. Few are best, and zeros, beside which the replaced record stands out.
+        The records. Few records are best, and zeros, among which the replaced record stands out.
     y : array-like of shape (n_samples,) or None, default=None
         Their targets.
     neighbour : mapping or None, default=None
@@ -146,18 +147,19 @@ def audit(
         Number of fits on each data set, at least 2.
     statistic : callable or None, default=None
         ``statistic(fitted)`` is what an observer looks at: a number, an array of constant length,
-        or a bool, the event itself, which fits of ``X`` hit more often. None looks at all numbers
-        in fitted attributes. What depends on the time or the machine is not covered by guarantees.
+        or a bool, which is the event itself, hit more often by fits to ``X``. None looks at all
+        numbers in fitted attributes. Guarantees do not cover what depends on the time or the
+        machine.
     confidence : float, default=0.99
         Probability of no false alarm, in (0, 1). In a test that is run every day, take 1 - 1e-6.
     epsilon, delta : float or None, default=None
-        The claim. None takes that of ``privacy_report`` of a fit.
+        The claim. None takes the one in the ``privacy_report`` of a fit.
     fit_params : mapping or None, default=None
         Further arguments of ``fit``, the same on both data sets unless ``neighbour`` has them.
     n_jobs : int or None, default=None
         Number of parallel fits, as in joblib.
     random_state : int, RandomState instance or None, default=None
-        None for secret noise; otherwise every fit gets a seed of its own.
+        None for secret noise; otherwise every fit gets its own seed.
 
     Returns
     -------
@@ -167,9 +169,9 @@ def audit(
     Raises
     ------
     ValueError
-        If a parameter is out of range, the estimator has a ledger, is not private and no claim is
-        given, or the data sets do not differ in exactly one record; before any fit, but for a claim
-        that the first fit should make.
+        If a parameter is out of range, the estimator has a ledger, is not private although no claim
+        is given, or the data sets do not differ in exactly one record. All of this is found before
+        any fit, except that the first fit shows whether it makes a claim.
     TypeError
         If a parameter has another type, or canaries are asked for where X is not numeric.
 
@@ -178,14 +180,14 @@ def audit(
     Neighbouring data sets differ by the replacement of one record; the number of records is public.
 
     The first half of the fits chooses a direction, by linear discriminants, and a threshold, unless
-    the statistic is an event; the other half counts. The bounds are exact at any number of fits:
-    two binomial tails are combined by Fisher's method [1]_, and the least favourable pair of
-    probabilities that a guarantee allows is searched. Where a fit's charge has a mu (see `gdp_of`)
-    the whole trade-off curve is tested, as in [2]_: at a delta of 1e-6 some thousand fits see much
-    less of epsilon than of mu.
+    the statistic is an event; the other half counts. The bounds are exact for any number of fits:
+    Fisher's method [1]_ combines two binomial tails, and the least favourable pair of probabilities
+    that a guarantee allows is searched for. If a fit's charge has a mu (see `gdp_of`), the whole
+    trade-off curve is tested, as in [2]_: at a delta of 1e-6 some thousand fits see much less of
+    epsilon than of mu.
 
-    How small noise must be to be found depends on the claim rather than on the code. A mistake of a
-    constant factor is found with the fewest fits where epsilon is large, about 4.
+    Whether too little noise can be found depends on the claim rather than on the code. A mistake by
+    a constant factor is found with the fewest fits if epsilon is large, about 4.
 
     References
     ----------
@@ -243,13 +245,13 @@ class _Claim(NamedTuple):
     mu: float | None
 
     def guarantees(self) -> list[Guarantee]:
-        """What is claimed, as trade-offs."""
+        """The claimed trade-offs."""
         found: list[Guarantee] = [ApproximateGuarantee(self.epsilon, self.delta)]
         return found if self.mu is None else [*found, GaussianGuarantee(self.mu)]
 
 
 def _declared_claim(estimator: Any, epsilon: Any, delta: Any) -> _Claim | None:
-    """The claim that is given; None if it is that of the estimator, which must be private then."""
+    """The claim that is given; None if the estimator makes it, which must be private then."""
     if (epsilon is None) != (delta is None):
         raise ValueError("epsilon and delta must both be numbers, or both be None.")
     if epsilon is None:
@@ -278,7 +280,7 @@ def _refuse_ledgers(estimator: Any) -> None:
 
 
 def _seeds(estimator: Any, seed: int | None, fit: int) -> dict[str, int | None]:
-    """A seed for every ``random_state`` of a fit, of which no two are the same."""
+    """A different seed for every ``random_state`` of a fit."""
     names = [
         name
         for name in estimator.get_params(deep=True)
@@ -296,13 +298,13 @@ def _fit(estimator: Any, data: Mapping[str, Any], seeds: Mapping[str, int | None
 
 
 def _observe(estimator: Any, data: Any, seeds: Any, statistic: Any) -> dict[str, np.ndarray]:
-    """The numbers that an observer sees of one fit, by their names."""
+    """The numbers that an observer sees of one fit, by name."""
     fitted = _fit(estimator, data, seeds)
     return _released(fitted) if statistic is None else {_GIVEN: np.ravel(statistic(fitted))}
 
 
 def _released(fitted: Any) -> dict[str, np.ndarray]:
-    """All numbers in fitted attributes, also of the fitted estimators that are among them."""
+    """All numbers in fitted attributes, including those of fitted estimators among them."""
     found: dict[str, np.ndarray] = {}
     parts = {**fitted.get_params(deep=False), **vars(fitted)}
     for step in getattr(fitted, "steps", ()):
@@ -314,7 +316,7 @@ def _released(fitted: Any) -> dict[str, np.ndarray]:
 
 
 def _numbers_in(name: str, value: Any) -> dict[str, np.ndarray]:
-    """The numbers in a value and, if it has parts, in these, by their names."""
+    """The numbers in a value and in its parts, if it has any, by name."""
     if sparse.issparse(value):
         value = value.toarray()
     if isinstance(value, (np.ndarray, np.generic, int, float)):
@@ -339,7 +341,7 @@ def _numbers_in(name: str, value: Any) -> dict[str, np.ndarray]:
 
 
 def _canaries(estimator: Any, given: dict[str, Any]) -> list[dict[str, Any]]:
-    """Two data sets whose first records are at opposite ends of what is declared."""
+    """Two data sets whose first records are at opposite ends of the declared ranges."""
     params, X, y = estimator.get_params(deep=False), given["X"], given["y"]
     layout = type(X) if sparse.issparse(X) else np.asarray
     rows = np.asarray(X.toarray() if sparse.issparse(X) else X)
@@ -375,7 +377,7 @@ def _extreme_targets(estimator: Any, params: dict[str, Any], y: np.ndarray) -> l
 
 
 def _neighbours(given: dict[str, Any], other: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Both data sets, after a check that they differ in one record, as far as can be seen."""
+    """Both data sets, after a check that they differ in one record, where this can be seen."""
     if not isinstance(other, Mapping):
         raise TypeError(f"neighbour must be a mapping or None, got a {type(other).__name__}.")
     if unknown := sorted(set(other) - set(given)):
@@ -393,7 +395,7 @@ def _neighbours(given: dict[str, Any], other: Mapping[str, Any]) -> list[dict[st
 
 
 def _changed_rows(name: str, old: Any, new: Any) -> np.ndarray | None:
-    """Numbers of the records that differ; None for what is no array, which is taken on trust."""
+    """Indices of the records that differ; None for what is not an array, which is trusted."""
     if sparse.issparse(old) and sparse.issparse(new):
         old, new = old.toarray(), new.toarray()
     old, new = np.asarray(old), np.asarray(new)
@@ -410,11 +412,11 @@ def _changed_rows(name: str, old: Any, new: Any) -> np.ndarray | None:
 
 
 class _Event(NamedTuple):
-    """A sum of what was released, of this layout and with these weights, above a threshold.
+    """The event that a weighted sum of the released numbers, in this layout, exceeds a threshold.
 
-    What was released is clipped to limits first, since quotients of noisy sums have heavy tails,
-    and the centre is subtracted.
-    ``swapped`` says that fits of the second data set hit the event more often.
+    Released numbers are first clipped to limits, since quotients of noisy sums have heavy tails,
+    and the centre is subtracted. ``swapped`` says that fits to the second data set hit the event
+    more often.
     """
 
     layout: dict[str, int]
@@ -432,7 +434,7 @@ class _Event(NamedTuple):
 
 
 def _matrix(seen: list[Any], layout: dict[str, int]) -> np.ndarray:
-    """What fits released, a row each; zeros where a fit has not released what the layout has."""
+    """One row per fit with what it released; zeros where it lacks a part of the layout."""
     rows = np.zeros((len(seen), sum(layout.values())))
     for row, one in zip(rows, seen, strict=True):
         start = 0
@@ -444,14 +446,14 @@ def _matrix(seen: list[Any], layout: dict[str, int]) -> np.ndarray:
 
 
 def _clearest_event(claim: _Claim, first: list[Any], second: list[Any], alpha: float) -> _Event:
-    """The event of some fits for which the lower bound is largest."""
+    """The event of some fits with the largest lower bound."""
     sizes = [{name: len(value) for name, value in one.items()} for one in (*first, *second)]
     layout = {name: k for name, k in sizes[0].items() if all(o.get(name) == k for o in sizes)}
     a, b = _matrix(first, layout), _matrix(second, layout)
     limits = np.quantile(np.vstack([a, b]), [0.05, 0.95], axis=0)
-    limits[:, limits[0] == limits[1]] = [[-math.inf], [math.inf]]  # what is rare may tell, too
+    limits[:, limits[0] == limits[1]] = [[-math.inf], [math.inf]]  # rare values may tell, too
     a, b = np.clip(a, *limits), np.clip(b, *limits)
-    # Beside the large weights of numbers that are nearly constant, others would be rounded away.
+    # Beside the large weights of nearly constant numbers, others would be rounded away.
     centre = a[0]
     a, b = a - centre, b - centre
     weights = _discriminant(a, b)
@@ -468,7 +470,7 @@ def _clearest_event(claim: _Claim, first: list[Any], second: list[Any], alpha: f
 
 
 def _discriminant(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Weights of the sum that tells two samples best apart, if their law is nearly Gaussian."""
+    """Weights of the sum that separates two samples best, if they are nearly Gaussian."""
     spread = np.vstack([first, second]).std(axis=0)
     scale = np.where(spread > 0.0, spread, math.inf)
     apart = (first - second).mean(axis=0) / scale
@@ -486,7 +488,7 @@ def _discriminant(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def _threshold(
     claim: _Claim, high: np.ndarray, low: np.ndarray, alpha: float
 ) -> tuple[float, float]:
-    """The largest rough lower bound of sums above a threshold, and this threshold."""
+    """The largest rough lower bound for sums above a threshold, and this threshold."""
     values = np.unique(np.concatenate([high, low]))
     if len(values) < 2:
         return -math.inf, math.inf

@@ -27,8 +27,8 @@ def private_steps(estimator: Any) -> list[tuple[str, PrivateEstimator]]:
     -------
     steps : list of (str, PrivateEstimator)
         The prefix is "" for the estimator itself, and otherwise one such as ``"scaler__"``. Steps
-        inside a private estimator, which answers for their cost, are not listed, nor are frozen
-        steps, which are not fitted again.
+        inside a private estimator, which answers for their cost, are not listed, and neither are
+        frozen steps, which are not fitted again.
     """
     if isinstance(estimator, PrivateEstimator):
         return [("", estimator)]
@@ -45,7 +45,7 @@ def private_steps(estimator: Any) -> list[tuple[str, PrivateEstimator]]:
 
 
 def frozen_steps(estimator: Any) -> list[tuple[str, FrozenEstimator]]:
-    """The frozen steps that a fit of an estimator uses, and for which it does not pay.
+    """The frozen steps that a fit of an estimator uses without paying for them.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def frozen_steps(estimator: Any) -> list[tuple[str, FrozenEstimator]]:
 
 
 def relation_of(*estimators: Any) -> str:
-    """Which data sets are neighbours, for fits of all these estimators together."""
+    """Which data sets are neighbours for fits of all these estimators together."""
     return weakest(step._relation for one in estimators for _, step in private_steps(one))
 
 
 def declared_rho(estimator: Any) -> np.ndarray:
-    """The budgets that the private steps declare, in zCDP, by which a common budget is divided.
+    """The budgets that the private steps declare, in zCDP; a common budget is divided by them.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def planned(step: PrivateEstimator) -> Event | None:
         If the budget is out of range.
     """
     budget = step._budget()
-    if getattr(step, "ledger", None) is not None:  # which is charged in zCDP
+    if getattr(step, "ledger", None) is not None:  # a ledger is charged in zCDP
         return for_units(ZCDPEvent(budget.rho), budget.max_records_per_unit)
     if isinstance(step, MetaEstimatorMixin):  # a random stopping keeps to epsilon and delta only
         return None
@@ -185,7 +185,7 @@ def _n_splits(search: Any, fitted: bool) -> int | None:
         if hasattr(search.cv, "get_n_splits"):
             return search.cv.get_n_splits()
         return check_cv(search.cv).get_n_splits() if _is_count(search.cv) else None
-    except (TypeError, ValueError):  # it asks for the data
+    except (TypeError, ValueError):  # cv needs the data
         return None
 
 

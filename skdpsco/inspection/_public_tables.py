@@ -15,14 +15,14 @@ from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.linear_model.links import resolve_link
 from skdpsco.synthesis import PrivateSynthesizer
 
-# Entries of a placeholder, and records of one without many columns. Zeros take no memory where the
-# system maps pages as they are written to, but a fit looks at each of them.
+# Largest number of entries of a placeholder, and of records of one without many columns. Zeros take
+# no memory if the system maps pages when they are written, but a fit looks at each of them.
 MOST_ENTRIES, MOST_RECORDS = 2**30, 2**27
-RELEVANT = 5  # columns of planted records on which targets depend
+RELEVANT = 5  # columns of planted records that targets depend on
 
 
 class Shape(NamedTuple):
-    """What is public of the records of a fit, with the names and the defaults of `plan`."""
+    """The public facts about the records of a fit, with the names and the defaults of `plan`."""
 
     n_samples: int
     n_features: int
@@ -42,7 +42,7 @@ def check_shape(
     n_targets: Any = 1,
     sparse: Any = False,
 ) -> Shape:
-    """The shape, checked.
+    """Check the shape, and return it.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def check_plannable(estimator: Any) -> None:
     Raises
     ------
     TypeError
-        If it is not.
+        If it is not such an estimator.
     """
     if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
         raise TypeError(
@@ -95,13 +95,13 @@ def check_plannable(estimator: Any) -> None:
 
 
 def classifies_labels(estimator: Any) -> bool:
-    """Whether targets are labels."""
+    """Whether the targets are labels."""
     task = getattr(estimator, "task", "classification" if is_classifier(estimator) else None)
     return task == "classification"
 
 
 def labels_for(estimator: Any, n_classes: int) -> np.ndarray:
-    """The declared labels, or so many numbers."""
+    """The declared labels, or this many numbers."""
     classes = getattr(estimator, "classes", None)
     return np.arange(n_classes) if classes is None else declared_classes(classes)
 
@@ -153,7 +153,7 @@ class Planted(NamedTuple):
 
 
 def planted(estimator: Any, shape: Shape, signal: float, random_state: Any) -> Planted:
-    """Draw records: uniform features within their bounds, and targets of a few of them.
+    """Draw records: uniform features within their bounds, and targets that depend on a few of them.
 
     A target is ``sqrt(signal)`` times a sum of features of variance 1 plus normal noise of variance
     ``1 - signal``, in units of a third of ``target_bound``. The label is the class with the largest

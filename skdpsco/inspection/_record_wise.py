@@ -82,7 +82,7 @@ def _function(step: Any, vouched: Vouched) -> Conditions:
 
 def _is_elementwise(function: Any) -> bool:
     # It must be NumPy's own, since numpy.frompyfunc makes a ufunc of anything, and have no
-    # signature, with which solvers of numpy.linalg say that they read whole arrays.
+    # signature, because solvers of numpy.linalg declare by it that they read whole arrays.
     return (
         type(function) is np.ufunc
         and function.nin == function.nout == 1
@@ -98,7 +98,7 @@ def _is_declared(value: Any) -> bool:
 def _encoder(step: Any) -> Conditions:
     return {
         "categories are declared": _is_declared(step.categories),
-        # Both count.
+        # Both of them count.
         "min_frequency=None": step.min_frequency is None,
         "max_categories=None": step.max_categories is None,
     }
@@ -121,9 +121,9 @@ def _ordinal(step: Any, vouched: Vouched) -> Conditions:
 def _imputer(step: Any, vouched: Vouched) -> Conditions:
     return {
         "strategy='constant'": _equals(step.strategy, "constant"),
-        # Else columns without values are dropped, or there is a warning.
+        # Otherwise columns without values are dropped, or there is a warning.
         "keep_empty_features=True": step.keep_empty_features is True,
-        # It has columns for the features that have missing values.
+        # It has columns for those features that have missing values.
         "add_indicator=False": step.add_indicator is False,
     }
 
@@ -140,7 +140,7 @@ def _rbf(step: Any, vouched: Vouched) -> Conditions:
 def _spline(step: Any, vouched: Vouched) -> Conditions:
     return {
         "knots are declared": _is_declared(step.knots),
-        # Else it raises if a value is beyond the knots, which may be after the charge.
+        # Otherwise it raises if a value is beyond the knots, which may happen after the charge.
         "extrapolation is not 'error'": step.extrapolation != "error",
         # With a missing value, sparse output uses the column's minimum.
         "sparse_output=False": step.sparse_output is False,
@@ -217,7 +217,7 @@ OVERFLOW = (
     RBFSampler,
     SparseRandomProjection,
 )
-# What these return is within bounds, whatever records say.
+# The results of these are bounded for all records.
 BOUNDED = (
     Binarizer,
     CategoricalDomainEncoder,
@@ -230,7 +230,7 @@ BOUNDED = (
     RowClipper,
     TableEncoder,
 )
-# The layout of a transformer's output: that of its input, or one that its parameters choose.
+# The layout of a transformer's output: that of its input, or one that its parameters decide.
 DENSE, SPARSE, UNKNOWN = "dense", "sparse", "unknown"
 KEEP_LAYOUT = (
     AdditiveChi2Sampler,
@@ -277,16 +277,17 @@ def unmet(step: Any, vouched: Vouched) -> list[str] | None:
 
 
 def fails_for(step: Any, bounded: bool) -> str:
-    """For which numbers a transformer raises, or returns none that are finite; empty if for none.
+    """Numbers for which a transformer raises or returns non-finite results; empty if none are.
 
-    What a private step returns is not checked before the charge, and an error would tell about it.
-    Functions of the caller's own, which are declared in record_wise, are taken on trust.
+    The input of a private step that an earlier step returns is not checked before the charge, and
+    an error would reveal something about it. Functions of the caller's, which are declared in
+    record_wise, are trusted.
 
     Parameters
     ----------
     step : transformer
     bounded : bool
-        Whether no number in its input is beyond 1e101, whatever the records say.
+        Whether no number in its input is beyond 1e101, whatever the records are.
     """
     kind = type(step)
     if kind in (OneHotEncoder, OrdinalEncoder) and step.handle_unknown == "error":
@@ -308,15 +309,15 @@ def fails_for(step: Any, bounded: bool) -> str:
 
 
 def enlarges(step: FeatureUnion | ColumnTransformer) -> bool:
-    """Whether weights of its parts are more than 1, so that large numbers may overflow."""
+    """Whether it weights its parts by more than 1, so that large numbers may overflow."""
     weights: Any = (step.transformer_weights or {}).values()
     return not all(isinstance(weight, Real) and abs(float(weight)) <= 1.0 for weight in weights)
 
 
 def bounds(step: Any, given: bool) -> bool:
-    """Whether no number that a transformer returns is large, if this is ``given`` of its input.
+    """Whether a transformer returns no large number, if ``given`` says so about its input.
 
-    Parameters are bounded by 1e100 themselves where a transformer clips to them.
+    Where a transformer clips to its parameters, these are bounded by 1e100 themselves.
     """
     kind = type(step)
     if isinstance(step, str) or step is None:
@@ -341,8 +342,8 @@ def bounds(step: Any, given: bool) -> bool:
 def layout_of_records(X: Any) -> str:
     """The layout of records as a user passes them, which is public.
 
-    It is "unknown" without records. It is also unknown for a frame with columns of a sparse dtype,
-    whose layout in scikit-learn depends on the columns that are taken.
+    It is "unknown" without records, and for a frame with columns of a sparse dtype, whose layout in
+    scikit-learn depends on the columns that are taken.
     """
     if X is None:
         return UNKNOWN
@@ -353,10 +354,11 @@ def layout_of_records(X: Any) -> str:
 
 
 def dtypes_depend_on_values(X: Any) -> bool:
-    """Whether one value may change the dtypes that scikit-learn finds in X.
+    """Whether a single value may change the dtypes that scikit-learn finds in X.
 
-    A missing one does for lists, for integers and booleans of polars, and for categories of numbers
-    in pandas; the longest one for bytes of NumPy, to whose width declared categories would be cut.
+    A missing value does so for lists, for integers and booleans of polars, and for categories of
+    numbers in pandas. The longest value does so for bytes of NumPy, since declared categories would
+    be cut to its width.
     """
     if X is None or not (hasattr(X, "dtype") or hasattr(X, "dtypes")):
         return X is not None
@@ -406,7 +408,7 @@ def layout_of(step: Any, given: str) -> str:
     if kind is MissingIndicator and step.sparse != "auto":
         return SPARSE if step.sparse else DENSE
     if kind is PublicBoundsScaler and not get_tags(step).input_tags.sparse:
-        return DENSE  # it refuses anything else
+        return DENSE  # it refuses any other input
     if kind is FunctionTransformer and not (step.func is None or _is_elementwise(step.func)):
         return UNKNOWN
     return given if kind in KEEP_LAYOUT else UNKNOWN
@@ -460,5 +462,5 @@ def _leaves_cells_empty(step: Any) -> bool:
     if not (_is_declared(declared) and len(declared) > 0):
         return False
     if not all(_is_declared(categories) for categories in declared):
-        declared = [declared]  # one list, for every column
+        declared = [declared]  # one list for every column
     return any(len(categories) > 1 for categories in declared)

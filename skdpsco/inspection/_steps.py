@@ -102,7 +102,7 @@ ALTERNATIVES = {
 
 @dataclass(frozen=True)
 class StepReport:
-    """What one step of an estimator costs, or why that is not known.
+    """The cost of one step of an estimator, or the reason why it is not known.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ class Walk:
         found = self.fitted and _has_named_groups(step)
         if isinstance(step, PrivateGroupDRO) and (self.named_groups or found):
             self.add(name, step, NOT_PRIVATE, f"{MAY_FAIL} {GROUPS}")
-        # Steps of a search, which finds them to fail only when it is fitted itself.
+        # Steps of a search, which finds out that they fail only when it is fitted itself.
         named = self.named_groups or found
         inner = Walk(getattr(step, "record_wise", ()), False, {}, named_groups=named)
         inner.after_private, inner.bounded = True, self.bounded
@@ -317,24 +317,24 @@ def _has_named_groups(step: Any) -> bool:
 
 
 def about(relation: str | None) -> str:
-    """What a note says about a relation."""
+    """The part of a note that concerns a relation."""
     usual = relation in (None, "replace-one")
     return "" if usual else f"the guarantee is for {relation!r} neighbours"
 
 
 def joined(*notes: str) -> str:
-    """Several notes, some of which may be empty, joined into one."""
+    """Join several notes, some of which may be empty."""
     return "; ".join(filter(None, notes))
 
 
 def _report_of(step: Any) -> PrivacyReport | None:
-    # Its own report: a wrapper may pass on the attributes of what it wraps.
+    # Its own report: a wrapper may pass on the attributes of the estimator that it wraps.
     report = getattr(step, "__dict__", {}).get("privacy_")
     return report if isinstance(report, PrivacyReport) else None
 
 
 def check_record_wise(record_wise: Any) -> list[Any]:
-    """What the caller vouches for, checked, as a list.
+    """Check what the caller vouches for, and return it as a list.
 
     Raises
     ------
@@ -419,11 +419,11 @@ def _column_transformer(walk: Walk, name: str, step: ColumnTransformer, note: st
         "in record_wise, or list them"
         for child, _, columns in parts
         if callable(columns)
-        and type(columns) is not make_column_selector  # which reads names and dtypes only
+        and type(columns) is not make_column_selector  # it reads names and dtypes only
         and not walk.vouched(columns)
     ]
     layout = layout_of(step, walk.layout)
-    found = vars(step).get("sparse_output_") if walk.fitted else None  # the parameters may be newer
+    found = vars(step).get("sparse_output_") if walk.fitted else None  # parameters may be newer
     if layout == UNKNOWN or found not in (None, layout == SPARSE):
         wrong.append(LAYOUT)
     if wrong:
@@ -448,7 +448,7 @@ def _target(walk: Walk, name: str, step: TransformedTargetRegressor, note: str) 
             step.func, step.inverse_func, check_inverse=step.check_inverse
         )
     before = walk.after_private, walk.bounded
-    walk.after_private |= bool(private_steps(transformer))  # which is fitted first
+    walk.after_private |= bool(private_steps(transformer))  # fitted first
     walk.visit(_join(name, "regressor"), step.regressor_ if fitted else regressor, note)
     # The transformer sees targets, which no step has clipped.
     walk.after_private, walk.bounded = before[0], False
@@ -466,7 +466,7 @@ def _search(walk: Walk, name: str, step: GridSearchCV | RandomizedSearchCV, note
     before = len(walk.rows)
     best = getattr(step, "best_estimator_", step.estimator) if walk.fitted else step.estimator
     walk.visit(_join(name, "estimator"), best)
-    # The costs of its private steps are in its own row, but for those that it does not fit.
+    # Its own row contains the costs of its private steps, except for those that it does not fit.
     inner = [row for row in walk.rows[before:] if row.status == NOT_PRIVATE or FROZEN in row.note]
     del walk.rows[before:]
     fits, cost = search_cost(step, walk.fitted)

@@ -1,11 +1,11 @@
-"""What the hits of one event, in fits on two neighbours, prove about a privacy guarantee.
+"""What the hits of one event, in fits to two neighbouring data sets, prove about a guarantee.
 
 The event has probabilities p and q on the two data sets, and A ~ Bin(n, p) and B ~ Bin(n, q) of the
-fits hit it. A guarantee is a trade-off [1]_: which q is the least that it allows for a p. At every
-pair (p, q) the tails P(A >= a) and P(B <= b) are independent, and each is at least uniform, so that
-with their product c, the chance of so small a product is at most c (1 - log c) [2]_. A guarantee is
-refuted where this is small for every pair that it allows. All statements at one level are made of
-one confidence set of pairs, and hold together.
+fits hit it. A guarantee is a trade-off [1]_: the least q that it allows for each p. At every pair
+(p, q) the tails P(A >= a) and P(B <= b) are independent, and each is at least uniform. So if c is
+their product, the probability of a product that small is at most c (1 - log c) [2]_. A guarantee is
+refuted if this is small for every pair that it allows. All statements at one level follow from the
+same confidence set of pairs, so they hold together.
 
 References
 ----------
@@ -21,7 +21,7 @@ import numpy as np
 from scipy import special, stats
 
 _POINTS, _ZOOMS = 33, 5
-_CERTAIN = 1e-3  # beyond the points that are searched, a tail is within this of 1
+_CERTAIN = 1e-3  # beyond the points that are searched, a tail is within this distance of 1
 _POWER = 0.8
 
 
@@ -39,7 +39,7 @@ class ApproximateGuarantee(NamedTuple):
         return np.maximum(np.maximum(shrunk, grown), 0.0)
 
     def clearest(self) -> list[tuple[float, float]]:
-        """Probabilities of the event that shows most, of the worst mechanism that is private."""
+        """Probabilities of the most revealing event, for the worst private mechanism."""
         odds = math.exp(-self.epsilon)
         return [((1.0 + self.delta * odds) / (1.0 + odds), (1.0 - self.delta) * odds / (1 + odds))]
 
@@ -63,24 +63,24 @@ Guarantee = ApproximateGuarantee | GaussianGuarantee
 
 
 def p_value(guarantee: Guarantee, hits: Any, others: Any, n: int) -> Any:
-    """The chance, at most, of hits so far apart under a guarantee.
+    """Bound on the probability, under a guarantee, of numbers of hits that differ so much.
 
     Parameters
     ----------
     guarantee : ApproximateGuarantee or GaussianGuarantee
     hits, others : int or ndarray of int
-        How many of n fits on either data set hit the event; more on the first are evidence.
+        How many of n fits to either data set hit the event; more hits on the first are evidence.
     n : int
 
     Returns
     -------
     p_value : float or ndarray
-        The logarithm of c is concave in p, as tails of binomials are logarithmically concave in
-        their probability, and the least q is convex. So it has one maximum, which is searched on
-        points that are ever closer.
+        The logarithm of c is concave in p, since tails of binomials are logarithmically concave in
+        their probability, and the least q is convex. So it has one maximum, which is searched for
+        on points that are closer and closer.
     """
     a, b = np.broadcast_arrays(np.asarray(hits), np.asarray(others))
-    # Where P(B <= b), or P(A >= a), is 1 but for _CERTAIN. Beyond, c grows by no more than that.
+    # Where P(B <= b), or P(A >= a), is 1 up to _CERTAIN. Beyond, c grows by no more than that.
     q = np.where(b < n, stats.beta.ppf(_CERTAIN, b + 1, np.maximum(n - b, 1)), 1.0)
     low = 1.0 - guarantee.least(1.0 - q)
     high = np.where(a > 0, stats.beta.ppf(1.0 - _CERTAIN, np.maximum(a, 1), n - a + 1), 0.0)
@@ -99,7 +99,7 @@ def p_value(guarantee: Guarantee, hits: Any, others: Any, n: int) -> Any:
 
 
 def _log_tail(hits: Any, n: int, p: Any) -> Any:
-    """Logarithm of the probability of at least so many hits."""
+    """Logarithm of the probability of at least this many hits."""
     with np.errstate(divide="ignore"):
         log_tail = np.log(special.betainc(np.maximum(hits, 1), n - hits + 1, p))
     return np.where(hits > 0, log_tail, 0.0)
@@ -108,7 +108,7 @@ def _log_tail(hits: Any, n: int, p: Any) -> Any:
 def lower_bound(
     make: Callable[[float], Guarantee], hits: int, others: int, n: int, alpha: float
 ) -> float:
-    """The largest parameter of a guarantee that is refuted at level alpha; 0 if there is none."""
+    """The largest parameter of a guarantee that is refuted at level alpha; 0 if none is refuted."""
 
     def refuted(value: float) -> bool:
         return bool(p_value(make(value), hits, others, n) <= alpha)
@@ -117,7 +117,7 @@ def lower_bound(
 
 
 def _last_that_holds(holds: Callable[[float], bool], largest: float) -> float:
-    """The last number >= 0 for which something holds that holds up to some number; 0 if never."""
+    """The last number >= 0 for which a property holds that holds up to some number; 0 if never."""
     low, high = 0.0, 1.0
     if not holds(low):
         return 0.0
@@ -139,9 +139,9 @@ def least_found(
     Parameters
     ----------
     guarantees : iterable of ApproximateGuarantee or GaussianGuarantee
-        What is claimed.
+        The claims.
     make : callable
-        ``make(parameter)`` is what the fits keep to, and no more.
+        ``make(parameter)`` is the guarantee that the fits actually keep, and no more.
     n : int
         Number of fits on either data set.
     alpha : float
@@ -150,11 +150,11 @@ def least_found(
     Returns
     -------
     parameter : float
-        Infinity if n fits are too few for any.
+        Infinity if n fits are too few for any parameter.
     """
     claimed = list(guarantees)
-    # The least number of hits that refutes, for growing numbers of hits on the neighbour; numbers
-    # in between count as the next larger one, which only takes from the power.
+    # The least number of hits that refutes, for growing numbers of hits on the neighbour. Numbers
+    # in between count as the next larger one, which can only reduce the power.
     spread = n * special.expit(np.linspace(-math.log(n + 1.0), math.log(n + 1.0), 40))
     others = np.unique(np.concatenate([np.arange(min(10, n)), np.rint(spread), [n]])).astype(int)
     low, high = np.minimum(others, n), np.full(len(others), n + 1)

@@ -141,7 +141,7 @@ class PrivacyUtilityDisplay:
         ImportError
             If matplotlib is not installed.
         """
-        pyplot(cls.__name__)  # before the fits
+        pyplot(cls.__name__)  # fails before the fits if matplotlib is missing
         epsilons = _check_epsilons(epsilons)
         if isinstance(n_repeats, bool) or not isinstance(n_repeats, Integral) or n_repeats < 1:
             raise ValueError(f"n_repeats must be an int, at least 1, got {n_repeats!r}.")
@@ -194,12 +194,13 @@ class PrivacyUtilityDisplay:
     ) -> Self:
         """Plot what to expect for data of a shape, from fits to synthetic data.
 
-        No data are needed, so that this costs nothing, and no ledger is charged. The records are
-        those of a planted linear model with independent features, uniform within their bounds, of
-        which five matter; others may be harder or easier. A target is ``sqrt(signal)`` times a sum
-        of these features of variance 1, plus normal noise of variance ``1 - signal``, in units of a
-        third of ``target_bound``; a label is the class with the largest of such sums. With a link
-        a target is one of the ends of its range, and the mean of targets the link of twice the sum.
+        No data are needed, so this costs nothing, and no ledger is charged. The records are those
+        of a planted linear model with independent features, uniform within their bounds, of which
+        five matter; other data may be harder or easier. A target is ``sqrt(signal)`` times a sum of
+        these features of variance 1, plus normal noise of variance ``1 - signal``, in units of a
+        third of ``target_bound``; a label is the class with the largest of such sums. With a link a
+        target is one of the ends of its range, and the mean of targets is the link of twice the
+        sum.
 
         Parameters
         ----------
@@ -208,8 +209,8 @@ class PrivacyUtilityDisplay:
         n_samples : int
             Number of records of every fit. Scores are those of 4,000 other records.
         n_features : int or list of str
-            Their number, or names of the columns, by which parameters may be given; names need
-            pandas.
+            The number of features, or the names of the columns, by which parameters may be given;
+            names need pandas.
         epsilons : array-like of shape (n_epsilons,)
             Budgets, > 0.
         signal : float, default=0.8
@@ -219,8 +220,8 @@ class PrivacyUtilityDisplay:
         n_repeats : int, default=5
             Number of fits for each epsilon, at least 1.
         scoring : str, callable or None, default=None
-            As in scikit-learn; None is the ``score`` of the estimator. Only without it is the score
-            of the planted model shown.
+            As in scikit-learn; None is the ``score`` of the estimator. The score of the planted
+            model is shown only for None.
         random_state : int, RandomState instance or None, default=None
             Anything but None makes the records and all noise reproducible, and warns like every
             seeded fit.
@@ -263,7 +264,7 @@ class PrivacyUtilityDisplay:
         rows = slice(None, shape.n_samples), slice(shape.n_samples, None)
         (X, X_test), (y, y_test), (_, best) = ([a[part] for part in rows] for a in (X, y, best))
         metric = accuracy_score if is_classifier(estimator) else r2_score
-        with collected_advice():  # that of every fit
+        with collected_advice():  # the advice of every fit
             return cls.from_estimator(
                 clone(estimator).set_params(ledger=None),
                 X,
@@ -321,7 +322,7 @@ class PrivacyUtilityDisplay:
         ax.set(xscale="log", xlabel=f"epsilon{at_delta}", ylabel=self.score_name)
         gaps = np.diff(np.log(epsilons))
         ticks = [f"{epsilon:g}" for epsilon in epsilons]
-        if np.all(gaps >= gaps.sum() / 10) and max(map(len, ticks)) <= 6:  # none overlap
+        if np.all(gaps >= gaps.sum() / 10) and max(map(len, ticks)) <= 6:  # no two overlap
             ax.set_xticks(epsilons, ticks)
             ax.set_xticks([], minor=True)
         else:
@@ -365,7 +366,7 @@ def _with_budget(estimator: Any, epsilon: float, random: Any) -> Any:
     if len(steps) > 1:
         budget = Budget(epsilon, max(float(step.delta) for _, step in steps))
         shares = declared_rho(estimator)
-        # With a ledger they spend zCDP, and at most this together.
+        # With a ledger they spend zCDP, and at most this much together.
         ledger = Ledger(budget.epsilon, budget.delta)
         for (prefix, step), share in zip(steps, shares / shares.sum(), strict=True):
             part = budget_of(float(budget.rho * share), float(step.delta))
@@ -433,7 +434,7 @@ class RadiusPathDisplay:
             None uses the names that the steps before the model return, ``feature_names_in_``, or
             x0, x1, ...
         n_features : int, default=10
-            Number of curves, at least 1, which belong to the largest coefficients along the path.
+            Number of curves, at least 1; they belong to the largest coefficients along the path.
             With more than two classes there is one curve per class and feature.
         ax : matplotlib Axes or None, default=None
         **kwargs : dict
@@ -509,7 +510,7 @@ class RadiusPathDisplay:
 
 
 def _names_before(pipeline: Pipeline) -> Any:
-    """Names of the features that the last step sees, or None if a step does not tell them."""
+    """Names of the features that the last step sees, or None if a step does not know them."""
     try:
         return pipeline[:-1].get_feature_names_out()
     except (AttributeError, ValueError, NotFittedError):

@@ -213,7 +213,7 @@ class GroupLossDisplay:
         return self
 
     def _label_rows(self, ax):
-        """Label groups with names and sizes, only every second or third if room is short."""
+        """Label groups with names and sizes; if room is short, only every second or third."""
         row = 72.0 * 0.8 * ax.get_position().height * ax.figure.get_figheight() / len(self.groups)
         step = max(1, int(np.ceil(6.0 / row)))
         labels = [

@@ -18,7 +18,7 @@ _REPORT_HEAD = ("step", "estimator", "status", "epsilon", "delta", "rho (zCDP)",
 
 @dataclass(frozen=True)
 class PipelineReport:
-    """The guarantee of an estimator of several steps; prints as a table, also as HTML.
+    """The guarantee of an estimator with several steps; it prints as a table, also as HTML.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class PipelineReport:
     def rho(self) -> float | None:
         """Sum of the costs, in zero-concentrated DP.
 
-        None if a step is not private, and if the cost of one is not known in these units.
+        None if a step is not private, or if its cost is not known in these units.
         """
         if not self.private or any(step.event is None for step in self._costs()):
             return None
@@ -70,7 +70,7 @@ class PipelineReport:
         costs = self._costs()
         if len(costs) == 1:
             return costs[0].epsilon, costs[0].delta
-        # zCDP adds up; what is not known in zCDP is added to it by basic composition.
+        # zCDP adds up; costs that are not known in zCDP are added by basic composition.
         delta = max((step.delta or 0.0 for step in costs if step.event is not None), default=0.0)
         epsilon = epsilon_of(self._known(), delta) if delta > 0.0 else 0.0
         others = [step for step in costs if step.event is None]
@@ -162,23 +162,24 @@ def privacy_report(
       ``sparse_threshold`` where a part of its output is sparse. So is a `Pipeline` whose ``memory``
       holds a private step: for the same records it returns the same noise again.
 
-    Frozen steps count as if they were fitted on the same records, those in a search too. So do
-    steps that were fitted to moments, each as if these had been released for it alone. Costs
-    add up in zero-concentrated DP, and epsilon is given at the largest delta of the steps.
-    The order of the steps does not matter. If a step is private for "replace-one within groups",
-    as `PrivateGroupDRO` with public membership is, so is the whole, and not for more.
+    Frozen steps, including those in a search, count as if they were fitted to the same records. So
+    do steps that were fitted to moments, each as if the moments had been released for it alone.
+    Costs add up in zero-concentrated DP, and epsilon is given at the largest delta of the steps.
+    The order of the steps does not matter. If a step is private for "replace-one within groups", as
+    `PrivateGroupDRO` with public membership is, the whole estimator is private for these neighbours
+    only.
 
     Parameters
     ----------
     estimator : estimator
     record_wise : list of str or object, default=()
         Transformers that you vouch for: names of steps as the report shows them, instances, or
-        functions that steps are given. You declare that what they do to one record does not depend
-        on the other records, nor does the type of their output.
+        functions that steps are given. You declare that neither their result for a record nor the
+        type of their output depends on the other records.
     X : array-like, sparse matrix, frame, RowBlocks or None, default=None
-        The records, or some of them, of which only the layout is looked at, which is public: dense
-        or sparse, and the dtypes of columns. None takes the layout to be unknown, and the dtypes
-        not to depend on single values (as they do in lists, in polars and for bytes).
+        The records, or some of them. Only their layout is used, which is public: whether they are
+        dense or sparse, and the dtypes of columns. None means that the layout is unknown, and that
+        the dtypes do not depend on single values (as they do in lists, in polars and for bytes).
 
     Returns
     -------
@@ -199,10 +200,10 @@ def privacy_report(
 
     Notes
     -----
-    Each private step is counted once, with its latest fit; what repeated fits cost together is for
-    a `Ledger` to say, and how the parameters of a fitted step were chosen cannot be seen from it.
-    Parameters are taken to be public, and those of the fit. What steps say about their input,
-    errors and floating-point warnings, is not covered, see docs/threat-model.md.
+    Each private step is counted once, with its latest fit. A `Ledger` says what repeated fits cost
+    together, and a fitted step does not show how its parameters were chosen. Parameters are taken
+    to be public, and to be those of the fit. What steps reveal about their input by errors and
+    floating-point warnings is not covered, see docs/threat-model.md.
 
     Examples
     --------
@@ -231,7 +232,7 @@ def not_private_steps(
     Parameters
     ----------
     estimator : estimator
-        As for `privacy_report`; what was fitted is not looked at.
+        As for `privacy_report`; fitted attributes are ignored.
     record_wise : iterable
         As for `privacy_report`.
     X : array-like or None, default=None
@@ -245,7 +246,7 @@ def not_private_steps(
     Raises
     ------
     ValueError, TypeError
-        As `privacy_report`.
+        If `privacy_report` raises them.
     """
     walk = _walk(estimator, record_wise, fitted=False, X=X)
     _check_used([walk])
@@ -260,7 +261,7 @@ def check_private_steps(
     Parameters
     ----------
     *estimators : estimator
-        What ``record_wise`` contains must be part of one of them.
+        Every entry of ``record_wise`` must be a part of one of them.
     record_wise : iterable
         As for `not_private_steps`.
     X : array-like or None, default=None
@@ -272,8 +273,8 @@ def check_private_steps(
     Raises
     ------
     ValueError, TypeError
-        If an estimator has a step that is not private, or has no private step; if ``record_wise``
-        contains what is not part of any.
+        If an estimator has a step that is not private, or has no private step; or if
+        ``record_wise`` contains something that is not a part of any.
     """
     record_wise = check_record_wise(record_wise)
     walks = [
@@ -306,7 +307,7 @@ def _not_private(walk: Walk) -> list[StepReport]:
 
 
 def _check_used(walks: list[Walk]) -> None:
-    """Refuse what ``record_wise`` contains, but none of the estimators does."""
+    """Refuse entries of ``record_wise`` that are parts of none of the estimators."""
     first, *others = walks
     unused = [
         item

@@ -30,10 +30,10 @@ from skdpsco.solvers.base import Plan
 from ._public_tables import check_plannable, check_shape, placeholder
 from .pipeline_report import html_of, text_table
 
-LEAST_EPSILON = 1e-4  # that `epsilon_for` looks at
-MOST_SEARCHED = 2**28  # entries of the largest table that `n_for` looks at
+LEAST_EPSILON = 1e-4  # the least epsilon that `epsilon_for` tries
+MOST_SEARCHED = 2**28  # entries of the largest table that `n_for` tries
 
-# Standard deviation of the noise of a draw, in units of the range of the scores' changes.
+# Standard deviation of the noise of a draw, in units of the range of changes of the scores.
 _GUMBEL = math.pi / math.sqrt(6.0)
 _NOISE: dict[type, tuple[str, Callable[[Any], float]]] = {
     GaussianEvent: ("Gaussian", lambda event: event.noise_multiplier),
@@ -55,8 +55,8 @@ class PlannedRelease:
     count : int
         Number of releases with this noise.
     noise : float
-        Standard deviation of the noise, in units of the sensitivity: of the largest change, in the
-        l2 norm, that one record makes, or the largest range of changes of the scores of a draw. NaN
+        Standard deviation of the noise, in units of the sensitivity: the largest change, in the l2
+        norm, that one record makes, or for a draw the largest range of changes of the scores. NaN
         where only the cost is planned.
     mean_noise : float
         Standard deviation that this noise would give to the mean over all records of a number in
@@ -64,7 +64,7 @@ class PlannedRelease:
     rho : float
         Cost of all these releases, in zCDP.
     share : float
-        ``rho`` over that of the whole fit.
+        ``rho`` divided by that of the whole fit.
     """
 
     stage: str
@@ -78,7 +78,7 @@ class PlannedRelease:
 
 @dataclass(frozen=True)
 class PrivacyPlan:
-    """What a fit would release; prints as a table, also as HTML. `plan` makes it.
+    """What a fit would release; it prints as a table, also as HTML. `plan` makes it.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class PrivacyPlan:
     relation : str
         Which data sets are neighbours.
     releases : tuple of PlannedRelease
-        In the order of the fit. If a solver is planned again with what earlier stages find, these
+        In the order of the fit. If a solver's final plan depends on what earlier stages find, these
         are its releases for the largest numbers that they may find.
     n_iter : int
         Number of private steps of the solver; 0 if there is none.
@@ -104,9 +104,9 @@ class PrivacyPlan:
         What a fit would warn of.
     coefficient_noise : float or None
         Standard deviation of the noise in one coefficient, in standard deviations of the target per
-        standard deviation of a feature, where a solver of least squares answers linearly in its
-        noise; otherwise None. It is a guess, mostly within a factor of 1.5, for uncorrelated
-        features of which targets are made, and a weak penalty.
+        standard deviation of a feature, for solvers of least squares whose result is linear in the
+        noise; otherwise None. It is a guess, mostly within a factor of 1.5, for targets that depend
+        on uncorrelated features, and a weak penalty.
     """
 
     estimator: str
@@ -196,7 +196,7 @@ _PLAN_HEAD = (
 
 
 class _ReachedCharge(Exception):
-    """Ends a fit where it would be charged, with what it would be charged for."""
+    """Ends a fit where it would be charged; it carries what the fit would be charged for."""
 
     def __init__(self, event: Event, budget: Any, warnings: Sequence[str]) -> None:
         super().__init__()
@@ -204,7 +204,7 @@ class _ReachedCharge(Exception):
 
 
 def _watched(estimator: PrivateEstimator, plans: list[Any], problems: list[Any]) -> Any:
-    """A clone whose fit notes what it plans, and ends before it charges anything."""
+    """A clone whose fit records its plans, and ends before it charges anything."""
     kind: Any = type(estimator)
 
     def _planned(self, *arguments):
@@ -238,9 +238,9 @@ def plan(
 ) -> PrivacyPlan:
     """What a fit of an estimator to records of this shape would release and cost.
 
-    It sees no data, costs nothing and charges no ledger. A fit to an array of zeros is followed up
-    to where it would be charged: all that is planned until then follows from parameters and public
-    sizes, as in every fit, so that a fit to data of this shape releases just this.
+    It sees no data, costs nothing and charges no ledger. It follows a fit to an array of zeros up
+    to its charge. All that is planned until then follows from parameters and public sizes, as in
+    every fit, so a fit to data of this shape releases exactly this.
 
     Parameters
     ----------
@@ -248,8 +248,8 @@ def plan(
         A private model or transformer. If it has a ledger, its fits are planned in zCDP.
     n_samples : int
     n_features : int or list of str
-        Their number, or names of the columns, by which parameters such as ``feature_bound`` may be
-        given; names need pandas.
+        The number of features, or the names of the columns, by which parameters such as
+        ``feature_bound`` may be given; names need pandas.
     n_classes : int, default=2
         Number of labels, for a classifier without ``classes``.
     n_groups : int, default=2
@@ -299,7 +299,7 @@ def plan(
         event, budget, warnings = reached.event, reached.budget, reached.warnings
     else:
         raise TypeError(f"{type(estimator).__name__} cannot be planned: a fit charges nothing.")
-    kept = {type(one): one for one in plans}  # of a solver, the last rehearsal
+    kept = {type(one): one for one in plans}  # for a solver, the last rehearsal
     order = sorted(kept.values(), key=lambda one: isinstance(one, CalibrationPlan))
     solver = next((one for one in order if isinstance(one, Plan)), None)
     k = budget.max_records_per_unit
@@ -355,7 +355,7 @@ def epsilon_for(
     Parameters
     ----------
     estimator : PrivateEstimator
-        Its own epsilon makes no difference.
+        The estimator's own epsilon makes no difference.
     n_samples : int
     n_features : int or list of str
     coefficient_noise : float or None, default=None
@@ -374,8 +374,8 @@ def epsilon_for(
     TypeError
         If `plan` raises it, or ``coefficient_noise`` is not a number.
     ValueError
-        If `plan` raises it, no epsilon up to 10,000 will do, or ``coefficient_noise`` is not
-        positive or is asked of a model for which it is not known.
+        If `plan` raises it, no epsilon up to 10,000 suffices, or ``coefficient_noise`` is not
+        positive or is requested for a model for which it is not known.
 
     Examples
     --------
@@ -412,8 +412,8 @@ def n_for(
     Parameters
     ----------
     estimator : PrivateEstimator
-        With its epsilon and delta. Where delta is above a tenth of one over the number of records,
-        a fit warns of that, and more records do not help: choose a smaller delta.
+        With its epsilon and delta. If delta is above a tenth of one over the number of records, a
+        fit warns of that, and more records do not help: choose a smaller delta.
     n_features : int or list of str
     coefficient_noise : float or None, default=None
         As for `epsilon_for`.
@@ -429,8 +429,8 @@ def n_for(
     TypeError
         If `plan` raises it, or ``coefficient_noise`` is not a number.
     ValueError
-        If `plan` raises it, no number of records will do up to some ten millions, or
-        ``coefficient_noise`` is not positive or is asked of a model for which it is not known.
+        If `plan` raises it, no number of records up to some ten million suffices, or
+        ``coefficient_noise`` is not positive or is requested for a model for which it is not known.
 
     Examples
     --------
@@ -459,7 +459,7 @@ def n_for(
 
 
 def _criterion(coefficient_noise: float | None) -> Callable[[PrivacyPlan], bool]:
-    """What a plan must fulfil."""
+    """The condition that a plan must fulfil."""
     if coefficient_noise is None:
         return lambda planned: not planned.warnings
     most = check_bound("coefficient_noise", coefficient_noise)
@@ -469,7 +469,7 @@ def _criterion(coefficient_noise: float | None) -> Callable[[PrivacyPlan], bool]
 def _holds(
     suffices: Callable[[PrivacyPlan], bool], planned_at: Callable[[Any], PrivacyPlan], number: Any
 ) -> bool:
-    """Whether there is a plan, and it suffices."""
+    """Whether there is a plan, and it fulfils the condition."""
     try:
         return suffices(planned_at(number))
     except ValueError:  # there is no plan
@@ -477,7 +477,7 @@ def _holds(
 
 
 def _never(what: str, planned: PrivacyPlan) -> str:
-    """Why a search ends without a result, from the last plan that was looked at."""
+    """Why a search ends without a result, from the last plan that was tried."""
     why = planned.warnings
     if not why and planned.coefficient_noise is None:
         why = ("The noise of its coefficients is not known.",)

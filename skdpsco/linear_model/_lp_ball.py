@@ -131,8 +131,9 @@ def automatic_ball_solver(
         Whether the loss has a bounded second derivative.
     streaming : bool
         Whether the records come in blocks, each of which is read once.
-    Whether records can be read many times and unshortened, and the radius is automatic, so that it
-    is large enough for a solution found without a ball.
+    descends : bool, default=False
+        Whether records can be read many times and unshortened, and the radius is automatic, so that
+        it is large enough for a solution found without a ball.
     """
     if not smooth:
         return "phased-erm"

@@ -246,12 +246,14 @@ class PrivatePoissonRegressor(LogLinkModel):
     PrivateMonotoneGLM : For other links.
     sklearn.linear_model.PoissonRegressor : The model without privacy.
 
-    Notes ----- Neighbouring data sets differ by the replacement of one record; the number of
-    records, the number and names of the features and their dtypes are public. Errors in the input
-    (a NaN, say) are reported to the caller and are not covered by the guarantee. The loss is linear
-    where a mean exceeds the largest target, which no mean should. The unit of y matters: counts
-    have the unit 1, and the scale of y is taken to be at least that, since most counts may be 0.
-    Proofs: docs/proofs/gradient_descent.md.
+    Notes
+    -----
+    Neighbouring data sets differ by the replacement of one record; the number of records, the
+    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
+    are reported to the caller and are not covered by the guarantee. The loss is linear where a mean
+    exceeds the largest target, which no mean should. The unit of y matters: counts have the unit 1,
+    and the scale of y is taken to be at least that, since most counts may be 0. Proofs:
+    docs/proofs/gradient_descent.md.
 
     References
     ----------

@@ -2,10 +2,10 @@
 
 A loss is a ``NamedTuple``. A scalar loss registers the kernels `value`, `derivative` and
 `curvature` of one prediction ``z`` and one target ``y``. If it is not smooth, there is no
-If it is not smooth, there is no `curvature`, and `derivative` is a subgradient that does not
-decrease in ``z``. A loss of several predictions per record registers `values`, `derivatives` and
-`curvatures` of all records instead; for scalar losses these three loop over the kernels of one
-prediction. `check_loss` probes a loss of your own.
+`curvature`, and `derivative` is a subgradient that does not decrease in ``z``. A loss of several
+predictions per record registers `values`, `derivatives` and `curvatures` of all records instead;
+for scalar losses these three loop over the kernels of one prediction. `check_loss` probes a loss of
+your own.
 
 ``n_outputs`` is the number of predictions per record. The methods are bounds over every record that
 the declared bounds allow, so they are public: sensitivities come from them and from nowhere else.
@@ -350,8 +350,8 @@ class OneVsRest(NamedTuple):
 
     Parameters
     ----------
-    For targets -1 and +1. What is proven about it holds for the sum, too.
-        For targets -1 and +1. What is proven of it holds for the sum, too.
+    loss : NamedTuple of this module
+        For targets -1 and +1. What is proven about it holds for the sum, too.
     n_classes : int
     weighted : bool, default=False
         Whether targets hold weights, in [0, 1].

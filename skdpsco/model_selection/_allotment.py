@@ -1,4 +1,4 @@
-"""The budget of one fit of a search, which is fixed on the driver and all that a worker knows."""
+"""The budget of one fit of a search: it is fixed by the driver, and is all that a worker knows."""
 
 from collections.abc import Iterable, Iterator
 from copy import copy
@@ -30,7 +30,7 @@ NOT_INCLUDED = "the cost of the search that chose its parameters is not included
 
 
 class Grant:
-    """Replaces the ledger in one fit of one step, and holds only its share of the budget.
+    """Replaces the ledger in one fit of one step, and holds only that fit's share of the budget.
 
     Parameters
     ----------
@@ -38,10 +38,11 @@ class Grant:
     prefix : str, default=""
         Prefix of the step's parameter names.
     seed : int or None, default=None
-        Seed of what is public in a search that is such a step, so that its fit is the rehearsed one
-        up to the first noise.
+        Seed of public randomness if the step is itself a search, so that its fit equals the
+        rehearsed one up to the first noise.
     max_records_per_unit : int, default=1
-        That of the ledger. ``rho`` is for the replacement of one record, as charges are.
+        The same number as for the ledger. ``rho`` is for the replacement of one record, as charges
+        are.
     """
 
     def __init__(
@@ -101,11 +102,11 @@ def allot(
 ) -> Any:
     """Clone of ``estimator`` whose private steps spend ``rho`` zCDP, in their own proportions.
 
-    That is for the replacement of one record. The epsilons of the steps are for that of a unit.
-    Their noise is secret, since a seed would give several fits the same noise. Other steps without
-    a seed get a ``public`` one: they would draw anew after the rehearsal, and may then fail for a
-    record, and the state of NumPy's global generator would tell the number of tries. Fit the clones
-    that `granted` makes of it.
+    ``rho`` is for the replacement of one record, and the epsilons of the steps are for that of a
+    unit. The noise of the steps is secret, since a seed would give several fits the same noise.
+    Other steps without a seed get a ``public`` one. Otherwise they would draw anew after the
+    rehearsal, and might then fail because of a record; and the state of NumPy's global generator
+    would tell the number of tries. Fit only clones of the result that `granted` makes.
     """
     estimator = clone(estimator)
     for (prefix, _), part_rho in zip(
@@ -130,7 +131,7 @@ def allot(
 
 
 def granted(allotted: Any, kind: type[Grant] = Grant) -> Any:
-    """Clone of a result of `allot` with grants of its own, for one fit."""
+    """Clone of a result of `allot`, with its own grants, for one fit."""
     estimator = clone(allotted)
     for prefix, step in private_steps(estimator):
         grant: Any = step.ledger
@@ -173,7 +174,7 @@ def _name(prefix: str, step: Any) -> str:
 
 
 def seed_noise(estimator: Any, rng: Any) -> Any:
-    """Give each private step a seed of its own."""
+    """Give each private step its own seed."""
     for prefix, _ in private_steps(estimator):
         estimator.set_params(**{f"{prefix}random_state": int(below(rng, 2**31))})
     return estimator
@@ -191,14 +192,14 @@ def rehearse(estimator: Any, part: Any) -> list[str]:
     """Let every step check its parameters, its input and its plan, without drawing noise.
 
     Steps after a private transformer of single columns get its input in place of its output, which
-    is similar; steps after a selector or after principal components get as many columns as there
-    will be. A private model is not fitted again, so that those beside it are reached, too. A step
-    that is fitted without asking for its budget is refused.
+    is similar. Steps after a selector or after principal components get as many columns as there
+    will be. A private model is not fitted again, so that the steps beside it are reached, too. A
+    step that is fitted without asking for its budget is refused.
 
     Returns
     -------
     advice : list of str
-        What the plans of the steps warn of.
+        The warnings of the plans of the steps.
 
     Raises
     ------
@@ -211,7 +212,7 @@ def rehearse(estimator: Any, part: Any) -> list[str]:
 
 
 def _reach_noise(estimator: Any, part: Any) -> None:
-    """Fit until the first noise, and what follows it, as far as stand-ins allow."""
+    """Fit until the first noise, and then the steps after it, where stand-ins allow it."""
     steps = dict(private_steps(estimator))
     while steps:
         try:
@@ -256,13 +257,13 @@ def _first_columns(X: Any, count: int | None, dense: bool = False) -> Any:
 def check_private(
     estimators: list[Any], data: Any, record_wise: Any, rho: Iterable[float] | None = None
 ) -> None:
-    """Check that all steps of estimators are private, and their shares of ``rho`` large enough.
+    """Check that all steps of estimators are private, and that their shares of ``rho`` suffice.
 
     Parameters
     ----------
     estimators : list of estimator
     data : Part
-        Records, of which only the layout matters, and the arguments of ``fit``.
+        Records, of which only the layout is used, and the arguments of ``fit``.
     record_wise : list of str or callable
         Steps and functions for which the user vouches.
     rho : iterable of float or None
@@ -318,7 +319,7 @@ def check_private(
 
 
 def _names_groups(data: Any) -> bool:
-    """Whether columns are named that hold groups: one entry per record would hold labels."""
+    """Whether named columns hold groups; an array with one entry per record would hold labels."""
     return any(
         isinstance(value, str)
         or (isinstance(value, (list, tuple)) and len(value) != len(data.y))
@@ -375,7 +376,7 @@ def hand_over(estimator: Any, ledger: Any) -> Any:
 
 
 def assumptions_of(estimator: Any) -> tuple[str, ...]:
-    """What the guarantees of the fits in an estimator assume."""
+    """The assumptions of the guarantees of the fits in an estimator."""
     reports = [vars(step).get("privacy_") for step in _all_private(estimator)]
     found = dict.fromkeys(a for r in reports if r is not None for a in r.assumptions)
     found.pop(NOT_INCLUDED, None)  # set by an inner search, whose whole cost is included

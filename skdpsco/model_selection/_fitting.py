@@ -1,4 +1,4 @@
-"""The data of a search, and one of its fits as it runs on a worker."""
+"""The data of a search, and one of its fits, which runs on a worker."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -42,8 +42,8 @@ _ONE_PER_RECORD = "X and y must have one row, and one real number or label, for 
 def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Part":
     """Check that X has rows to choose from, and y the same length and, if asked, finite numbers.
 
-    The targets of blocks are read here, once. From then on blocks are refused if they have changed:
-    a record must not be in two parts.
+    The targets of blocks are read once, here. From then on, blocks are refused if they have
+    changed: a record must not be in two parts.
 
     Raises
     ------
@@ -74,11 +74,11 @@ def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Pa
 
 
 def declare_classes(candidates: Iterable[Any], y: np.ndarray) -> tuple[str, ...]:
-    """Declare the labels of all of y, since parts may lack some; return a line for the report."""
+    """Declare all labels in y, since parts may lack some; return a line for the report."""
     labels = None
     for candidate in candidates:
         for prefix, step in private_steps(candidate):
-            # A regressor may have the parameter too, and its targets are no labels.
+            # A regressor may have the parameter, too, but its targets are not labels.
             task = getattr(step, "task", "classification" if is_classifier(step) else None)
             if task == "classification" and getattr(step, "classes", ()) is None:
                 if labels is None:
@@ -129,7 +129,7 @@ class Part(NamedTuple):
         return self.X if isinstance(self.X, RowBlocks) else [(self.X, self.y)]
 
     def fit(self, estimator: Any) -> Any:
-        """Fit ``estimator`` on this part, and leave no trace other than the result."""
+        """Fit ``estimator`` to this part, and leave no trace other than the result."""
         try:
             # A warning may depend on values, and each try would warn.
             with np.errstate(all="ignore"), parallel_config(max_nbytes=None):
@@ -141,10 +141,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)  # Dask wants a hash, and no tuple that begins with a function
 class OnWorker:
-    """A function on a worker, with the configuration of scikit-learn where it comes from.
+    """A function for a worker, with scikit-learn's configuration from where it was made.
 
     Another process is silent. Threads share the filters of warnings: each of them would undo what
-    the others have set, so that they must not set any, as scikit-learn's ``delayed`` does.
+    the others have set. So threads must not set any, as scikit-learn's ``delayed`` does.
     """
 
     function: Callable[..., Any]
@@ -160,9 +160,10 @@ class OnWorker:
 def in_parallel(
     function: Callable[..., Any], arguments: Iterable[Any], n_jobs: int | None, **options: Any
 ) -> list[Any]:
-    """What a function returns for each of several tuples of arguments, by joblib's workers.
+    """The results of a function for each of several tuples of arguments, by joblib's workers.
 
-    Records go to other processes through pipes, since files in shared memory would outlive a crash.
+    Records are sent to other processes through pipes, since files in shared memory would outlive a
+    crash.
     """
     call = delayed(OnWorker(function, get_config(), os.getpid()))
     workers = Parallel(n_jobs=n_jobs, max_nbytes=None, **options)

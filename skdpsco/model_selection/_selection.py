@@ -36,7 +36,7 @@ from .scorers import R2, ClippedSquaredError, PrivateScorer, clipped_squared_err
 
 # Bounds on the norm of the two moments of one record, and on how far replacing it moves them.
 MOMENTS_NORM, MOMENTS_CHANGE = math.sqrt(0.5), math.sqrt(1.29)
-# What scores cost beside fits of the same records: sums over all of them need little.
+# Share for scores, if they are of the same records as the fits: sums over all of them need little.
 SCORE_SHARE = 0.1
 
 
@@ -49,14 +49,14 @@ class SearchPlan:
     rho_fit : float
         zCDP of one fit on the training part.
     rho_score : float
-        zCDP of the score of one try, with random stopping; else 0.
+        zCDP of the score of one try, with random stopping; otherwise 0.
     rho_refit : float
         zCDP of the winner's fit on all records; 0 if there is no such fit.
     scores : ScorePlan
     tries : TruncatedNegativeBinomial, Poisson or None
-        Law of the number of tries; None if every candidate is tried once.
+        Distribution of the number of tries; None if every candidate is tried once.
     event : Event
-        The cost of the whole.
+        The total cost.
     """
 
     rho_fit: float
@@ -67,7 +67,7 @@ class SearchPlan:
     event: Event
 
     def draw(self, n_candidates: int, rng: Any) -> list[int]:
-        """The candidates to try, in order, which do not depend on the data."""
+        """The candidates to try, in order; they do not depend on the data."""
         if self.tries is None:
             return list(range(n_candidates))
         bits = (int(next_uint64(rng)) << 64) | int(next_uint64(rng))
@@ -116,7 +116,7 @@ class ScorePlan:
     target : TargetPlan or None
         Plan for the scale of squared errors.
     event : Event
-        Cost of everything that is released about the validation part.
+        Cost of everything released about the validation part.
     rho : float
         Remaining budget for the scores themselves.
     """
@@ -139,7 +139,7 @@ def plan_scores(
 def release_scorer(
     plan: ScorePlan, scorer: PrivateScorer | str, y: np.ndarray, rng: Any
 ) -> PrivateScorer:
-    """The scorer, after its scale has been released if necessary."""
+    """The scorer, after the release of its scale if necessary."""
     if plan.target is None:
         assert not isinstance(scorer, str)
         return scorer
@@ -191,7 +191,7 @@ def noisy_sums(
 def noisy_means(
     sums: np.ndarray, scorer: PrivateScorer, n_validation: int, rho: float, rng: Any
 ) -> tuple[np.ndarray, float]:
-    """Noisy means, which may lie outside the scorer's interval, and the noise's deviation."""
+    """Noisy means, maybe outside of the scorer's interval, and the deviation of the noise."""
     noisy, std = noisy_sums(sums, scorer, n_validation, rho, rng)
     return _middle(scorer) + noisy / n_validation, std / n_validation
 
@@ -214,7 +214,7 @@ def noisy_r2(
     std = release(rng, values, sensitivity, multiplier, n / 2.0) / n
     errors, (half_mean, square) = 0.5 - values[:-2] / n, values[-2:] / n
     std_variance = std * math.hypot(1.0, 8.0 * half_mean)
-    # A variance that is lost in its noise would say anything, of either sign.
+    # A variance that is lost in its noise could have any size, and either sign.
     variance = max(0.5 + square - 4.0 * half_mean**2, std_variance)
     ratios = errors / variance
     return 1.0 - ratios, np.hypot(std, ratios * std_variance) / variance
@@ -228,7 +228,7 @@ def shown_scores(
     rho: float,
     rng: Any,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Noisy scores, the same within their limits, and the noise's deviations."""
+    """Noisy scores, clipped to their limits, and the deviations of their noise."""
     if scoring == R2:
         scores, noise = noisy_r2(sums, scorer, y, rho, rng)
         return scores, np.minimum(scores, 1.0), noise

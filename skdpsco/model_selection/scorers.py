@@ -61,8 +61,8 @@ class PrivateScorer:
     def records(self, estimator: Any, X: Any, y: Any) -> np.ndarray:
         """Score of every record, clipped into the declared bounds.
 
-        A record for which the estimator or ``record_score`` fails, or returns no real number, gets
-        the lower bound, since an exception would reveal something about the record.
+        A record for which the estimator or ``record_score`` fails, or does not return a real
+        number, gets the lower bound, since an exception would reveal something about the record.
 
         Returns
         -------
@@ -98,16 +98,16 @@ class PrivateScorer:
 
 
 def _response_to(respond: Callable[[Any], Any], X: Any, n: int) -> tuple[Any, np.ndarray]:
-    """What an estimator says of records, and for which of the ``n`` records it fails.
+    """The estimator's response to records, and for which of the ``n`` records it fails.
 
-    A record for which it fails is replaced by another one, so that what it says of the others is
-    the same to the last bit as without it.
+    A record for which it fails is replaced by another one, so that the responses to the others are
+    the same, to the last bit, as without it.
     """
     with np.errstate(all="ignore"):
         try:
             return respond(X), np.zeros(n, dtype=bool)
         except Exception:
-            pass  # in the handler, errors would have a context
+            pass  # within the handler, errors would have a context
 
         def tried(rows: np.ndarray) -> np.ndarray:
             respond(select_records(X, rows, n))
@@ -181,7 +181,7 @@ class ClippedSquaredError:
         return -np.square(self.target.apply(y) - self.target.apply(predicted))
 
     def moments(self, y: np.ndarray) -> np.ndarray:
-        """Sums of u/2 and of u**2 - 1/2, where u are the targets that have been clipped."""
+        """Sums of u/2 and of u**2 - 1/2, where u are the clipped targets."""
         u = self.target.apply(y)
         return np.array([np.sum(u / 2.0), np.sum(u * u - 0.5)])
 

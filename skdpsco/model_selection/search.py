@@ -37,10 +37,11 @@ from ._fitting import (
 from ._selection import best_try, choose_winner, plan_search, release_scorer, shown_scores
 from .scorers import PrivateScorer, check_scorer, resolve_scorer
 
-# With this shape few tries are rare, and a search is almost as cheap as with smaller shapes.
+# With this shape there are rarely few tries, and a search is almost as cheap as with smaller
+# shapes.
 TRIES_SHAPE, TRIES_PER_CANDIDATE = 2.0, 3.0
-# Of at most so much zCDP a try gets so little that one record hardly moves its fit, so that this is
-# hardly better for its own records than for others; and no fit can spare records.
+# With at most this much zCDP a try gets so little that one record hardly moves its fit. Then a fit
+# is hardly better on its own records than on others, and no fit can do without records.
 LITTLE_RHO = 0.05
 RESERVED = ("epsilon", "delta", "ledger", "random_state")
 
@@ -48,7 +49,7 @@ RESERVED = ("epsilon", "delta", "ledger", "random_state")
 class PrivateGridSearchCV(  # type: ignore[override]
     BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimator
 ):
-    """Grid search whose whole cost, including tuning, is one (epsilon, delta).
+    """Grid search whose total cost, including tuning, is one (epsilon, delta).
 
     A public random split replaces cross-validation, whose folds would use each record many times
     and charge for it. Candidates are fitted on one part and scored on the other, so the costs of
@@ -97,17 +98,17 @@ class PrivateGridSearchCV(  # type: ignore[override]
         result. "auto" refits after composition, where each fit has little of the budget.
     validation_fraction : float or "auto", default="auto"
         Share of the records on which candidates are scored, and which they are not fitted to, in
-        [0, 1). 0 fits and scores all candidates on all records: no record is spared, a tenth of
-        what a try may spend is for its score, and candidates that fit themselves to single records
-        have an advantage, as far as the budget lets them. "auto" is 0 for random stopping with at
-        most 0.05 zCDP (about epsilon 1.5 at delta 1e-6), where it hardly lets them, and else 0.2.
+        [0, 1). 0 fits and scores all candidates on all records: no record is held out, a tenth of a
+        try's budget is for its score, and candidates that overfit have an advantage, within what
+        the budget allows. "auto" is 0 for random stopping with at most 0.05 zCDP (about epsilon 1.5
+        at delta 1e-6), which hardly allows any overfitting, and otherwise 0.2.
     search_share : float or "auto", default="auto"
         Share of the budget, in zCDP, for the search if there is a refit, in (0, 1). "auto" is 0.5.
     return_scores : bool, default=False
         Whether noisy scores of all candidates are released and the best of them wins
         ("composition" only). This costs no budget, but makes the choice less reliable.
     tries : TruncatedNegativeBinomial, Poisson or "auto", default="auto"
-        Law of the number of tries of "random-stopping", from `skdpsco.privacy`. "auto" is
+        Distribution of the number of tries of "random-stopping", from `skdpsco.privacy`. "auto" is
         ``TruncatedNegativeBinomial.for_mean(2.0, 3 * n_candidates)``. (Poisson may stop before the
         first try. The candidate in the middle of the grid then wins, so it needs a refit.)
     verbose : int, default=0
@@ -136,7 +137,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         ``params`` and ``param_*``; with ``return_scores`` also ``mean_test_score``,
         ``std_noise`` (of the noise in it) and ``rank_test_score``.
     scorer_ : PrivateScorer
-        By which candidates were compared. For "r2" it is that of "neg_clipped_squared_error".
+        The scorer that compared the candidates. For "r2" it is that of "neg_clipped_squared_error".
     n_splits_ : int
         Number of parts on which candidates were scored, which is 1.
     classes_ : ndarray
@@ -285,7 +286,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         data = check_data(X, y, fit_params, numeric=isinstance(scoring, str))
         self.ledger = allotment.ledger_of((self.estimator, *candidates), self.ledger)
         labels = declare_classes(candidates, data.y)
-        # A search within another one splits as it did when that one rehearsed it.
+        # A search within another one splits as it did when the outer one rehearsed it.
         outer = self.ledger if isinstance(self.ledger, allotment.Grant) else None
         public = public_generator(self.random_state if outer is None else outer.seed)
         order = public.permutation(len(data.y))
@@ -331,7 +332,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         )
         check_scorer(scoring, candidates, validation.y, n_classes_of(candidates[0], data.y))
 
-        # What is said of some candidates is what the search is for. The warnings name the line that
+        # Advice on some candidates only is what the search is for. The warnings name the line that
         # called fit.
         common = [text for text in advice[0] if all(text in texts for texts in advice)]
         with self._releasing(self, plan.event, budget, warnings=common, stacklevel=3) as release:
@@ -343,7 +344,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
 
             scorer = release_scorer(plan.scores, scoring, validation.y, rng)
             tried = plan.draw(len(grid), rng)
-            keep = plan.rho_refit == 0.0  # the winner's model
+            keep = plan.rho_refit == 0.0  # keep the winner's model
             # joblib's messages would reveal the number of tries, which is secret.
             verbose = self.verbose if plan.tries is None else 0
             with without_warnings():  # so would warnings
@@ -378,9 +379,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
                 with without_warnings():
                     best_estimator = allotment.fit_granted(model(self.best_index_, 1), data)
             else:
-                assert best is not None  # a law that allows no try needs a refit
+                assert best is not None  # laws that allow no try need a refit
                 best_estimator = results[best][1]
-            # Labels that the search has taken from y seem declared to its fits.
+            # Labels that the search has taken from y look declared to its fits.
             assumed = allotment.assumptions_of(best_estimator)
             assumed = tuple(a for a in assumed if not (labels and "labels are public" in a))
             self.best_estimator_ = allotment.hand_over(best_estimator, self.ledger)
@@ -415,7 +416,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         return [("estimator", candidate) for candidate in self._candidates(self._grid())]
 
     def _n_held_out(self, n_samples: int, rho: float) -> int:
-        """Number of records for scores alone; 0 if all records are for fits and for scores."""
+        """Number of records for scores alone; 0 if all records are for both fits and scores."""
         fraction = self.validation_fraction
         if isinstance(fraction, str):
             fraction = 0.0 if self._stops_at_random() and rho <= LITTLE_RHO else 0.2
@@ -449,7 +450,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         return 0.5 if isinstance(self.search_share, str) else float(self.search_share)
 
     def _tries(self, n_candidates: int) -> Tries | None:
-        """The law of the number of tries; None if every candidate is tried once."""
+        """The distribution of the number of tries; None if every candidate is tried once."""
         if not self._stops_at_random():
             return None
         if self.return_scores:
@@ -477,7 +478,8 @@ class PrivateGridSearchCV(  # type: ignore[override]
         Returns
         -------
         score : float
-            Score by ``scoring`` if it is a `PrivateScorer`, else by the estimator's ``score``.
+            Score by ``scoring`` if that is a `PrivateScorer`, otherwise by the estimator's
+            ``score``.
         """
         check_is_fitted(self)
         if isinstance(self.scoring, PrivateScorer):

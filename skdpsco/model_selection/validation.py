@@ -64,9 +64,9 @@ def private_cross_val_score(
 ) -> PrivateScore:
     """Release the mean cross-validated score of a private estimator, with noise.
 
-    Replacing one record changes ``cv - 1`` of the models, and its own score. The cost is therefore
-    that of ``cv - 1`` fits of the estimator, with the budget that it declares, plus (epsilon,
-    delta) for the mean of the scores over all records. Proof: docs/proofs/search.md.
+    Replacing one record changes ``cv - 1`` of the models, and the record's own score. The cost is
+    therefore that of ``cv - 1`` fits of the estimator, with the budget that it declares, plus
+    (epsilon, delta) for the mean of the scores over all records. Proof: docs/proofs/search.md.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ ENTRIES_AT_ONCE = 2**20  # entries of temporary arrays at any time
 
 
 class _Stateless(Documented, OneToOneFeatureMixin, BlockTransformerMixin, BaseEstimator):
-    """A map of single records with public parameters, for which `fit` learns nothing."""
+    """A map of single records with public parameters; `fit` learns nothing."""
 
     def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Check the parameters and X. Nothing is learnt.
@@ -40,7 +40,7 @@ class _Stateless(Documented, OneToOneFeatureMixin, BlockTransformerMixin, BaseEs
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
-            `RowBlocks`, for instance; one record of them is checked.
+            For instance `RowBlocks`; one record of blocks is checked.
         y : None
             Ignored.
 
@@ -88,7 +88,7 @@ class RowClipper(_Stateless):
     See Also
     --------
     skdpsco.preprocessing.ColumnClipper : Clips every column.
-    sklearn.preprocessing.Normalizer : Makes short rows long, too.
+    sklearn.preprocessing.Normalizer : Also lengthens short rows.
 
     Notes
     -----
@@ -188,7 +188,7 @@ class PublicBoundsScaler(_Stateless):
     See Also
     --------
     skdpsco.preprocessing.ColumnClipper : Clips, and keeps the units.
-    skdpsco.preprocessing.PrivateStandardScaler : For bounds that are generous.
+    skdpsco.preprocessing.PrivateStandardScaler : For generous bounds.
     sklearn.preprocessing.MinMaxScaler : Finds bounds in the data, which is not private.
 
     Notes
@@ -218,7 +218,7 @@ class PublicBoundsScaler(_Stateless):
         try:
             pairs = (self.lower, self.upper), tuple(self.feature_range)
             return all(np.all(np.equal(low, np.negative(high))) for low, high in pairs)
-        except (TypeError, ValueError, OverflowError):  # fit checks the parameters
+        except (TypeError, ValueError, OverflowError):  # `fit` checks the parameters
             return False
 
     def _check(self, X, reset: bool, named: bool = True):
@@ -370,7 +370,7 @@ def _rebuild(X, design, data: np.ndarray):
 
 
 def check_bounds(transformer: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Public bounds ``lower`` and ``upper`` of the columns that a transformer has seen.
+    """Check the public bounds ``lower`` and ``upper`` of the columns that a transformer has seen.
 
     Raises
     ------
@@ -392,7 +392,7 @@ def check_bounds(transformer: Any, n_features: int) -> tuple[np.ndarray, np.ndar
 
 
 def check_pair(name: str, pair: Any) -> tuple[float, float]:
-    """Two finite numbers in increasing order.
+    """Check that a pair is two finite numbers in increasing order.
 
     Raises
     ------
@@ -405,7 +405,7 @@ def check_pair(name: str, pair: Any) -> tuple[float, float]:
 
 
 def map_range(X: MatrixLike, source: Any, target: Any) -> Any:
-    """Map the intervals ``source`` of columns onto ``target``, and values beyond to its ends."""
+    """Map intervals ``source`` of columns onto ``target``, and values beyond them to its ends."""
     ones = np.ones(X.shape[1])
     columns: Any
     design = as_design(X, ones, False)
@@ -415,7 +415,8 @@ def map_range(X: MatrixLike, source: Any, target: Any) -> Any:
         data, columns = design.data, design.indices
     a, b, c, d = ((end * ones)[columns] for end in (*source, *target))
     with np.errstate(all="ignore"):
-        # From the centre: with symmetry, zero stays zero and small numbers keep their digits.
+        # Use distances from the centre: with symmetry, zero stays zero, and small numbers keep
+        # their digits.
         x = (data - (a + b) / 2) / ((b - a) / 2)
         data = np.clip((c + d) / 2 + x * ((d - c) / 2), c, d)
     return _rebuild(X, design, data)
@@ -439,7 +440,7 @@ def _clip_rows(data: np.ndarray, lengths: np.ndarray, norm: str, bound: float, s
 def _norms(data: np.ndarray, lengths: np.ndarray, norm: str) -> np.ndarray:
     """Norms of rows that lie one after the other in ``data``; infinite where they overflow."""
     out = np.zeros(len(lengths))
-    filled = lengths > 0  # reduceat would give an empty row the entry that follows it
+    filled = lengths > 0  # reduceat would give an empty row the next entry
     starts = (np.cumsum(lengths) - lengths)[filled]
     if norm == "max":
         out[filled] = np.maximum.reduceat(np.abs(data), starts)

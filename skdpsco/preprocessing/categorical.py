@@ -22,7 +22,7 @@ from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
 from skdpsco.data.categories import check_categories, codes_among, is_list
 
-# What columns can hold, by how the names of their dtypes begin, in any library.
+# What columns can hold, by the beginnings of their dtypes' names, in any library.
 HOLDS: dict[tuple[str, ...], type] = {
     ("int", "uint", "float", "bool"): Real,
     ("<u", "str"): str,
@@ -103,7 +103,7 @@ class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator)
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or blocks
-            Numbers, strings or both. Of blocks, `RowBlocks` for instance, one record is looked at.
+            Numbers, strings or both. One record of blocks, such as `RowBlocks`, is checked.
         y : None
             Ignored.
 
@@ -218,7 +218,7 @@ def _declared_categories(
 
 
 def _check_possible(j: int, categories: np.ndarray, dtype: str) -> None:
-    """Refuse categories that can only give zeros; dtypes are public."""
+    """Refuse categories that can only give zeros; this uses dtypes, which are public."""
     for beginnings, kind in HOLDS.items():
         impossible = not any(isinstance(c, kind) or is_missing(c) for c in categories)
         if dtype.startswith(beginnings) and impossible:

@@ -36,7 +36,8 @@ class RangePlan:
     ----------
     centre_grid, end_grid : float or None
     distances : ndarray
-        Candidates for the distance of an end from the centre, in units of the width of the bounds.
+        Candidates for the distance between an end and the centre, in units of the width of the
+        bounds.
     penalty : float
         How many more records a distance must cover than the next smaller one.
     event : Event
@@ -50,7 +51,7 @@ class RangePlan:
 
 
 def plan_ranges(n_samples: int, n_features: int, rho: float) -> RangePlan:
-    """Plan three draws per column; two if a centre would only be a guess, or none."""
+    """Plan three draws per column; two if a centre would only be a guess; or none."""
     for n_draws in (3, 2):
         with_centre = n_draws == 3
         count = n_draws * n_features
@@ -86,7 +87,7 @@ def column_ranks(
 ) -> tuple[np.ndarray, ...]:
     """How many values of every column are at most each of its candidates, for `map_reduce`.
 
-    Candidates of a second tuple are for the negative values.
+    Candidates in a second tuple are for the negative values.
     """
     values = np.clip(X.values.astype(np.float64, copy=False), lower, upper)
     return tuple(
@@ -175,7 +176,7 @@ class PrivateQuantileClipper(ColumnTransform):
 
     See Also
     --------
-    skdpsco.preprocessing.ColumnClipper : For ranges that are public.
+    skdpsco.preprocessing.ColumnClipper : For public ranges.
     skdpsco.preprocessing.PrivateStandardScaler : To mean 0 and variance 1.
     sklearn.preprocessing.RobustScaler : Quantiles without privacy.
 

@@ -1,4 +1,4 @@
-"""Private principal components, of records or of moments that were released before."""
+"""Private principal components of records, or of released moments."""
 
 from numbers import Integral
 from typing import Any, ClassVar
@@ -27,12 +27,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, Private
     """Differentially private principal components of the columns.
 
     The covariances of the columns are released with noise, and their eigenvectors are the
-    components. Fitted to a `PrivateMoments`, it costs nothing more than that.
+    components. Fitting it to a `PrivateMoments` costs nothing more.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of components, at most the number of features; None means as many.
+        Number of components, at most the number of features; None means all of them.
     whiten : bool, default=False
         Whether components are divided by their standard deviations.
     epsilon : float, default=1.0
@@ -58,7 +58,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, Private
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Directions of the largest variance, orthonormal, the largest entry of each positive.
+        Directions of the largest variance, orthonormal; the largest entry of each is positive.
     explained_variance_ : ndarray of shape (n_components,)
         Variances along them, divided by ``n_samples - 1``.
     explained_variance_ratio_ : ndarray of shape (n_components,)
@@ -76,7 +76,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, Private
     See Also
     --------
     PrivateMoments : Moments for this and other models.
-    skdpsco.preprocessing.PrivateFeatureSelector : Some of the features in place of their sums.
+    skdpsco.preprocessing.PrivateFeatureSelector : Selects features instead of summing them.
     sklearn.decomposition.PCA : The transformer without privacy.
 
     Notes
@@ -204,12 +204,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, Private
 
     @property
     def _n_features_out(self) -> int:
-        """For the names of what `transform` returns."""
+        """Number of components, for the names of the columns of `transform`."""
         return self.n_components_
 
     @property
     def _lengths(self) -> Any:
-        """What scores are divided by."""
+        """The numbers that scores are divided by."""
         return np.sqrt(self.explained_variance_) if self.whiten else 1.0
 
     def transform(self, X: MatrixLike) -> Any:

@@ -20,14 +20,14 @@ from skdpsco.privacy import Event, GaussianEvent
 
 from .bounds import check_bounds, map_range
 
-# Factor of the squares, which are released for free up to sqrt((11 + 5 sqrt(5)) / 8).
+# Factor of the squares; up to sqrt((11 + 5 sqrt(5)) / 8) their release adds no cost.
 SQUARES = 1.665
 FLOOR = 0.5  # smallest variance, in standard deviations of its noise
 
 
 @dataclass(frozen=True)
 class ColumnMomentsPlan:
-    """Made of a budget and public sizes.
+    """The noise of the release, from a budget and public sizes.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class ColumnMomentsPlan:
 
 
 def plan_moments(n_samples: int, n_features: int, squares: bool, mu: float) -> ColumnMomentsPlan:
-    """One Gaussian release of all sums, and of the sums of squares if asked for."""
+    """Plan one Gaussian release of all sums, and of the sums of squares if wanted."""
     error = sum_error(n_samples, 1.0)
     sensitivity = 2.0 * math.sqrt(n_features) * (1.0 + error * (1.0 + 2.0 * SQUARES))
     dimension = 2 * n_features if squares else n_features
@@ -134,8 +134,8 @@ class PrivateStandardScaler(ColumnTransform):
 
     See Also
     --------
-    skdpsco.preprocessing.PublicBoundsScaler : For bounds that are public.
-    skdpsco.preprocessing.PrivateQuantileClipper : For bounds that are generous.
+    skdpsco.preprocessing.PublicBoundsScaler : For public bounds.
+    skdpsco.preprocessing.PrivateQuantileClipper : For generous bounds.
     sklearn.preprocessing.StandardScaler : The transformer without privacy.
 
     Notes

@@ -51,7 +51,7 @@ from skdpsco.scaling.target import Target, TargetPlan, plan_target, release_targ
 
 @dataclass(frozen=True)
 class SelectionPlan:
-    """Made of a budget and public sizes.
+    """The draws of a selection, from a budget and public sizes.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class SelectionPlan:
     target : TargetPlan or None
         How the centre and the scale of a regression target are found.
     event : Event
-        The cost of the whole.
+        The total cost.
     """
 
     n_selected: int
@@ -93,7 +93,7 @@ def plan_selection(
 
 
 def memberships(index: np.ndarray, n_classes: int) -> np.ndarray:
-    """A column of 0 and 1 for every class; for two classes, only the column of the last."""
+    """One column of 0 and 1 per class; for two classes, only the column of the second."""
     classes = np.arange(1 if n_classes == 2 else 0, n_classes)
     return (index[:, None] == classes).astype(np.float64)
 
@@ -114,7 +114,7 @@ def correlate_columns(X, R, out):
 
 
 def products_and_sums(X: Any, y: np.ndarray, columns: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of products of features and columns of targets, and of each, for `map_reduce`."""
+    """Sums of products of features with columns of targets, and of each alone, for `map_reduce`."""
     T = np.column_stack([columns(y), np.ones(len(y))])
     total = np.empty(T.shape[1] * len(X.bounds))
     correlate_columns(X, T, total)
@@ -122,7 +122,7 @@ def products_and_sums(X: Any, y: np.ndarray, columns: Any) -> tuple[np.ndarray, 
 
 
 def covariance_scores(design: Any, y: Any, columns: Callable[..., Any], n: int) -> np.ndarray:
-    """Largest ``n |cov|`` of every feature with a column of the targets, ``columns(y)``."""
+    """Largest ``n |cov|`` of every feature with any column of the targets, ``columns(y)``."""
     total, sums = map_reduce(in_pieces(design, y), y, products_and_sums, columns)
     *products, features = total.reshape(len(sums), -1)
     return np.abs(products - np.outer(sums[:-1], features) / n).max(axis=0)
@@ -163,8 +163,8 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         the set of labels in y is public.
     target_bound : float, Schema or None, default=None
         Public bound on ``|y|`` in a regression, which may be generous, as in `PrivateLasso`. None
-        finds the magnitude of y privately, for a twentieth of the budget. (With too few records
-        for that, about 400 at epsilon 1, None means 1: declare a bound.)
+        finds the magnitude of y privately, for a twentieth of the budget. (With too few records for
+        that, about 400 at epsilon 1, None means 1, so declare a bound.)
     epsilon : float, default=1.0
         Privacy budget, > 0. Smaller is more private.
     delta : float, default=1e-6

@@ -22,9 +22,11 @@ class Budget:
         Finite number > 0.
     delta : float
         Number in the open interval (0, 1), which should be far below 1 / n_samples.
-    How many records are replaced at once, at most: 1 protects each record by itself, and k protects
-    all records of a person who has at most k. `rho` and `mu` are what a release may cost for the
-    replacement of one record, so that the replacement of k keeps to epsilon and delta.
+    max_records_per_unit : int, default=1
+        How many records are replaced at once, at most: 1 protects each record by itself, and k
+        protects all records of a person who has at most k. `rho` and `mu` are what a release may
+        cost for the replacement of one record, so that the replacement of k keeps to epsilon and
+        delta.
 
     Raises
     ------

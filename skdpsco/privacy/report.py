@@ -33,8 +33,8 @@ class PrivacyReport:
         The charge in zero-concentrated differential privacy.
     event : Event
         What was released, as the accountant sees it; for units of several records its cost only.
-    Whether the noise was reproducible. If so, the guarantee holds only against those who do not
-    know the seed.
+    seeded : bool
+        Whether the noise was reproducible. If so, the guarantee holds only against those who do not
         know the seed.
     assumptions : tuple of str
         What must be public, or true, for the guarantee to hold.
@@ -43,8 +43,9 @@ class PrivacyReport:
         "replace-one within groups" this record is also in the same groups in both, and with
         "replace one unit of at most k records" they differ in up to k records. With
         "add-or-remove-one" one has a record more than the other.
-    For a fit that is post-processing of an earlier release and cost nothing more: the event of that
-    release, which a sum over fits to the same records has to count.
+    released : Event or None
+        For a fit that is post-processing of an earlier release and cost nothing more: the event of
+        that release, which a sum over fits to the same records has to count.
     """
 
     epsilon: float

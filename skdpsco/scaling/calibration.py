@@ -76,8 +76,9 @@ class TargetCurve(NamedTuple):
     ----------
     mean : callable
         The mean target at scores, in [-1, 1], and its slope, which is positive.
-    Mean square of the residuals of predictions. None takes the largest possible one, ``1 -
-    mean**2``, which is exact for the targets -1 and 1.
+    residual : float or None
+        Mean square of the residuals of predictions. None takes the largest possible one, ``1 -
+        mean**2``, which is exact for the targets -1 and 1.
     prior : tuple of float
         Expected deviation of slopes from 1 in units of ``1 / ratio``, and the width of offsets in
         units of that deviation.

@@ -171,10 +171,10 @@ class Uncertainty(NamedTuple):
         them. Unless it is far below 1, coefficients are not nearly linear in the noise.
     doubtful : bool
         Whether this noise is so large that the coverage of intervals is doubtful.
-    Variance of the target around predictions: its mean given what was released, if all variances
-    were equally likely before. Noise may make the released variance negative. None where targets
-    are labels.
-        targets are labels.
+    residual_variance : float or None
+        Variance of the target around predictions: its mean given what was released, if all
+        variances were equally likely before. Noise may make the released variance negative. None
+        where targets are labels.
     """
 
     covariance: np.ndarray

@@ -39,8 +39,8 @@ class SparseTuning(NamedTuple):
 
     Parameters
     ----------
-    With fewer steps a second copy of the data in memory does not pay.
-        Fewer steps are not worth a second copy of the data in memory.
+    least_steps : int
+        With fewer steps a second copy of the data in memory does not pay.
     run : int
         Number of entries of a record whose sums are changed together.
     anew : int

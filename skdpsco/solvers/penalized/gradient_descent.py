@@ -210,8 +210,9 @@ class GradientDescent:
     preconditioned : bool, default=True
         Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
         for columns as large as their bounds.
-    Whether coefficients are shrunk towards 0 by as much as noise has lengthened them: a model that
-    is only noise then predicts about as well as a constant. Regressions are always shrunk.
+    shrunk : bool, default=False
+        Whether coefficients are shrunk towards 0 by as much as noise has lengthened them: a model
+        that is only noise then predicts about as well as a constant. Regressions are always shrunk.
 
     References
     ----------
