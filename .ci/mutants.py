@@ -52,7 +52,7 @@ BUGS = [
         "    noise = discrete_gaussian(rng, SCALE_BITS)\n    for j in range(values.shape[0]):\n"
         "        values[j] = (to_grid(values[j], grid) + noise) * grid", "mechanisms"),
     Bug("zero counts twice in a discrete Laplace draw", "mechanisms/samplers.py",
-        "if y > 0:  # else", "if y >= 0:  # else", "mechanisms"),
+        "if y > 0:  # otherwise", "if y >= 0:  # otherwise", "mechanisms"),
     Bug("a discrete Gaussian draw accepts too much", "mechanisms/samplers.py",
         "bernoulli_exp(rng, low * low, 2 * bits + 1)",
         "bernoulli_exp(rng, low * low, 2 * bits + 2)",
