@@ -216,7 +216,8 @@ def test_columns_with_a_bound_count_for_nothing(pooled):
         ({"target_bound": [1.0, 2.0]}, {}, "target_bound"),
         ({"target_bound": [1.0, -2.0, 1.0]}, {}, "target_bound"),
         ({"solver": "gradient-descent"}, {}, "solver"),
-        ({"max_weight": 2.0}, {"sample_weight": np.ones(N)}, "sample_weight"),
+        ({}, {"sample_weight": np.ones(N)}, "sample_weight"),
+        ({}, {"init": Ridge().fit(X, Y[:, 0])}, "init must be None"),
     ],
 )
 def test_bad_parameters_cost_nothing(Model, params, more, match):

@@ -1,13 +1,15 @@
-"""Labels of a classification, their numbers, and the targets made from them."""
+"""Labels of classes and of groups, their numbers, and the targets made from them."""
 
+from collections.abc import Hashable
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import declared
+from skdpsco._validation import declared, is_missing
 from skdpsco.losses.library import with_weights
 
 _LABELS = "y must hold one label per record, all numbers or all strings."
@@ -157,3 +159,83 @@ def labels_note(classes: Any, given: Any) -> str:
     """Line of a report about the labels; ``given`` is the parameter, None if it is not declared."""
     source = "read off y" if given is None else "declared"
     return f"the {len(classes)} labels are public ({source})"
+
+
+def named_columns(X: Any, sensitive_features: Any) -> tuple[Any, ...]:
+    """The columns of the frame X that are named; empty if ``sensitive_features`` holds labels.
+
+    Raises
+    ------
+    ValueError
+        If a name is given and X has no column with this name.
+    """
+    columns = list(getattr(X if hasattr(X, "shape") else None, "columns", ()))
+    if isinstance(sensitive_features, str):
+        if columns.count(sensitive_features) != 1:
+            raise ValueError(
+                f"sensitive_features={sensitive_features!r} must be the name of one column of X, "
+                "a frame, or an array of one label per record."
+            )
+        return (sensitive_features,)
+    if isinstance(sensitive_features, (list, tuple)) and len(sensitive_features) > 0:
+        names = list(sensitive_features)
+        if all(isinstance(name, str) and columns.count(name) == 1 for name in names):
+            return tuple(dict.fromkeys(names))
+    return ()
+
+
+def labels_of(name: str, X: Any, values: Any) -> list[Hashable]:
+    """One label per record, which is a tuple of labels if there are several columns.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for error messages.
+    X : array-like
+        Frame whose columns may be named.
+    values : array-like of shape (n_samples,) or (n_samples, n_columns), str or list of str
+
+    Raises
+    ------
+    TypeError
+        If ``values`` is sparse.
+    ValueError
+        If ``values`` has the wrong shape, or a label is missing or cannot be hashed.
+    """
+    columns = named_columns(X, values)
+    if columns:
+        values = X[list(columns)]
+    if sparse.issparse(values):
+        raise TypeError(f"{name} must be dense: labels, one per record.")
+    legal = f"{name} must hold labels that can be hashed and compared, one per record."
+    # Convert to Python numbers, so that labels of all dtypes compare equal.
+    array = quietly(legal, np.asarray, values, dtype=object)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim not in (1, 2) or array.shape[-1] == 0:
+        raise ValueError(
+            f"{name} must hold labels: shape (n,), or (n, n_columns) for groups that are products "
+            f"of columns; got shape {array.shape}."
+        )
+    labels = [tuple(row) for row in array] if array.ndim == 2 else array.tolist()
+    distinct: Any = quietly(legal, set, labels)
+    if any(is_missing(part) for one in distinct for part in (one if array.ndim == 2 else (one,))):
+        raise ValueError(f"{name} must not contain missing labels: None, NaN or NA.")
+    return labels
+
+
+def group_numbers(labels: list[Hashable], groups: list[Hashable]) -> np.ndarray:
+    """The number of every record's group.
+
+    Raises
+    ------
+    ValueError
+        If a label is not among ``groups``.
+    """
+    place = {label: i for i, label in enumerate(groups)}
+    index = np.array([place.get(label, -1) for label in labels], dtype=np.int64)
+    if (index < 0).any():
+        raise ValueError(
+            f"sensitive_features contains a label that is not among groups={groups!r}."
+        )
+    return index

@@ -30,6 +30,7 @@ from skdpsco.base.labels import (
     declared_classes,
     encode_classes,
     labels_note,
+    named_columns,
     relative_weights,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
@@ -42,7 +43,6 @@ from skdpsco.group_dro.membership import (
     as_array,
     from_groups,
     membership_of,
-    named_columns,
     weighted_targets,
     with_groups,
 )

@@ -7,72 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdpsco._quiet import quietly
 from skdpsco._validation import is_missing
+from skdpsco.base.labels import group_numbers, labels_of
 from skdpsco.solvers.groups.problem import GroupedTargets
-
-
-def named_columns(X: Any, sensitive_features: Any) -> tuple[Any, ...]:
-    """The columns of the frame X that are named; empty if ``sensitive_features`` holds labels.
-
-    Raises
-    ------
-    ValueError
-        If a name is given and X has no column with this name.
-    """
-    columns = list(getattr(X if hasattr(X, "shape") else None, "columns", ()))
-    if isinstance(sensitive_features, str):
-        if columns.count(sensitive_features) != 1:
-            raise ValueError(
-                f"sensitive_features={sensitive_features!r} must be the name of one column of X, "
-                "a frame, or an array of one label per record."
-            )
-        return (sensitive_features,)
-    if isinstance(sensitive_features, (list, tuple)) and len(sensitive_features) > 0:
-        names = list(sensitive_features)
-        if all(isinstance(name, str) and columns.count(name) == 1 for name in names):
-            return tuple(dict.fromkeys(names))
-    return ()
-
-
-def labels_of(name: str, X: Any, values: Any) -> list[Hashable]:
-    """One label per record, which is a tuple of labels if there are several columns.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for error messages.
-    X : array-like
-        Frame whose columns may be named.
-    values : array-like of shape (n_samples,) or (n_samples, n_columns), str or list of str
-
-    Raises
-    ------
-    TypeError
-        If ``values`` is sparse.
-    ValueError
-        If ``values`` has the wrong shape, or a label is missing or cannot be hashed.
-    """
-    columns = named_columns(X, values)
-    if columns:
-        values = X[list(columns)]
-    if sparse.issparse(values):
-        raise TypeError(f"{name} must be dense: labels, one per record.")
-    legal = f"{name} must hold labels that can be hashed and compared, one per record."
-    # Convert to Python numbers, so that labels of all dtypes compare equal.
-    array = quietly(legal, np.asarray, values, dtype=object)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim not in (1, 2) or array.shape[-1] == 0:
-        raise ValueError(
-            f"{name} must hold labels: shape (n,), or (n, n_columns) for groups that are products "
-            f"of columns; got shape {array.shape}."
-        )
-    labels = [tuple(row) for row in array] if array.ndim == 2 else array.tolist()
-    distinct: Any = quietly(legal, set, labels)
-    if any(is_missing(part) for one in distinct for part in (one if array.ndim == 2 else (one,))):
-        raise ValueError(f"{name} must not contain missing labels: None, NaN or NA.")
-    return labels
 
 
 @dataclass(frozen=True)
@@ -160,12 +97,7 @@ def membership_of(groups: Any, X: Any, sensitive_features: Any, n_samples: int) 
     else:
         labels = labels_of("sensitive_features", X, values)
         declared = _distinct(labels) if groups is None else labels_of("groups", None, groups)
-        place = {label: i for i, label in enumerate(declared)}
-        index = np.array([place.get(label, -1) for label in labels], dtype=np.int64)
-        if (index < 0).any():
-            raise ValueError(
-                f"sensitive_features contains a label that is not among groups={declared!r}."
-            )
+        index = group_numbers(labels, declared)
         n_records = len(index)
         rows = (np.ones(n_records), index, np.arange(n_records + 1))
         matrix = sparse.csr_array(rows, shape=(n_records, len(declared)))

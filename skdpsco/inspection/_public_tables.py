@@ -117,9 +117,9 @@ def placeholder(estimator: Any, shape: Shape) -> tuple[Any, Any, dict[str, Any]]
         y = classes[np.arange(n) % len(classes)]
     if getattr(estimator, "tasks", None) == "columns":
         y = np.tile(y[:, None], (1, shape.n_targets))
-    if not hasattr(estimator, "group_membership"):
-        return X, y, {}
     groups = getattr(estimator, "groups", None)
+    if groups is None and not hasattr(estimator, "group_membership"):
+        return X, y, {}
     labels = list(range(shape.n_groups)) if groups is None else list(groups)
     repeated = -(-n // len(labels))
     return X, y, {"sensitive_features": (labels * repeated)[:n]}

@@ -40,8 +40,8 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
     def _learn_several(self, X, y):
         if (X.n_targets if isinstance(X, RowBlocks) else n_targets_of(y)) == 1:
             return None
-        if self._sample_weight is not None or self._init is not None:
-            raise ValueError("sample_weight and init must be None where y has several columns.")
+        if self._init is not None:
+            raise ValueError("init must be None where y has several columns.")
         if self.solver not in ("auto", "moments", "stagewise"):
             raise ValueError(
                 "Where y has several columns, solver must be left at its default or be 'moments', "

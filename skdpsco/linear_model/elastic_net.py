@@ -422,4 +422,5 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         return mixed_penalty(check_weight("alpha", self.alpha) / total, 0.0)
 
     def _coefficients(self, moments):
-        return self._ridge_of(moments, check_weight("alpha", self.alpha) / moments.n_samples)
+        total = moments.n_samples * moments.max_weight  # of the weights
+        return self._ridge_of(moments, check_weight("alpha", self.alpha) / total)

@@ -15,10 +15,10 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpsco._random import below, collected_advice
 from skdpsco._upstream import callbacks_of
+from skdpsco.base.labels import named_columns
 from skdpsco.base.private_estimator import MIN_RHO, PrivateEstimator
 from skdpsco.data.block_records import first_record
 from skdpsco.data.row_blocks import RowBlocks
-from skdpsco.group_dro.membership import named_columns
 from skdpsco.inspection import check_private_steps, privacy_report, private_steps
 from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps
 from skdpsco.inspection._steps import check_record_wise

@@ -42,14 +42,14 @@ class LeastSquares(NamedTuple):
         Units of the features.
     mean : ndarray of shape (n_features + 1,)
         Means of the features and of the target; zeros without an intercept.
-    n_samples : int
+    n_samples : float
     """
 
     A: np.ndarray
     c: np.ndarray
     unit: np.ndarray
     mean: np.ndarray
-    n_samples: int
+    n_samples: float
 
     def intercept(self, coef: np.ndarray) -> Any:
         """The intercept of one model, or the intercepts of several."""

@@ -1,6 +1,7 @@
 """One private release of means and covariances, which answers many questions."""
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -21,12 +22,20 @@ from skdpsco._validation import (
     StrOptions,
     check_bound,
     check_feature_bound,
+    check_fit_params,
     check_target,
+    check_weights,
     check_X_y,
     read_X,
 )
 from skdpsco.base.advice import PublicNumbers, advice_on
-from skdpsco.base.labels import declared_classes, indicators, labels_note
+from skdpsco.base.labels import (
+    declared_classes,
+    group_numbers,
+    indicators,
+    labels_note,
+    labels_of,
+)
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.block_records import (
     as_blocks,
@@ -62,7 +71,10 @@ class MomentRelease:
     """Attributes that `release_moments_of` reads from an estimator; these are the defaults."""
 
     row_norm: Any = None  # the norm is found privately
+    groups: Any = None  # there are no groups
     _labelled: Any = False  # whether targets are labels
+    _group_labels: Any = None  # of a draft: as they were passed, and so are
+    _sample_weight: Any = None  # the weights of records
 
     def _check_features(self, n_features: int) -> None:
         """Allow any number of features."""
@@ -105,6 +117,15 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         Public labels, if y holds labels. The targets are then the indicators of the classes, one
         column for each, and `PrivateLinearDiscriminantAnalysis` may be fitted to the moments;
         ``target_bound`` is ignored. None means that y holds numbers.
+    groups : array-like of shape (n_groups,) or None, default=None
+        Public labels of groups of records, such as sites or years. Moments of each of them are
+        then released, together at the price of one release, and `group` has those of one group or
+        of several. Which group a record is in is as private as the record. Moments of all records
+        have the noise of all groups. None means that there are no groups.
+    max_weight : float or None, default=None
+        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
+        fit with weights. They are as private as the record. The noise is that of records which all
+        have this weight.
     row_norm : float or None, default=None
         Public bound, > 0, on the l2 norm of rows ``x_j / b_j``, target included, in units of the
         bounds b; longer rows are shortened. With it, nothing is found privately. None finds a norm
@@ -178,7 +199,9 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         **CLASSES_CONSTRAINTS,
         "conditioning": CONDITIONING_CONSTRAINTS["conditioning"],
         "relation": [StrOptions(set(RELATIONS))],
+        "groups": [None, "array-like"],
     }
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     def __init__(
         self,
@@ -190,6 +213,8 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         target_bound: float | None = None,
         conditioning: Auto | None = "auto",
         classes: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        max_weight: float | None = None,
         row_norm: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         random_state: Seed = None,
@@ -201,6 +226,8 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         self.target_bound = target_bound
         self.conditioning = conditioning
         self.classes = classes
+        self.groups = groups
+        self.max_weight = max_weight
         self.row_norm = row_norm
         self.relation = relation
         self.random_state = random_state
@@ -223,7 +250,14 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         check_is_fitted(self)
         return self.moments_
 
-    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
+    def fit(
+        self,
+        X: MatrixLike,
+        y: TargetLike = None,
+        *,
+        sensitive_features: Any = None,
+        **fit_params: Any,
+    ) -> Self:
         """Release the moments.
 
         Parameters
@@ -232,6 +266,14 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
             Targets, which are more columns. None if there are none, or the blocks hold them.
+        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), or None, \
+                default=None
+            The label of every record's group, among ``groups``; of several columns, a tuple of
+            labels. It must be given if groups are declared. With blocks, labels, weights and
+            targets are kept in memory, and Dask collections are refused.
+        **fit_params : dict
+            ``sample_weight``, an array-like of shape (n_samples,) of numbers >= 0, if
+            ``max_weight`` is declared.
 
         Returns
         -------
@@ -246,8 +288,14 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """
+        weights = check_fit_params(self, fit_params)
         self._validate_params()
+        if (self.groups is None) != (sensitive_features is None):
+            raise ValueError(
+                "sensitive_features must be given where groups are declared, and only there."
+            )
         draft = self._draft()
+        draft._group_labels, draft._sample_weight = sensitive_features, weights
         draft.moments_ = release_moments_of(draft, X, y)
         return self._accept(draft)
 
@@ -273,7 +321,9 @@ def release_moments_of(
         X, y = blocks, None
     if has_target is None:
         has_target = y is not None if blocks is None else blocks.has_target
-    records, y, m, classes = table_records(estimator, X, y, has_target)
+    groups = _declared_groups(estimator.groups)
+    records, y, m, classes = table_records(estimator, X, y, has_target, groups)
+    weighted = estimator._sample_weight is not None
     n, d = records.shape[0], estimator.n_features_in_
     budget, names = estimator._budget(), getattr(estimator, "feature_names_in_", None)
     bounds = np.full(d + m, np.nan)  # NaN for bounds that are to be found
@@ -299,7 +349,13 @@ def release_moments_of(
         )
     plan = estimator._planned(
         lambda spend: plan_matrix(
-            known, len(bounds), spend.mu, conditioned, norm, int(np.isnan(bounds).sum())
+            known,
+            len(bounds),
+            spend.mu,
+            conditioned,
+            norm,
+            int(np.isnan(bounds).sum()),
+            len(groups) or int(weighted),
         ),
         available,
         MOST_RECORDS_ADDED if known is None else n,
@@ -320,7 +376,8 @@ def release_moments_of(
             budget.delta,
             max_records_per_unit=budget.max_records_per_unit,
         )
-        warnings = advice_on(public) or _noise_advice(known, len(bounds), available.mu)
+        some = known // max(len(groups), 1)
+        warnings = advice_on(public) or _noise_advice(some, len(bounds), available.mu)
     with (
         threadpool_limits(1, user_api="blas"),  # pieces already run in threads
         opened(records, np.ones(records.shape[1])) as design,
@@ -336,28 +393,36 @@ def release_moments_of(
         units = bounds.copy()  # the units of rows
         if classes is not None and plan.has_scales:
             units[d:] = INDICATOR_UNIT
-        n, mean, covariance, measured = release_matrix(
-            plan, TableSums(design, y, units), units, release.rng
-        )
+        sums = TableSums(design, y, units)
+        found = release_matrix(plan, sums, units, weighted, release.rng)
         release.assumptions = _assumptions(plan, bounds if classes is None else bounds[:d], d)
         if classes is not None:
             release.assumptions += (labels_note(classes, estimator.classes),)
+        if groups:
+            release.assumptions += (f"the {len(groups)} groups are public (declared)",)
+        if weighted:
+            release.assumptions += (f"weights of records are clipped to {estimator.max_weight:g}",)
     given = [f"x{j}" for j in range(d)] if names is None else list(names)
     of_targets = ["y"] * m if m == 1 else [f"y{k}" for k in range(m)]
     if classes is not None:
         of_targets = [f"y={label}" for label in classes]
-    return ReleasedMoments(
-        n_samples=n,
-        names=(*given, *of_targets),
-        n_targets=m,
-        mean=mean,
-        covariance=covariance,
-        bounds=bounds,
-        measured=((1.0, measured),),
-        privacy_=estimator.privacy_,
-        named=names is not None,
-        classes=classes,
+    whole, *parts = (
+        ReleasedMoments(
+            n_samples=one.n_samples,
+            names=(*given, *of_targets),
+            n_targets=m,
+            mean=one.mean,
+            covariance=one.covariance,
+            bounds=bounds,
+            measured=((1.0, one.measured),),
+            privacy_=estimator.privacy_,
+            named=names is not None,
+            classes=classes,
+            max_weight=float(estimator.max_weight) if weighted else 1.0,
+        )
+        for one in found
     )
+    return replace(whole, groups=dict(zip(groups, parts, strict=False)))
 
 
 class TableRecords(NamedTuple):
@@ -380,7 +445,9 @@ class TableRecords(NamedTuple):
     classes: Any
 
 
-def table_records(estimator: Any, X: Any, y: Any, has_target: bool) -> TableRecords:
+def table_records(
+    estimator: Any, X: Any, y: Any, has_target: bool, groups: list[Any]
+) -> TableRecords:
     """Check arrays or blocks, and set the number and the names of features on ``estimator``."""
     blocks = X if isinstance(X, RowBlocks) else None
     labelled = has_target and estimator._labelled
@@ -400,7 +467,17 @@ def table_records(estimator: Any, X: Any, y: Any, has_target: bool) -> TableReco
             classes, y = indicators(y, estimator.classes)
         estimator._check_classes(classes)
         m = len(classes)  # type: ignore[arg-type]
-    # Kernels read one target beside the features: several are columns like these.
+    # Kernels read one target beside the features: several are columns like these, and so is one if
+    # groups and weights stand in its place.
+    tags = _tags_of(estimator, groups, X.n_samples if blocks else records.shape[0])
+    if tags is not None:
+        if blocks is not None:
+            columns, records = _targets_in(blocks, has_target, classes)
+            records = records.with_target(np.column_stack([columns, tags]) if m else tags)
+            return TableRecords(read_tables(estimator, records, _as_table, m), None, m, classes)
+        y = y[:, None][:, : int(has_target)] if y.ndim == 1 else y
+        records, y = _joined_in_memory(records, np.column_stack([y, tags]))
+        return TableRecords(records, y, m, classes)
     if blocks is not None:
         if m > 1:
             encode = partial(target_table, classes=classes)
@@ -412,10 +489,71 @@ def table_records(estimator: Any, X: Any, y: Any, has_target: bool) -> TableReco
         )
         return TableRecords(records, None, m, None)
     if m > 1:
-        if sparse.issparse(records):  # SciPy's errors would show wrong indices
-            as_design(records, np.ones(records.shape[1]), False)
-        records, y = join_targets(records, target_table(y))
+        records, y = _joined_in_memory(records, target_table(y))
     return TableRecords(records, y, m, classes)
+
+
+def _joined_in_memory(records: Any, table: np.ndarray) -> tuple[Any, np.ndarray]:
+    if sparse.issparse(records):  # SciPy's errors would show wrong indices
+        as_design(records, np.ones(records.shape[1]), False)
+    return join_targets(records, table)
+
+
+def _declared_groups(groups: Any) -> list[Any]:
+    """Labels of groups; none if there are none.
+
+    Raises
+    ------
+    ValueError
+        If they are not one or more different labels.
+    """
+    if groups is None:
+        return []
+    found = labels_of("groups", None, groups)
+    if not found or len(set(found)) < len(found):
+        raise ValueError(f"groups must hold different labels, got {found!r}.")
+    return found
+
+
+def _tags_of(estimator: Any, groups: list[Any], n_samples: int) -> np.ndarray | None:
+    """For every record the number of its group plus half of its weight; None without either."""
+    weights = estimator._sample_weight
+    if not groups and weights is None:
+        return None
+    tags = np.full(n_samples, 0.5)
+    if weights is not None:
+        with np.errstate(all="ignore"):  # tiny weights underflow
+            tags = 0.5 * check_weights(weights, estimator.max_weight, n_samples)
+    if groups:
+        numbers = group_numbers(
+            labels_of("sensitive_features", None, estimator._group_labels), groups
+        )
+        if len(numbers) != n_samples:
+            raise ValueError(
+                f"sensitive_features must hold one label per record: {n_samples} records in X, "
+                f"{len(numbers)} labels."
+            )
+        tags = numbers + tags
+    return tags
+
+
+def _targets_in(blocks: RowBlocks, has_target: bool, classes: Any) -> tuple[np.ndarray, RowBlocks]:
+    """The columns that targets in blocks stand for, and blocks that refuse others.
+
+    Raises
+    ------
+    TypeError
+        If the blocks are on Dask.
+    """
+    if not has_target:
+        return np.empty((blocks.n_samples, 0)), blocks
+    blocks, y, _ = blocks.labelled()
+    return target_table(y, classes)[:, :-1], blocks
+
+
+def _as_table(y: np.ndarray) -> np.ndarray:
+    """Targets of a block as a table."""
+    return y if y.ndim == 2 else y[:, None]
 
 
 def _in_memory(

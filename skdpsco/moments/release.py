@@ -68,6 +68,9 @@ class MatrixPlan:
     norm_grid : float or None
     row_norm : float
         The norm that rows are shortened to, if there is no ``norm_grid``.
+    n_groups : int
+        Number of groups, of each of which there is a matrix; 0 if records have neither groups nor
+        weights.
     """
 
     event: Event
@@ -77,6 +80,7 @@ class MatrixPlan:
     conditioning: ConditioningPlan | None
     norm_grid: float | None
     row_norm: float
+    n_groups: int = 0
 
     @property
     def has_scales(self) -> bool:
@@ -124,6 +128,7 @@ def plan_matrix(
     conditioned: bool,
     row_norm: float | None,
     n_unknown: int = 0,
+    n_groups: int = 0,
 ) -> MatrixPlan:
     """Spend ``mu`` on the matrix, and at most a quarter of its square on what is found before it.
 
@@ -142,6 +147,8 @@ def plan_matrix(
         and a norm that are found.
     n_unknown : int, default=0
         Number of columns whose bounds are to be found.
+    n_groups : int, default=0
+        Number of groups of records; 0 if they have neither groups nor weights.
 
     Raises
     ------
@@ -164,16 +171,18 @@ def plan_matrix(
     multiplier, event = share_mu(mu, parts)
     found = [plan.event for plan in (bounds, conditioning) if plan is not None]
     event = compose(*found, event)
-    grid = _grid_of_matrix(n, p, multiplier["matrix"])
+    grid = _grid_of_matrix(n, p, multiplier["matrix"], max(n_groups, 1))
     norm_grid = (
         None if n is None or "norm" not in parts else gaussian_grid(1.0, multiplier["norm"], 1, n)
     )
     norm = largest if row_norm is None else min(row_norm, largest)
-    return MatrixPlan(event, n, grid, bounds, conditioning, norm_grid, norm)
+    return MatrixPlan(event, n, grid, bounds, conditioning, norm_grid, norm, n_groups)
 
 
-def _grid_of_matrix(n_samples: int | None, n_columns: int, multiplier: float) -> float:
-    """The grid of the matrix, for neighbours that replace a record or, without n, add one."""
+def _grid_of_matrix(
+    n_samples: int | None, n_columns: int, multiplier: float, n_matrices: int
+) -> float:
+    """The grid of the matrices, for neighbours that replace a record or, without n, add one."""
     p = n_columns
     # The matrix of a record is psd, with at most this Frobenius norm, including the rounding of
     # norms.
@@ -183,7 +192,7 @@ def _grid_of_matrix(n_samples: int | None, n_columns: int, multiplier: float) ->
     # The rounding of both sums is included, wherever their records are cut.
     changed = replace_one(most, square, change)
     largest = square if n_samples is None else 2.0 * most * square
-    return gaussian_grid(changed, multiplier, (p + 1) * (p + 2) // 2, largest)
+    return gaussian_grid(changed, multiplier, n_matrices * (p + 1) * (p + 2) // 2, largest)
 
 
 def most_records(plan: MatrixPlan) -> int:
@@ -208,29 +217,45 @@ def declared_or_found(
     return bounds
 
 
+class TableSummary(NamedTuple):
+    """What is released about the rows of a table, or of a group of them.
+
+    Parameters
+    ----------
+    n_samples : int or float
+        Number of rows, or the sum of their weights. If it is not known, it has noise, and is at
+        least 1.
+    mean : ndarray of shape (n_columns,)
+    covariance : ndarray of shape (n_columns, n_columns)
+        It contains the noise as it is, so it may not be positive semidefinite.
+    measured : Measured
+    """
+
+    n_samples: float
+    mean: np.ndarray
+    covariance: np.ndarray
+    measured: Measured
+
+
 def release_matrix(
-    plan: MatrixPlan, sums: TableSums, bounds: np.ndarray, rng: np.random.Generator
-) -> tuple[int, np.ndarray, np.ndarray, Measured]:
-    """Number, mean and covariance of the rows of a table, and how they were measured.
+    plan: MatrixPlan,
+    sums: TableSums,
+    bounds: np.ndarray,
+    weighted: bool,
+    rng: np.random.Generator,
+) -> list[TableSummary]:
+    """Summaries of all rows and, behind that, of each group of them.
 
     Parameters
     ----------
     plan : MatrixPlan
     sums : TableSums
     bounds : ndarray of shape (n_columns,)
+    weighted : bool
+        Whether rows have weights.
     rng : numpy.random.Generator
-
-    Returns
-    -------
-    n_samples : int
-        If the plan does not know it, it has noise, and is at least 1.
-    mean : ndarray of shape (n_columns,)
-    covariance : ndarray of shape (n_columns, n_columns)
-        It contains the noise as it is, so it may not be positive semidefinite.
-    measured : Measured
     """
-    n: Any = plan.n_samples
-    p = len(bounds)
+    n, p = plan.n_samples, len(bounds)
     centre, scale, c = np.zeros(p), np.ones(p), plan.row_norm
     if n is not None and plan.conditioning is not None and plan.norm_grid is not None:
         centre, scale, _ = condition(plan.conditioning, sums, rng)
@@ -239,14 +264,26 @@ def release_matrix(
         longer = sums.longer_over(centre, scale, norms)
         tolerated = min(MATRIX.tail * deviation_on(plan.norm_grid), 0.5 * n)
         c = float(norms[halve(longer, tolerated, plan.norm_grid, rng)])
-    entries = upper_triangle(sums.matrix(centre, scale, c, ONE))
+    matrices = sums.matrix(centre, scale, c, ONE, plan.n_groups).reshape(-1, p + 1, p + 1)
+    entries = np.concatenate([upper_triangle(M) for M in matrices])
     deviation = gaussian_mechanism(rng, entries, plan.matrix_grid)
-    M = symmetric(entries)
-    # The first entry is the number of records, times ONE**2.
-    n = max(round(M[0, 0] / MATRIX.one), 1) if plan.n_samples is None else plan.n_samples
-    M /= n
-    unit = bounds * scale * c  # the unit of an entry 1
-    v = M[0, 1:] / ONE
-    covariance = (M[1:, 1:] - np.outer(v, v)) * np.outer(unit, unit)
-    measured = Measured(bounds * centre, unit, deviation / n, plan.n_samples is None)
-    return n, measured.centre + unit * v, covariance, measured
+    released = [symmetric(part) for part in np.split(entries, len(matrices))]
+    noise = Measured(bounds * centre, bounds * scale * c, deviation)
+    of_all = noise._replace(deviation=math.sqrt(len(released)) * deviation)
+    whole: Any = sum(released)
+    found = [summary(whole, None if weighted else n, weighted, of_all)]
+    return found + [summary(M, None, weighted, noise) for M in released[: plan.n_groups]]
+
+
+def summary(M: np.ndarray, n: int | None, weighted: bool, noise: Measured) -> TableSummary:
+    """What a noisy sum of second moments says of ``n`` rows; None if there is noise in that, too.
+
+    ``noise`` is that of the sum.
+    """
+    total: float = M[0, 0] / MATRIX.one  # the sum of weights, or the number of records
+    counted = n is None
+    size = max(total if weighted else round(total), 1) if n is None else n
+    v = M[0, 1:] / ONE / size
+    covariance = (M[1:, 1:] / size - np.outer(v, v)) * np.outer(noise.scale, noise.scale)
+    measured = noise._replace(deviation=noise.deviation / size, counted=counted)
+    return TableSummary(size, noise.centre + noise.scale * v, covariance, measured)

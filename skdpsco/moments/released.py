@@ -4,8 +4,9 @@ Everything here is post-processing of one release. Proof: docs/proofs/private_mo
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from numbers import Integral
 from typing import Any
 
@@ -73,6 +74,26 @@ class MomentAnswers:
         """
         return self._released.taken(columns, target)
 
+    def group(self, *labels: Any) -> "ReleasedMoments":
+        """Moments of the records of a declared group, or of several together, at no cost.
+
+        Parameters
+        ----------
+        *labels
+            One or more of the ``groups`` of `PrivateMoments`.
+
+        Returns
+        -------
+        moments : ReleasedMoments
+            The number of records is what the release says, with noise.
+
+        Raises
+        ------
+        ValueError
+            If there is no such group, or one is named twice.
+        """
+        return self._released.of_groups(labels)
+
     def path(
         self, *, l1_ratio: float = 1.0, n_alphas: int = 100, eps: float = 1e-3, alphas: Any = None
     ) -> WeightPath:
@@ -128,7 +149,8 @@ class ReleasedMoments(MomentAnswers):
 
     Parameters
     ----------
-    n_samples : int
+    n_samples : int or float
+        Number of records; with weights their sum over ``max_weight``, as it was released.
     names : tuple of str
         Names of the columns, the targets last.
     n_targets : int
@@ -146,9 +168,13 @@ class ReleasedMoments(MomentAnswers):
         Whether the names are those of a data frame.
     classes : ndarray or None
         Labels whose indicators are the targets; None if the targets are numbers.
+    max_weight : float
+        What weights of records were clipped to; 1 without weights.
+    groups : dict
+        The moments of every declared group, by its label.
     """
 
-    n_samples: int
+    n_samples: float
     names: tuple[str, ...]
     n_targets: int
     mean: np.ndarray
@@ -158,6 +184,8 @@ class ReleasedMoments(MomentAnswers):
     privacy_: PrivacyReport
     named: bool = False
     classes: np.ndarray | None = None
+    max_weight: float = 1.0
+    groups: Mapping[Any, "ReleasedMoments"] = field(default_factory=dict)
 
     @property
     def _released(self) -> "ReleasedMoments":
@@ -257,6 +285,7 @@ class ReleasedMoments(MomentAnswers):
 
     def _at(self, columns: Iterable[int], n_targets: int) -> "ReleasedMoments":
         index = np.array(list(columns))
+        groups = {label: one._at(index, n_targets) for label, one in self.groups.items()}
         goals, d = index[len(index) - n_targets :].tolist(), self.n_features
         same = n_targets > 0 and goals == list(range(d, d + self.n_targets))
         return replace(
@@ -268,7 +297,17 @@ class ReleasedMoments(MomentAnswers):
             covariance=self.covariance[np.ix_(index, index)],
             bounds=self.bounds[index],
             measured=tuple((share, one.take(index)) for share, one in self.measured),
+            groups=groups,
         )
+
+    def of_groups(self, labels: tuple[Any, ...]) -> "ReleasedMoments":
+        """See `group`."""
+        known = all(any(label == one for one in self.groups) for label in labels)
+        if not labels or not known or len(set(labels)) < len(labels):
+            raise ValueError(
+                f"labels must be different ones of the groups {list(self.groups)}, got {labels!r}."
+            )
+        return reduce(ReleasedMoments.merged, (self.groups[label] for label in labels))
 
     def merged(self, other: "ReleasedMoments") -> "ReleasedMoments":
         """Moments of the records of both data sets.
@@ -289,6 +328,8 @@ class ReleasedMoments(MomentAnswers):
                 f"Moments can only be added if they have the same columns, got {self.names} and "
                 f"{other.names}."
             )
+        if self.max_weight != other.max_weight:
+            raise ValueError("Moments can only be added if they have the same max_weight.")
         n = self.n_samples + other.n_samples
         pairs = [(one.n_samples / n, one) for one in (self, other)]
         mean: Any = sum(share * one.mean for share, one in pairs)
@@ -317,6 +358,7 @@ class ReleasedMoments(MomentAnswers):
             bounds=np.maximum(self.bounds, other.bounds),
             measured=measured,
             privacy_=privacy,
+            groups=_merged_groups(self.groups, other.groups),
         )
 
     def shrunk_most(self, problem: LeastSquares, lengths: np.ndarray) -> np.ndarray:
@@ -359,3 +401,11 @@ class ReleasedMoments(MomentAnswers):
         return replace(
             self.privacy_, rho=0.0, event=NoOpEvent(), released=released, assumptions=said
         )
+
+
+def _merged_groups(
+    first: Mapping[Any, ReleasedMoments], second: Mapping[Any, ReleasedMoments]
+) -> dict[Any, ReleasedMoments]:
+    """The groups of either data set; those of both are merged."""
+    both = {label: one.merged(second[label]) for label, one in first.items() if label in second}
+    return {**first, **second, **both}

@@ -141,6 +141,28 @@ def matrix_sums(
     return total
 
 
+@without_gil
+def grouped_matrix_sums(
+    X: MatrixLike, y: TargetLike, units: TableUnits, c: float, one: float, n_groups: int
+) -> np.ndarray:
+    """`matrix_sums` of every group of records, of rows times the roots of their weights.
+
+    ``y`` holds the number of the group and, added to it, half of the weight.
+    """
+    p = len(units.bounds)
+    total, room = np.zeros((n_groups, p + 1, p + 1)), np.empty((GATHERED_ROWS, p + 1))
+    for start in range(0, len(y), GATHERED_ROWS):
+        tags = y[start : start + GATHERED_ROWS]
+        rows, numbers = room[: len(tags)], np.floor(tags)
+        rows[:, 0] = one
+        write_shortened(X, y, start, units, c, rows)
+        rows *= np.sqrt(2.0 * (tags - numbers))[:, None]
+        for group in range(n_groups):
+            some = rows[numbers == group]
+            total[group] += some.T @ some
+    return total
+
+
 def tallied_table(X: MatrixLike, y: TargetLike, unknown: np.ndarray, pooled: bool) -> np.ndarray:
     """Histograms of magnitudes, for each of the ``unknown`` columns or for all of them together."""
     d, counts = len(X.bounds), []
@@ -208,7 +230,11 @@ class TableSums:
         """Sum of the squares of these rows, shortened to norm ``c``, over ``c * c``."""
         return self._shortened(c, 2, *self._sums[2:])
 
-    def matrix(self, centre: np.ndarray, scale: np.ndarray, c: float, one: float) -> np.ndarray:
-        """Compute `matrix_sums`."""
+    def matrix(
+        self, centre: np.ndarray, scale: np.ndarray, c: float, one: float, n_groups: int = 0
+    ) -> np.ndarray:
+        """Compute `matrix_sums` or, for targets that hold groups, `grouped_matrix_sums`."""
         units = self._units(centre, scale)
-        return map_reduce(self._X, self._y, matrix_sums, units, c, one)
+        if n_groups == 0:
+            return map_reduce(self._X, self._y, matrix_sums, units, c, one)
+        return map_reduce(self._X, self._y, grouped_matrix_sums, units, c, one, n_groups)

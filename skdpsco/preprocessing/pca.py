@@ -20,10 +20,12 @@ from skdpsco._validation import (
 )
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
-from skdpsco.moments.private_moments import release_moments_of
+from skdpsco.moments.private_moments import MomentRelease, release_moments_of
 
 
-class PrivatePCA(ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, PrivateEstimator):
+class PrivatePCA(
+    MomentRelease, ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, PrivateEstimator
+):
     """Differentially private principal components of the columns.
 
     The covariances of the columns are released with noise, and their eigenvectors are the

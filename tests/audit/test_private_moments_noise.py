@@ -71,7 +71,7 @@ class Releases:
         rng = np.random.default_rng(len(rows))
         bounds = BOUNDS[:p] if plan.bounds is None else np.full(p, np.nan)
         bounds = declared_or_found(plan, design, y, bounds, rng)
-        release_matrix(plan, TableSums(design, y, bounds), bounds, rng)
+        release_matrix(plan, TableSums(design, y, bounds), bounds, False, rng)
         return self.units
 
 

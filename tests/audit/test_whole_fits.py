@@ -39,6 +39,10 @@ FITS = {
     "several": lambda: PrivateRidge(feature_bound=None),
     "added": lambda: PrivateMoments(relation="add-or-remove-one", **TARGETS),
     "short rows": lambda: PrivateMoments(row_norm=0.5, **TARGETS),
+    "any group of moments with weights": lambda: PrivateMoments(
+        groups=[0, 1], max_weight=2.0, **TARGETS
+    ),
+    "group of moments": lambda: PrivateMoments(groups=[0, 1, 2], feature_bound=None),
     "classes": lambda: PrivateMoments(classes=[0, 1, 2], conditioning=None),
     "discriminants": lambda: PrivateLinearDiscriminantAnalysis(classes=[0, 1, 2]),
     "components": lambda: PrivatePCA(feature_bound=None),
