@@ -23,6 +23,7 @@ from skdpsco.losses import (
     value,
     values,
 )
+from skdpsco.losses.library import Hinge, Weighted, for_kernels
 
 # Losses are told apart by identity and class: as tuples, Squared(3.0) == Multinomial(3).
 SQUARED, LOGISTIC = Squared(), Logistic()
@@ -73,8 +74,9 @@ def compiled(loss, Z, y, value_out, derivative_out, curvature_out, aliased):
 
 
 def run_compiled(loss, Z, y):
+    """What machine code makes of the loss as solvers pass it on."""
     V, R, C, aliased = np.empty(len(y)), np.empty_like(Z), np.empty(len(y)), Z.copy()
-    compiled(loss, Z, y, V, R, C, aliased)
+    compiled(for_kernels(loss), Z, y, V, R, C, aliased)
     return V, R, C, aliased
 
 
@@ -331,6 +333,19 @@ def test_compiled_kernels_agree_with_python(loss):
         (values, derivatives, curvatures), run_compiled(loss, Z, y)[:3], strict=True
     ):
         np.testing.assert_allclose(result, evaluate(kernel, loss, Z, y), rtol=1e-13, atol=1e-15)
+
+
+def test_losses_have_one_type_in_kernels():
+    types = {type(for_kernels(loss)) for loss in (*SCALAR, Hinge())}
+    assert len(types) == 1
+    assert type(for_kernels(Weighted(Huber(2)))) is Weighted
+    assert for_kernels(Weighted(Huber(2))) == (for_kernels(Huber(2.0)),)
+
+    class Own(Huber):
+        pass
+
+    own = Own(0.3)
+    assert for_kernels(own) is own  # it may have kernels of its own
 
 
 def test_two_classes_are_logistic():

@@ -20,6 +20,7 @@ from skdpsco.losses import (
     value,
     values,
 )
+from skdpsco.losses.library import for_kernels
 from skdpsco.privacy import Budget
 from skdpsco.solvers import FrankWolfe, NoisyFrankWolfe, Problem, Stagewise, check_supported
 
@@ -98,12 +99,12 @@ def test_compiled_kernels_agree_with_python(loss):
     Z, y = rng.normal(0.0, 4.0, (300, 1)), rng.choice(targets(loss), 300)
     Z[:4, 0] = [1e300, -1e300, y[2], 1.0]
     at, slopes = np.empty(300), np.empty((300, 1))
-    compiled(loss, Z, y, at, slopes)
+    compiled(for_kernels(loss), Z, y, at, slopes)
     for z, t, v, s in zip(Z[:, 0], y, at, slopes[:, 0], strict=True):
         assert v == pytest.approx(value(loss, z, t), rel=1e-14)
         assert s == derivative(loss, z, t)
     # A prediction that is no number gives a derivative within the bound: privacy depends on it.
-    compiled(loss, np.full((1, 1), np.nan), y[:1], at[:1], slopes[:1])
+    compiled(for_kernels(loss), np.full((1, 1), np.nan), y[:1], at[:1], slopes[:1])
     assert abs(slopes[0, 0]) <= loss.lipschitz()
 
 

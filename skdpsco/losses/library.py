@@ -716,3 +716,84 @@ def _(loss, Z, y, out):
         for k in range(Z.shape[1]):
             largest = max(largest, curvature(loss.loss, Z[i, k], _against_rest(y[i], k)))
         out[i] = _weight_of(loss, y[i]) * largest
+
+
+class AnyOfOnePrediction(NamedTuple):
+    """A loss of one prediction of this module as kernels see it: all of them have one type.
+
+    So machine code that was compiled for one of them serves all others.
+
+    Parameters
+    ----------
+    kind : int
+        Number of its class in `_PLAIN`.
+    first, second : float
+        Its parameters, or 0.
+    """
+
+    kind: int
+    first: float
+    second: float
+
+
+_PLAIN: Any = (
+    Squared,
+    Huber,
+    Logistic,
+    SmoothHinge,
+    SmoothQuantile,
+    Quantile,
+    Hinge,
+    Absolute,
+)
+
+
+def for_kernels(loss: Any) -> Any:
+    """The same loss in the type that compiled code is made for, for losses of this module.
+
+    Kernels of solvers are given this, and plans the loss itself. What others wrote stays as it is.
+    """
+    if type(loss) in (Weighted, OneVsRest):
+        return loss._replace(loss=for_kernels(loss.loss))
+    if type(loss) not in _PLAIN:  # a subclass may have other kernels
+        return loss
+    parameters = [*map(float, loss), 0.0, 0.0]
+    return AnyOfOnePrediction(_PLAIN.index(type(loss)), *parameters[:2])
+
+
+def _of_any(scalar):
+    """The kernel ``scalar`` of all these losses."""
+
+    def of_any(loss, z, y):
+        if loss.kind == 0:
+            return scalar(Squared(loss.first), z, y)
+        if loss.kind == 1:
+            return scalar(Huber(loss.first), z, y)
+        if loss.kind == 2:
+            return scalar(Logistic(), z, y)
+        if loss.kind == 3:
+            return scalar(SmoothHinge(loss.first), z, y)
+        if loss.kind == 4:
+            return scalar(SmoothQuantile(loss.first, loss.second), z, y)
+        if loss.kind == 5:
+            return scalar(Quantile(loss.first), z, y)
+        if loss.kind == 6:
+            return scalar(Hinge(), z, y)
+        return scalar(Absolute(), z, y)
+
+    return of_any
+
+
+value.register(AnyOfOnePrediction)(_of_any(value))
+derivative.register(AnyOfOnePrediction)(_of_any(derivative))
+
+
+@curvature.register(AnyOfOnePrediction)
+def _(loss, z, y):
+    if loss.kind < 2:
+        return 1.0
+    if loss.kind == 2:
+        return curvature(Logistic(), z, y)
+    if loss.kind == 3:
+        return curvature(SmoothHinge(loss.first), z, y)
+    return curvature(SmoothQuantile(loss.first, loss.second), z, y)

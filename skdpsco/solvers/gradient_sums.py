@@ -24,7 +24,7 @@ from skdpsco.data.products import (
 )
 from skdpsco.data.record_sums import map_reduce, without_gil
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
-from skdpsco.losses.library import lipschitz_l2
+from skdpsco.losses.library import for_kernels, lipschitz_l2
 from skdpsco.mechanisms.samplers import gaussian_mechanism, select, to_grid
 from skdpsco.solvers.vertex_choice import select_vertex
 
@@ -84,7 +84,7 @@ def clipped_gradient_sum(
 def _sum_in_one_pass(X, y, loss, w, unit, limits) -> tuple[np.ndarray, np.ndarray]:
     out, v = np.zeros_like(w), as_vector(w, X)
     u = v[:0] if unit is None else as_lengths(unit, X)
-    total = add_gradients(X, y, loss, v, u, limits, run_room(X, loss.n_outputs), out)
+    total = add_gradients(X, y, for_kernels(loss), v, u, limits, run_room(X, loss.n_outputs), out)
     return as_sums(out, X), np.array(total)
 
 

@@ -21,6 +21,7 @@ from skdpsco.losses.library import (
     SmoothHinge,
     Squared,
     derivatives,
+    for_kernels,
     values,
 )
 from skdpsco.solvers.saddle.geometry import Block
@@ -64,7 +65,7 @@ def largest_value(loss: Any, reach: float, target_bound: float) -> float:
     targets = np.tile(np.linspace(-target_bound, target_bound, 33), 33)
     level, slope = np.empty(len(Z)), np.empty_like(Z)
     try:
-        _losses_and_slopes(loss, Z, _targets_of(loss, targets), level, slope)
+        _losses_and_slopes(for_kernels(loss), Z, _targets_of(loss, targets), level, slope)
     except Exception as error:  # an error of Numba or of a kernel
         reason = str(error).strip().split("\n")[0]
         raise TypeError(
@@ -170,7 +171,7 @@ class LossTasks:
             column = np.ascontiguousarray(targets[:, j], dtype=np.float64)
             for k, loss in enumerate(self.losses):
                 level, slope = np.empty(n), np.empty((n, self.n_outputs))
-                _losses_and_slopes(loss, Z, _targets_of(loss, column), level, slope)
+                _losses_and_slopes(for_kernels(loss), Z, _targets_of(loss, column), level, slope)
                 level = within(level, 0.0, self._highest[k])
                 slope = _clipped(slope, self._slopes[k])
                 if self.class_weights is not None:

@@ -18,7 +18,7 @@ from skdpsco.data.design import CSR, GATHERED_ROWS, columns_of, sparse_columns_o
 from skdpsco.data.pieces import PIECE_ROWS, replace_one, tree_sum
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
-from skdpsco.losses.library import Huber, Squared, lipschitz_l2, unweighted
+from skdpsco.losses.library import Huber, Squared, for_kernels, lipschitz_l2, unweighted
 from skdpsco.mechanisms.samplers import gaussian_grid, release
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import Problem, share_mu
@@ -464,7 +464,7 @@ def sum_over(
             A = X if len(y) <= block else X[start : start + block]
         R = A @ W
         v = np.empty(len(some))
-        linearise(loss, R, some, slope, smoothness, v)
+        linearise(for_kernels(loss), R, some, slope, smoothness, v)
         return function(A, R, v, *arguments)
 
     # Call it once without records, for the shape of the sum.

@@ -17,7 +17,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.pieces import replace_one, slice_rows, sum_in_runs
 from skdpsco.data.products import correlate, scaled_row_norms
 from skdpsco.losses.kernels import bounded_derivatives
-from skdpsco.losses.library import lipschitz_norm
+from skdpsco.losses.library import for_kernels, lipschitz_norm
 from skdpsco.mechanisms.samplers import release
 from skdpsco.solvers.base import Problem, share_mu
 from skdpsco.solvers.l1.refit import newton_pays
@@ -105,13 +105,13 @@ def select_coordinates(
     slack = 1.0 + (problem.n_features + K) * 2.0**-50  # norms and products are rounded
     slope, size = derivative_bounds(problem, Z[0])
     if plan.intercept is not None:
-        differentiate(problem.loss, Z, y, slope, size, R)
+        differentiate(for_kernels(problem.loss), Z, y, slope, size, R)
         mean = sum_in_runs(n, lambda start, stop: R[start:stop].sum(axis=0))
         release(rng, mean, replace_one(n, size * slack), plan.intercept, n * (size * slack))
         Z -= np.clip(mean / n, -slope, slope) / problem.loss.curvature_constant(1.0)
         slope, size = derivative_bounds(problem, Z[0])
     # 2. Release the gradient at these predictions, for records shortened to norm 1.
-    differentiate(problem.loss, Z, y, slope, size, R)
+    differentiate(for_kernels(problem.loss), Z, y, slope, size, R)
 
     def run(start: int, stop: int) -> np.ndarray:
         total = np.empty(D)

@@ -17,6 +17,7 @@ from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import CSR, clip_scale
 from skdpsco.data.products import common_bound
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.bucket_sampler import (
     MAX_COORDINATES,
     Buckets,
@@ -226,7 +227,7 @@ def run_sparse(
         np.empty((4, SPARSE_PATH.run), dtype=np.int64),
     )
     room = SlopeRoom(np.empty_like(path.Z), np.empty_like(path.Z), np.empty(1))
-    model = VertexModel(problem.loss, constraint, plan.mechanism)
+    model = VertexModel(for_kernels(problem.loss), constraint, plan.mechanism)
     stop = sparse_path(X, y, model, schedule_of(plan), rng, path, totals, room)
     return path.w, path.chosen, stop
 

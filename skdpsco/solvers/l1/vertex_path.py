@@ -17,6 +17,7 @@ from skdpsco.data.pieces import depth_of, sum_error
 from skdpsco.data.products import correlate, predict
 from skdpsco.data.record_sums import BlockDesign, in_pieces
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
     Exponential,
@@ -180,7 +181,7 @@ def run_vertices(
     X = in_pieces(X, y)
     if isinstance(X, BlockDesign):
         return walk_vertices(plan, problem, constraint, X, y, rng, progress)
-    model = VertexModel(problem.loss, constraint, plan.mechanism)
+    model = VertexModel(for_kernels(problem.loss), constraint, plan.mechanism)
     path = new_path(problem, len(plan.weight), progress)
     scores = np.empty(n_vertices(constraint, len(path.w)))
     room = PathRoom(

@@ -13,7 +13,7 @@ from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_derivatives
-from skdpsco.losses.library import derivative, derivatives
+from skdpsco.losses.library import derivative, derivatives, for_kernels
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_smooth, curvature_of
@@ -253,7 +253,7 @@ class AnytimeMirrorDescent:
         steps = SpanSteps(
             ends, spans.weight, step, places, order, self.fresh, plan.grid, plan.bounds.slope
         )
-        model = VertexModel(problem.loss, plan.polytope, EXPONENTIAL)
+        model = VertexModel(for_kernels(problem.loss), plan.polytope, EXPONENTIAL)
         chosen = np.zeros(len(when), dtype=np.int64)
         predictions = np.zeros((2, 1, problem.loss.n_outputs))
         scores = np.empty(plan.bounds.n_vertices)

@@ -13,7 +13,7 @@ from skdpsco.constraints.sets import conjugate
 from skdpsco.data.pieces import replace_one, sum_in_runs
 from skdpsco.data.record_stream import Row, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_derivatives
-from skdpsco.losses.library import lipschitz_norm
+from skdpsco.losses.library import for_kernels, lipschitz_norm
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.solvers.base import Problem, prediction_spread
 from skdpsco.solvers.steps import move_into
@@ -82,7 +82,7 @@ class Steps:
     def __init__(self, problem: Problem, X: Any, y: np.ndarray, slope: float) -> None:
         outputs = problem.loss.n_outputs
         self.n_gradients = 0.0
-        self._data = X, y, problem.loss, slope
+        self._data = X, y, for_kernels(problem.loss), slope
         self._constraint = problem.constraint
         self._row = Row(X, problem.row_norm).arguments
         self._room = np.empty((1, outputs))

@@ -13,7 +13,7 @@ from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_derivatives
-from skdpsco.losses.library import derivative, derivatives
+from skdpsco.losses.library import derivative, derivatives, for_kernels
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
@@ -243,7 +243,7 @@ class OnePassFrankWolfe:
         assert plan.bounds is not None
         steps = schedule(problem.n_samples, plan.n_iter, plan.batch_size, plan.bounds)
         grids = steps.spread * plan.grid
-        model = VertexModel(problem.loss, plan.polytope, EXPONENTIAL)
+        model = VertexModel(for_kernels(problem.loss), plan.polytope, EXPONENTIAL)
         w, before, estimate, total, part, v = np.zeros((6, problem.n_coefficients))
         predictions = np.zeros((4, 1, problem.loss.n_outputs))
         scores = np.empty(plan.bounds.n_vertices)

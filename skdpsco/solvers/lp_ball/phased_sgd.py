@@ -13,7 +13,13 @@ from skdpsco.constraints.norms import UNIT
 from skdpsco.constraints.sets import BALLS, conjugate, project
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_derivatives
-from skdpsco.losses.library import derivative, derivatives, lipschitz_norm, taken_on_trust
+from skdpsco.losses.library import (
+    derivative,
+    derivatives,
+    for_kernels,
+    lipschitz_norm,
+    taken_on_trust,
+)
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan, Problem, Result
@@ -296,7 +302,7 @@ class PhasedSGD:
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
-        bounds = plan.bounds
+        bounds, loss = plan.bounds, for_kernels(problem.loss)
         assert bounds is not None
         records = one_pass(X, y, rng, self.shuffle)
         w, n_gradients, row = np.zeros(problem.n_coefficients), 0, None
@@ -312,7 +318,7 @@ class PhasedSGD:
                 steps = SGDSteps(
                     phase.step, bounds.slope, bounds.inside, phase.every, first - done, due
                 )
-                sgd_pass(chunk, row.arguments, problem.loss, problem.constraint, steps, room)
+                sgd_pass(chunk, row.arguments, loss, problem.constraint, steps, room)
                 done += len(chunk[2])
             n_gradients += done
             w = total / phase.n_averaged

@@ -15,7 +15,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import BALLS, L1Ball, minimiser, n_vertices, vertex
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_derivatives
-from skdpsco.losses.library import derivative, derivatives
+from skdpsco.losses.library import derivative, derivatives, for_kernels
 from skdpsco.mechanisms.generalised_gaussian import (
     generalised_gaussian_grid,
     generalised_gaussian_mechanism,
@@ -218,7 +218,7 @@ class TreeFrankWolfe:
     ) -> Result:
         """Follow ``plan`` on the data."""
         bounds, tree = BallBounds(problem), nodes(plan.n_iter)
-        slope = bounds.slope(plan.order)
+        slope, loss = bounds.slope(plan.order), for_kernels(problem.loss)
         records = one_pass(X, y, rng, self.shuffle)
         point = np.zeros(problem.n_coefficients)
         # Points and gradients of the nodes on the path from the root to a leaf.
@@ -241,7 +241,7 @@ class TreeFrankWolfe:
             for chunk in records.take(size):
                 row = row or Row(chunk[0], problem.row_norm)
                 n_gradients += add_node_gradients(
-                    chunk, row.arguments, problem.loss, point, points[parent], clip, total
+                    chunk, row.arguments, loss, point, points[parent], clip, total
                 )
             if not plan.grid:
                 release_sum(bounds, plan, size, limit, rng, total)

@@ -18,7 +18,14 @@ from skdpsco._validation import check_bound
 from skdpsco.data.design import Dense
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce
-from skdpsco.losses.library import Logistic, Multinomial, Squared, derivative, derivatives
+from skdpsco.losses.library import (
+    Logistic,
+    Multinomial,
+    Squared,
+    derivative,
+    derivatives,
+    for_kernels,
+)
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
 from skdpsco.solvers.base import Result, check_bound_on, share_mu
@@ -378,7 +385,7 @@ class _Run:
 
     def moment(self) -> Any:
         """Mean of target times row, and its noise."""
-        rule = Targets(self.problem.loss, self.bound)
+        rule = Targets(for_kernels(self.problem.loss), self.bound)
         sums = self.total(shortened_sums, rule, self.K, None, self.sufficient)
         return self.means(sums, self.plan.moment_grid)
 
