@@ -176,7 +176,14 @@ def public_generator(random_state: Any) -> np.random.RandomState:
     """Source of public randomness, such as a split: a new generator if ``random_state`` is None.
 
     NumPy's global generator is not used: its state would tell how often a fit was tried.
+
+    Raises
+    ------
+    ValueError
+        If it is an integer that is no seed of NumPy's.
     """
+    if isinstance(random_state, Integral) and not 0 <= int(random_state) < 2**32:
+        raise ValueError(f"random_state must be in [0, 2**32 - 1], got {random_state!r}.")
     return np.random.RandomState() if random_state is None else check_random_state(random_state)
 
 

@@ -622,10 +622,30 @@ def check_positive_int(name: str, value: Any, also: str = "") -> int:
     TypeError
         If it is not an integer.
     ValueError
-        If it is below 1.
+        If it is below 1, or does not fit into 64 bits.
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be {also}an int >= 1, got {value!r}.")
-    if value < 1:
-        raise ValueError(f"{name} must be {also}an int >= 1, got {value!r}.")
+    if not 1 <= int(value) < 2**63:
+        most = "" if int(value) < 1 else " and below 2**63"
+        raise ValueError(f"{name} must be {also}an int >= 1{most}, got {value!r}.")
     return int(value)
+
+
+def check_n_jobs(n_jobs: Any) -> None:
+    """Check a number of workers, as joblib takes it.
+
+    Raises
+    ------
+    TypeError
+        If it is neither None nor an integer.
+    ValueError
+        If it is 0, or larger than any machine allows.
+    """
+    legal = f"n_jobs must be None or an int other than 0, got {n_jobs!r}."
+    if n_jobs is None:
+        return
+    if isinstance(n_jobs, (bool, np.bool_)) or not isinstance(n_jobs, Integral):
+        raise TypeError(legal)
+    if n_jobs == 0 or not -(2**31) < int(n_jobs) < 2**31:
+        raise ValueError(legal)

@@ -71,6 +71,25 @@ class Text:
         return SECRET
 
 
+# Values that hardly any parameter may have. Where one is legal, `test_refusals` says so.
+ODD_VALUES = {
+    "an object": object(),
+    "another word": "oops",
+    "bytes": b"oops",
+    "no number": float("nan"),
+    "a complex number": 1j,
+    "minus one": -1,
+    "a huge int": 10**400,
+    "a truth": True,
+    "an empty list": [],
+    "a set": {1, 2},
+    "a dict": {"other": 1},
+    "a class": dict,
+    "an array of no number": np.array([np.nan]),
+    "an array of objects": np.array([object()]),
+}
+
+
 def with_entry(value, dtype=None):
     """X with one other entry, and the number that no message may show."""
     changed = np.array(X, dtype=dtype)

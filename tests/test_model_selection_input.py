@@ -88,7 +88,7 @@ BAD_OPTIONS = [
     *(({"verbose": v}, r"verbose.* \[0, inf\)") for v in (-1, None, "loud")),
     *(({"n_jobs": v}, "n_jobs") for v in (0, 1.5, "two")),
     *(({"pre_dispatch": v}, "pre_dispatch") for v in (0, -1, None, 1.5)),
-    ({"n_jobs": 2, "pre_dispatch": "os.system('')"}, "not a valid"),
+    ({"n_jobs": 2, "pre_dispatch": "os.system('')"}, "pre_dispatch must be"),
     *(({"random_state": v}, "random_state") for v in (-1, "x", 1.5, np.random.default_rng(0))),
     ({"scoring": "roc_auc"}, "scoring='roc_auc' has no known sensitivity"),
     ({"scoring": "r2"}, "scoring='r2' does not fit a PrivateLogisticL1"),

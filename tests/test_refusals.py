@@ -1,5 +1,6 @@
 """Bad input for every public estimator: refused before the charge, in words that show no value."""
 
+import itertools
 import re
 from inspect import signature
 
@@ -12,6 +13,7 @@ from bad_inputs import (
     BAD_X,
     BAD_Y,
     NUMBER,
+    ODD_VALUES,
     OTHER_LENGTHS,
     SECRET,
     N,
@@ -25,22 +27,36 @@ from scipy import sparse
 
 import skdpsco
 from skdpsco import (
+    Budget,
+    BudgetExceededError,
     Ledger,
     PrivateGridSearchCV,
     PrivateGroupDRO,
     PrivateLasso,
     PrivateMoments,
+    PrivateSynthesizer,
     Schema,
     draw_records,
 )
 from skdpsco._validation import check_X_y
 from skdpsco.base.private_estimator import fitted_names
 from skdpsco.data.design import as_design
+from skdpsco.group_dro import group_report
+from skdpsco.losses import Logistic
+from skdpsco.model_selection import private_cross_val_score
 from skdpsco.preprocessing import (
+    CategoricalDomainEncoder,
+    ColumnClipper,
     PrivateFeatureSelector,
+    PrivatePCA,
     PrivateQuantileClipper,
     PrivateStandardScaler,
+    PublicBoundsScaler,
+    RowClipper,
 )
+from skdpsco.privacy import GaussianEvent, Poisson, calibrate, epsilon_of
+from skdpsco.solvers import BoostedMirrorDescent, FrankWolfe
+from skdpsco.variational import BilinearGame, MatrixGame, MaximalLoss, QuadraticGame
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
 
@@ -53,6 +69,13 @@ MODELS = [
 ]
 WEIGHTED = [model for model in MODELS if "max_weight" in signature(model).parameters]
 TRANSFORMERS = [PrivateFeatureSelector, PrivateQuantileClipper, PrivateStandardScaler]
+PUBLIC_TRANSFORMERS = [
+    CategoricalDomainEncoder,
+    ColumnClipper,
+    PrivatePCA,
+    PublicBoundsScaler,
+    RowClipper,
+]
 WITHOUT_TARGETS = (PrivateQuantileClipper, PrivateStandardScaler)
 
 
@@ -145,11 +168,112 @@ def test_blocks(Estimator, tmp_path):
         assert own or SECRET not in str(caught.value)
 
 
+# Parameters that are what is fitted, and values that are legal for the parameters of others.
+NEEDED = {"estimator", "param_grid"}
+LEGAL = {
+    "a truth": {"verbose", "n_jobs", "clip_features", "fit_intercept", "standard_errors", "whiten"}
+    | {"shuffle", "refit", "return_scores", "with_mean", "with_std", "sparse_output"},
+    "minus one": {"n_jobs", "lower", "upper"},
+    "a huge int": {"verbose", "n_features_to_select", "order"},
+    "an empty list": {"record_wise"},
+    "an array of no number": {"categories"},
+}
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+@each_of([*MODELS, PrivateSynthesizer, *TRANSFORMERS, *PUBLIC_TRANSFORMERS])
+def test_every_parameter_is_refused_by_its_name(Estimator):
+    """Or it is legal, and the fit comes to its charge, which is more than there is."""
+    own = signature(Estimator).parameters
+    for name, (case, value) in itertools.product(set(own) - NEEDED, ODD_VALUES.items()):
+        params = {"ledger": Ledger(epsilon=1e-3, delta=1e-9)} if "ledger" in own else {}
+        if Estimator is PrivateSynthesizer:
+            params["domain"] = [2, 2]
+        if Estimator is CategoricalDomainEncoder:
+            params["categories"] = [[0, 1]] * 2
+        records = np.column_stack([Y, Y]) if "domain" in own or "categories" in own else X
+        groups = {"sensitive_features": GROUPS} if Estimator is PrivateGroupDRO else {}
+        said = None
+        try:
+            estimator_of(Estimator, **{**params, name: value}).fit(records, Y, **groups)
+        except BudgetExceededError:
+            pass
+        except (ValueError, TypeError) as error:
+            said = str(error)
+        legal = name in LEGAL.get(case, ())
+        assert legal if said is None else re.search(rf"\b{name}\b", said), (name, case, said)
+
+
 @each("Estimator", MODELS)
 def test_parameters_are_checked(Estimator):
     """Before the charge, and for every value: none is without a constraint."""
     free = {"scoring"} if Estimator is PrivateGridSearchCV else set()  # which has rules of its own
     assert set(signature(Estimator).parameters) - free <= set(Estimator._parameter_constraints)
+
+
+GAMES = [MatrixGame, BilinearGame, QuadraticGame]
+CALLS = {  # a call of other public functions by one argument, and its name
+    "a target of synthetic records": (lambda: synthetic(target="b"), "workload='target'"),
+    "a position as target": (lambda: synthetic(target=0, workload=[(0, 1)]), "target=0"),
+    "axes": (lambda: Ledger(1.0, 1e-6).plot("x"), "ax"),
+    "an order to workers": (lambda: search(pre_dispatch="oops"), "pre_dispatch"),
+    "no order to workers": (lambda: search(pre_dispatch="0*n_jobs"), "pre_dispatch"),
+    "code for workers": (lambda: search(pre_dispatch="n_jobs**99"), "pre_dispatch"),
+    "so many workers": (lambda: search(n_jobs=10**400), "n_jobs"),
+    "no workers": (lambda: search(n_jobs=0), "n_jobs"),
+    "workers of a score": (lambda: scored(n_jobs="2"), "n_jobs"),
+    "ledger of a score": (lambda: scored(ledger="study.db"), "ledger"),
+    "arguments of a score": (lambda: scored(fit_params="oops"), "fit_params"),
+    "seed of a score": (lambda: scored(random_state=10**400), "random_state"),
+    "a schema's target": (lambda: Schema(COLUMNS, target=["a"]), "target"),
+    "a schema's groups": (lambda: Schema(COLUMNS, groups=np.ones(2)), "groups"),
+    "a schema's source": (lambda: Schema(COLUMNS, source=None), "source"),
+    "a report without a model": (lambda: reported(PrivateLasso, None), "estimator"),
+    "a report by a word": (lambda: reported(PrivateLasso(), "accuracy"), "metric"),
+    "a budget": (lambda: calibrate(1.0, Poisson(3.0)), "budget"),
+    "other events": (lambda: calibrate(Budget(1.0, 1e-6), Poisson(3.0), 3), "others"),
+    "an accountant": (lambda: epsilon_of(GaussianEvent(1.0), 1e-6, "oops"), "accountant"),
+    "a mechanism": (lambda: FrankWolfe(["laplace"]), "mechanism"),
+    "a failure": (lambda: BoostedMirrorDescent(10**400), "failure"),
+    "so many features": (lambda: MaximalLoss(Logistic(), 10**400), "n_features"),
+    "rows": (lambda: [game(0, 2) for game in GAMES], "n_rows"),
+    "columns": (lambda: [game(2, "3") for game in GAMES], "n_columns"),
+}
+COLUMNS = {"a": {"bounds": [0, 1]}}
+
+
+def synthetic(**params):
+    return PrivateSynthesizer(domain=[2, 2], **params).fit(np.column_stack([Y, Y]))
+
+
+def search(**params):
+    ledger = Ledger(epsilon=100.0, delta=0.1)
+    try:
+        return estimator_of(PrivateGridSearchCV, ledger=ledger, **params).fit(X, Y)
+    finally:
+        assert len(ledger.charges()) == 0
+
+
+def scored(**params):
+    return private_cross_val_score(PrivateLasso(), X, Y, **params)
+
+
+def reported(model, metric):
+    return group_report(model, X, Y, sensitive_features=GROUPS, metric=metric)
+
+
+@each("case", CALLS)
+def test_calls(case):
+    call, name = CALLS[case]
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call()
+    assert re.search(rf"(?<!\w){name}(?!\w)", str(caught.value)), str(caught.value)
+
+
+@each("legal", ["all", "n_jobs", "2*n_jobs", "1.5 * n_jobs", "n_jobs * 3", "4", 7])
+def test_orders_to_workers(legal):
+    with pytest.raises(BudgetExceededError):
+        search(pre_dispatch=legal, epsilon=1e3)
 
 
 def test_messages_of_the_first_hour(tmp_path):

@@ -189,7 +189,7 @@ def test_bad_input(changes, error, match):
 def test_bad_game():
     with pytest.raises(ValueError, match="bound"):
         MatrixGame(2, 2, bound=-1.0)
-    with pytest.raises(ValueError, match="size"):
+    with pytest.raises(ValueError, match="n_rows"):
         MatrixGame(0, 2)
     with pytest.raises(ValueError, match="matrix of shape"):
         solve_variational_inequality(MatrixGame(2, 3), PAYOFFS)

@@ -212,6 +212,8 @@ class PrivateLinearModel(PrivateEstimator):
         init = fit_params.pop("init", None)
         weights = check_fit_params(self, fit_params)
         self._validate_params()
+        if getattr(self, "max_weight", None) is not None:
+            check_bound("max_weight", self.max_weight)
         draft = self._draft()
         if init is not None:
             blocks = is_blocks(X) and is_regressor(self)

@@ -42,12 +42,14 @@ def check_budget(epsilon: Any, delta: Any, ledger: Any = None) -> Budget:
     Raises
     ------
     TypeError
-        If ``epsilon`` or ``delta`` is not a number, or ``ledger`` is a class.
+        If ``epsilon`` or ``delta`` is not a number, or ``ledger`` is no ledger or a class.
     ValueError
         If a number is out of range, or together they allow too little or too much zCDP.
     """
     if isinstance(ledger, type):
         raise TypeError(f"ledger must be an instance, not the class {ledger.__name__}.")
+    if ledger is not None and not hasattr(ledger, "charge"):
+        raise TypeError(f"ledger must be None or a Ledger, got {ledger!r}.")
     budget = Budget(epsilon, delta, getattr(ledger, "max_records_per_unit", 1))
     if not MIN_RHO <= budget.rho <= MAX_RHO:
         size = "small" if budget.rho < MIN_RHO else "large"

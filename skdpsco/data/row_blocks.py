@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from copy import copy
-from numbers import Integral
 from os import PathLike, fspath
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._typing import MatrixLike, Self, TargetLike
+from skdpsco._validation import check_n_jobs
 from skdpsco.data.block_sources import (
     Pair,
     Retargeted,
@@ -163,10 +163,7 @@ class RowBlocks:
         for name, size in (("records", n_samples), ("features", n_features)):
             if size < 1:
                 raise ValueError(f"X must have at least one of its {name}, got {size}.")
-        if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral)):
-            raise TypeError(f"n_jobs must be None or an int other than 0, got {n_jobs!r}.")
-        if n_jobs == 0:
-            raise ValueError("n_jobs must be None or an int other than 0, got 0.")
+        check_n_jobs(n_jobs)
         self.parts, self.n_samples, self.n_features = parts, n_samples, n_features
         self.feature_names = feature_names
         self.has_target, self.n_targets = has_target, n_targets

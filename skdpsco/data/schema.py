@@ -111,13 +111,15 @@ class Schema:
         for name in columns:
             if not isinstance(name, str):
                 raise TypeError(f"columns must have strings as names, got {name!r}.")
+        if not isinstance(source, str):
+            raise TypeError(f"source must be a string, got {source!r}.")
         self.columns = {name: declared_column(name, given) for name, given in columns.items()}
         self.target: str | None = target
         self.groups: str | None = groups
         self.person: str | None = person
         self.source = source
         for role, given in (("target", target), ("groups", groups)):
-            if given is not None and given not in self.columns:
+            if given is not None and not (isinstance(given, str) and given in self.columns):
                 raise ValueError(f"{role} must be one of {list(self.columns)}, got {given!r}.")
         if target is not None and self.columns[target].missing:
             raise ValueError(f"target {target!r} must not be declared with missing values.")

@@ -121,13 +121,18 @@ def group_report(
     Raises
     ------
     TypeError
-        If ``sensitive_features`` has the wrong type.
+        If ``sensitive_features`` has the wrong type, ``estimator`` has no ``predict``, or
+        ``metric`` cannot be called.
     ValueError
         If ``sensitive_features`` is missing or does not hold one label or row per record, or a
         group has no members.
     """
     if sensitive_features is None:
         raise ValueError(_SCORE_NEEDS.format("group_report"))
+    if not hasattr(estimator, "predict") or isinstance(estimator, type):
+        raise TypeError(f"estimator must be a fitted model with predict, got {estimator!r}.")
+    if metric is not None and not callable(metric):
+        raise TypeError(f"metric must be None or a function of y and predictions, got {metric!r}.")
     y = quietly("y must hold one target per record.", np.asarray, y)
     membership = membership_of(None, X, sensitive_features, len(y))
     membership.check_no_group_is_empty()

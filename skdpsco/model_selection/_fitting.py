@@ -19,6 +19,7 @@ from skdpsco._quiet import quietly
 from skdpsco._random import without_warnings
 from skdpsco._validation import (
     check_bound,
+    check_n_jobs,
     check_sparse,
     check_target,
     declared,
@@ -164,7 +165,13 @@ def in_parallel(
 
     Records are sent to other processes through pipes, since files in shared memory would outlive a
     crash.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``n_jobs`` is not legal.
     """
+    check_n_jobs(n_jobs)
     call = delayed(OnWorker(function, get_config(), os.getpid()))
     workers = Parallel(n_jobs=n_jobs, max_nbytes=None, **options)
     return workers(call(*one) for one in arguments)

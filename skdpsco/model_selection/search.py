@@ -1,5 +1,6 @@
 """Grid search under one privacy budget."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
@@ -36,6 +37,9 @@ from ._fitting import (
 )
 from ._selection import best_try, choose_winner, plan_search, release_scorer, shown_scores
 from .scorers import PrivateScorer, check_scorer, resolve_scorer
+
+_FACTOR = r"[1-9]\d*(\.\d+)?"  # joblib would evaluate more, but only with several workers
+_PRE_DISPATCH = re.compile(rf"all|[1-9]\d*|({_FACTOR} *\* *)?n_jobs|n_jobs *\* *{_FACTOR}")
 
 # With this shape there are rarely few tries, and a search is almost as cheap as with smaller
 # shapes.
@@ -115,7 +119,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         Verbosity of joblib ("composition" only). The steps' own messages are shown for the last fit
         only.
     pre_dispatch : int or str, default="2*n_jobs"
-        As in joblib.
+        As in joblib: an int >= 1, "all", or a product such as "3*n_jobs".
     record_wise : list of str or callable, default=()
         Transformers of ``estimator`` or of ``param_grid`` for which you vouch: names of steps, as
         in ``set_params``, or functions that steps use. You declare that neither what they do to a
@@ -198,7 +202,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         "return_scores": ["boolean"],
         "tries": [StrOptions({"auto"}), TruncatedNegativeBinomial, Poisson],
         "verbose": ["verbose"],
-        "pre_dispatch": [Interval(Integral, 1, None, closed="left"), str],
+        "pre_dispatch": [Interval(Integral, 1, 2**31 - 1, closed="both"), str],
         "record_wise": ["array-like"],
     }
 
@@ -274,6 +278,11 @@ class PrivateGridSearchCV(  # type: ignore[override]
             If a fit has not charged its share of the budget exactly once. Nothing is released.
         """
         self._validate_params()
+        if not _PRE_DISPATCH.fullmatch(str(self.pre_dispatch)):
+            raise ValueError(
+                "pre_dispatch must be an int >= 1, 'all' or a product such as '2*n_jobs', got "
+                f"{self.pre_dispatch!r}."
+            )
         draft = self._draft()
         draft._search(X, y, fit_params)
         return self._accept(draft)

@@ -1,8 +1,9 @@
 """The score of a private estimator, released with noise."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from numbers import Integral
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,6 +137,8 @@ def private_cross_val_score(
     record_wise = check_record_wise(record_wise)
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(f"estimator must be an estimator of scikit-learn, got {estimator!r}.")
+    if not isinstance(fit_params, (Mapping, NoneType)):
+        raise TypeError(f"fit_params must be None or a dict, got {type(fit_params).__name__}.")
     ledger = allotment.ledger_of([estimator], ledger)
     budget = check_budget(epsilon, delta, ledger)
     k = budget.max_records_per_unit

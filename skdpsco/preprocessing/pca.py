@@ -185,7 +185,9 @@ class PrivatePCA(
 
     def _check_features(self, n_features: int) -> None:
         """Refuse more components than there are features."""
-        if self.n_components is not None and self.n_components > n_features:
+        if isinstance(self.n_components, (bool, np.bool_)) or (
+            self.n_components is not None and self.n_components > n_features
+        ):
             raise ValueError(
                 f"n_components must be None or an int in [1, {n_features}], the number of "
                 f"features; got {self.n_components!r}."

@@ -291,8 +291,11 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         names = getattr(draft, "feature_names_in_", None)
         bounds = check_feature_bound(self.feature_bound, d, names)
         target_bound = None
-        if regression and self.target_bound is not None:
-            target_bound = check_bound("target_bound", self.target_bound)
+        bound = self.target_bound
+        if bound is not None:
+            bound = check_bound("target_bound", bound)
+        if regression and bound is not None:
+            target_bound = bound
             assumptions = ("targets are clipped to their public target_bound",)
         assumptions += ("features are clipped to their public feature_bound",)
         k = int(self.n_features_to_select)

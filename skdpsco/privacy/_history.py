@@ -102,9 +102,19 @@ def plot_charges(ledger: Any, ax: Any, unit: str) -> Any:
 
 
 def axes(who: str, ax: Any) -> Any:
-    """The given axes, or those of a new figure."""
+    """The given axes, or those of a new figure.
+
+    Raises
+    ------
+    TypeError
+        If ``ax`` are no axes.
+    """
     plt = pyplot(who)
-    return plt.subplots(layout="tight")[1] if ax is None else ax
+    if ax is None:
+        return plt.subplots(layout="tight")[1]
+    if not isinstance(ax, plt.Axes):
+        raise TypeError(f"ax must be None or axes of matplotlib, got {ax!r}.")
+    return ax
 
 
 def pyplot(who: str) -> Any:

@@ -17,6 +17,18 @@ _LEAST_MULTIPLIER = 0.1  # smallest noise multiplier
 MOST_STEPS = 10**6  # with more, rounding errors, time and memory have no bound
 
 
+def check_accountant(accountant: str) -> None:
+    """Check the name of an accountant.
+
+    Raises
+    ------
+    ValueError
+        If it is not one of the legal names.
+    """
+    if not isinstance(accountant, str) or accountant not in ("auto", "rdp", "pld"):
+        raise ValueError(f"accountant must be 'auto', 'rdp' or 'pld', got {accountant!r}.")
+
+
 def pld_applies(event: Event, accountant: str) -> bool:
     """Whether "pld" may be used: not refused by ``accountant``, installed, and fit for `event`.
 
@@ -24,11 +36,7 @@ def pld_applies(event: Event, accountant: str) -> bool:
     ------
     ImportError
         If "pld" is asked for and dp-accounting is not installed.
-    ValueError
-        If ``accountant`` is not one of the legal names.
     """
-    if accountant not in ("auto", "rdp", "pld"):
-        raise ValueError(f"accountant must be 'auto', 'rdp' or 'pld', got {accountant!r}.")
     if accountant == "rdp":
         return False
     if find_spec("dp_accounting") is None:

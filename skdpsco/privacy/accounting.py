@@ -31,7 +31,7 @@ from typing import Any
 from ._checks import check_real
 from ._gdp import mu_of_draw
 from ._numerics import between, minimise, solve
-from ._pld import pld_applies, pld_delta, pld_epsilon
+from ._pld import check_accountant, pld_applies, pld_delta, pld_epsilon
 from .events import (
     Event,
     ExponentialMechanismEvent,
@@ -152,6 +152,7 @@ def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
     TypeError
         If the type of the event, or of an event in it, is unknown.
     """
+    check_accountant(accountant)
     if is_gaussian(event):
         return gaussian_epsilon(mu_of(event), delta)
     if not _has_curve(event):
@@ -163,6 +164,7 @@ def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
 
 def delta_of(event: Event, epsilon: float, accountant: str = "auto") -> float:
     """Return a delta for which `event` is (epsilon, delta)-DP; see `epsilon_of`."""
+    check_accountant(accountant)
     if is_gaussian(event):
         return gaussian_delta(mu_of(event), epsilon)
     if not _has_curve(event):
@@ -316,8 +318,12 @@ def calibrate(budget: Any, tries: Tries, others: Event = _NOTHING) -> float:
     ValueError
         If `others` leave nothing.
     TypeError
-        If `tries` is another object, or the type of an event is unknown.
+        If `tries` or `budget` is another object, or the type of an event is unknown.
     """
+    if isinstance(budget, type) or not hasattr(budget, "rho"):
+        raise TypeError(f"budget must be a Budget, or an object with rho, got {budget!r}.")
+    if not isinstance(others, Event):
+        raise TypeError(f"others must be an instance of Event, got {others!r}.")
 
     def is_private(rho: float) -> bool:
         return allows(budget, compose(others, RandomStoppingEvent(rho, tries)))

@@ -447,6 +447,8 @@ class Ledger:
         ------
         ValueError
             If ``unit`` is neither of these.
+        TypeError
+            If ``ax`` are no axes.
         ImportError
             If matplotlib is not installed.
         """

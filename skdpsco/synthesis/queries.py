@@ -33,6 +33,11 @@ def workload_of(workload: Any, order: Any, target: Any, domain: Domain) -> Any:
         If the parameters do not state legal queries on the domain.
     """
     order = check_positive_int("order", order)
+    if target is not None and not (isinstance(workload, str) and workload == "target"):
+        raise ValueError(
+            f"target={target!r} needs workload='target', the tables that have this column. With "
+            "another workload it must be None."
+        )
     if isinstance(workload, np.ndarray):
         return legal("workload", LinearQueries, workload)
     if isinstance(workload, str) and workload == "marginals":

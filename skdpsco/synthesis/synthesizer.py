@@ -96,7 +96,7 @@ class PrivateSynthesizer(PrivateEstimator):
     order : int, default=3
         Number of columns of each table, for "marginals" and "target".
     target : str, int or None, default=None
-        Name or position of the column for ``workload="target"``.
+        Name or position of the column for ``workload="target"``; None for other workloads.
     solver : str or object, default="auto"
         "measure-project", which "auto" takes, measures contrasts, cells or queries once, fits a
         mixture of products to them, and projects. "select-measure" chooses tables or queries one

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import MAX_ITER, check_bound
+from skdpsco._validation import MAX_ITER, check_bound, check_positive_int
 from skdpsco.base.private_estimator import (
     Payer,
     check_budget,
@@ -74,7 +74,8 @@ class MatrixGame:
     def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0) -> None:
         self.bound = self.value_bound = check_bound("bound", bound)
         simplex: Any = Simplex
-        self.blocks = tuple(Block(simplex(), size, self.bound) for size in (n_rows, n_columns))
+        sizes = check_positive_int("n_rows", n_rows), check_positive_int("n_columns", n_columns)
+        self.blocks = tuple(Block(simplex(), size, self.bound) for size in sizes)
         self.smoothness = [[0.0, self.bound], [self.bound, 0.0]]
 
     def __call__(self, z: np.ndarray, payoffs: np.ndarray) -> np.ndarray:

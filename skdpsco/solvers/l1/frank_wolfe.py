@@ -60,7 +60,7 @@ class FrankWolfe:
     by_blocks = True
 
     def __init__(self, mechanism: str = "exponential") -> None:
-        if mechanism not in MECHANISMS:
+        if not isinstance(mechanism, str) or mechanism not in MECHANISMS:
             raise ValueError(f"mechanism must be one of {sorted(MECHANISMS)}, got {mechanism!r}.")
         self.mechanism = mechanism
 

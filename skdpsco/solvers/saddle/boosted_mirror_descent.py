@@ -110,7 +110,8 @@ class BoostedMirrorDescent:
         legal = f"failure must be a number in [{LEAST_FAILURE:g}, 1], got {failure!r}."
         if isinstance(given, (bool, np.bool_)) or not isinstance(given, Real):
             raise TypeError(legal)
-        if not LEAST_FAILURE <= float(given) <= 1.0:
+        number: Any = given  # unconverted, since a huge int does not fit into a float
+        if not LEAST_FAILURE <= number <= 1.0:
             raise ValueError(legal)
         self.failure = float(given)
         made = not isinstance(solver, type) and hasattr(solver, "plan") and hasattr(solver, "run")
