@@ -15,10 +15,10 @@ rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (400, 3))
 Y = X @ [1.0, -0.5, 0.0]
 FITS = {
-    "moments": (PrivateMoments(target_bound=1.0, relation="add-or-remove-one"), Y, {}),
-    "classes": (PrivateLinearDiscriminantAnalysis(classes=[False, True]), Y > 0, {}),
-    "several": (PrivateRidge(), np.column_stack([Y, -Y]), {}),
-    "weights": (
+    "moments": lambda: (PrivateMoments(target_bound=1.0, relation="add-or-remove-one"), Y, {}),
+    "classes": lambda: (PrivateLinearDiscriminantAnalysis(classes=[False, True]), Y > 0, {}),
+    "several": lambda: (PrivateRidge(), np.column_stack([Y, -Y]), {}),
+    "weights": lambda: (
         PrivateRidge(
             target_bound=1.0,
             max_weight=2.0,
@@ -66,7 +66,7 @@ def interrupted(call, place, by=interrupt):
 
 @pytest.mark.parametrize("name", FITS)
 def test_an_interrupted_fit_has_no_result_and_its_charge_is_kept(name):
-    model, y, more = FITS[name]
+    model, y, more = FITS[name]()
     model.set_params(ledger=Ledger(50.0, 1e-5)).fit(X, y, **more)
     total = interrupted(lambda: model.fit(X, y, **more), 0)
     state = list(warnings.filters), skdpsco._random._advice.get()
