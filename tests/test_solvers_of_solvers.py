@@ -348,11 +348,11 @@ def test_solutions_count_rounds():
         ).n_rounds
 
     with pytest.warns(UtilityWarning, match="more calls of the operator"):
-        assert rounds(RECURSIVE, 1000) == 1
+        assert rounds(RECURSIVE, 100) == 1
     with warnings.catch_warnings(action="error"):
-        assert rounds(RecursiveRegularisation(n_rounds=3), 1000) == 3
-        assert rounds(AcceleratedRecursive(2), 1000) == 2
-        assert rounds("mirror-prox", 1000) is None
+        assert rounds(RecursiveRegularisation(n_rounds=3), 100) == 3
+        assert rounds(AcceleratedRecursive(2), 100) == 2
+        assert rounds("mirror-prox", 100) is None
 
 
 def test_a_recursion_within_the_constants_of_its_theory_does_not_warn():
