@@ -196,7 +196,8 @@ def test_a_name_has_one_meaning():
 
 def test_modules_stay_short():
     # A long module is a sign of two things in one place.
-    lengths = {module: lines_of_code(source) for module, source in SOURCES.items()}
+    long = {module: source for module, source in SOURCES.items() if source.count("\n") >= MAX_LINES}
+    lengths = {module: lines_of_code(source) for module, source in long.items()}
     assert {module: n for module, n in lengths.items() if n > MAX_LINES} == {}
 
 
