@@ -343,7 +343,8 @@ def test_nothing_tells_the_number_of_tries(monkeypatch, capfd, refit, n_jobs):
             fitted = clone(search).fit(X, Y)
         out, err = capfd.readouterr()
         given = np.random.RandomState(5)
-        clone(search).set_params(random_state=given, n_jobs=None).fit(X, Y)
+        if n_jobs is None:
+            clone(search).set_params(random_state=given).fit(X, Y)
         assert ("PrivateLogisticL1:" in err) == refit  # a progress bar
         assert fitted.best_estimator_["random"].random_state is not None
         seen[n_tries] = {

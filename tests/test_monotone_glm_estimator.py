@@ -1,5 +1,6 @@
 """PrivateMonotoneGLM: the equation that it solves, links, and what users and their tools see."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -389,11 +390,17 @@ BAD_PARAMETERS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, _ = data("logistic", 60)
+    return model().fit(X, y)
+
+
 @SOLVERS
 @each(("params", "kind", "message"), BAD_PARAMETERS)
-def test_bad_parameters(solver, params, kind, message):
+def test_bad_parameters(fitted, solver, params, kind, message):
     X, y, _ = data("logistic", 60)
-    fitted = model().fit(X, y)
+    fitted = copy.copy(fitted)
     before = dict(vars(fitted))
     with pytest.raises(kind, match=message):
         fitted.set_params(**{"solver": solver, **params}).fit(X, y)

@@ -370,6 +370,7 @@ def test_noise_of_coefficients_is_as_large_as_is_said(merged, relation):
     y = rows @ [0.5, -0.4] + 0.1
     parts = [slice(600), slice(600, None)] if merged else [slice(None)]
     ratios: dict[bool, list] = {True: [], False: []}
+    exact = {intercept: Ridge(fit_intercept=intercept).fit(rows, y) for intercept in ratios}
     for seed in range(80):
         make = PrivateMoments(epsilon=8.0, feature_bound=1.5, target_bound=1.5, relation=relation)
         first, *rest = (
@@ -377,9 +378,8 @@ def test_noise_of_coefficients_is_as_large_as_is_said(merged, relation):
             for k, part in enumerate(parts)
         )
         found = first + rest[0] if merged else first
-        for intercept in (True, False):
+        for intercept, truth in exact.items():
             model = PrivateRidge(alpha=1.0, fit_intercept=intercept).fit(found)
-            truth = Ridge(alpha=1.0, fit_intercept=intercept).fit(rows, y)
             errors = np.append(model.coef_ - truth.coef_, model.intercept_ - truth.intercept_)
             said = np.sqrt(model.uncertainty_.covariance.diagonal())
             ratios[intercept].append((errors / np.where(said > 0.0, said, 1.0))[: 2 + intercept])
