@@ -477,8 +477,8 @@ def test_labels_that_change_between_two_readings_end_a_fit(change, tmp_path):
 
 
 def test_one_block_in_memory():
-    """Of 20 blocks of 2 MB each, a few copies of one are in memory at a time, also if mapped."""
-    n, d, size = 20 * 2500, 100, 2500
+    """Of 12 blocks of 2 MB each, a few copies of one are in memory at a time, also if mapped."""
+    n, d, size = 12 * 2500, 100, 2500
 
     class Part:
         n_rows = size

@@ -56,8 +56,8 @@ def test_k_releases_of_one_kth_each(budget, k):
 
 def test_many_releases():
     ledger = Ledger(1.0, 1e-6)
-    for _ in range(5000):
-        ledger.charge(ZCDPEvent(ledger.rho / 5000))
+    for _ in range(1500):
+        ledger.charge(ZCDPEvent(ledger.rho / 1500))
     with pytest.raises(BudgetExceededError):
         ledger.charge(small(ledger, 1e-9))
 
