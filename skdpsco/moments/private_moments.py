@@ -290,6 +290,8 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         """
         weights = check_fit_params(self, fit_params)
         self._validate_params()
+        if self.max_weight is not None:
+            check_bound("max_weight", self.max_weight)
         if (self.groups is None) != (sensitive_features is None):
             raise ValueError(
                 "sensitive_features must be given where groups are declared, and only there."
