@@ -111,6 +111,26 @@ def test_passes_and_clipping_follow_public_sizes():
     assert plan(45_000, 8).n_iter < plan(10**6, 8, 10.0).n_iter < 5000
     assert plan(10**9, 1, 1e20).n_iter == 5000
     assert plan(45_000, 8).slack == 1.0 < plan(10**6, 8, 10.0).slack
+    # Residuals, whose large ones are part of a mean, are clipped less, and from less noise on.
+    least = 250 * 8 / Budget(1.0, 1e-9).mu  # records, of eight features
+    assert plan(int(least), 8, loss=Squared()).slack == 1.0
+    for factor, growth in {1.0: 1.0, 4.0: 2.0, 16.0: 3.0, 1e5: (1e5 / 12) ** 0.25}.items():
+        slack = plan(math.ceil(factor * least), 8, loss=Squared()).slack
+        assert slack == pytest.approx(growth, rel=1e-3)
+
+
+def test_heavy_tails_are_part_of_a_mean():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (5000, 2))
+    rare = rng.random(5000) < 0.05 * (1.0 + X[:, 0])  # so is the mean
+    y = np.where(rare, 1.0, rng.normal(0.0, 0.03, 5000))
+    problem = make_problem(Squared(), 5000, 2, intercept=True, penalty=L2(0.0))
+    best = np.linalg.lstsq(np.column_stack([X, np.ones(5000)]), y, rcond=None)[0]
+    rms = float(np.sqrt(np.mean(y * y)))
+    clipped = solve(GradientDescent(1.3 * rms), problem, X, y, Allowance(2.0)).coef
+    assert clipped[0] < 0.5 * best[0]
+    found = solve(GradientDescent(), problem, X, y, Allowance(2.0)).coef
+    assert found == pytest.approx(best, abs=0.2 * best[0])
 
 
 @both_solvers

@@ -47,7 +47,13 @@ class GradientDescentTuning(NamedTuple):
     many : float
         Number of worthwhile passes from which on more than ``passes`` are made.
     plenty : float
-        n mu per feature from which on clipping norms, and the number of passes over samples, grow.
+        n mu per feature from which on clipping norms of slopes, and the number of passes over
+        samples, grow.
+    residual_plenty : float
+        n mu per feature from which on clipping norms of residuals grow with its root, since large
+        residuals are part of a mean.
+    residual_growth : float
+        Largest factor of this growth.
     skewed : float
         How much sooner clipping norms grow for skewed residuals, whose mean is moved by clipping.
     max_passes : int
@@ -96,6 +102,8 @@ class GradientDescentTuning(NamedTuple):
     sampled_noise: float = 8.0
     many: float = 200.0
     plenty: float = 3000.0
+    residual_plenty: float = 250.0
+    residual_growth: float = 3.0
     skewed: float = 75.0
     max_passes: int = 5000
     length: float = 2.0
@@ -247,9 +255,8 @@ class GradientDescent:
             If the noise of a pass would be too large for the grid, or if ``clip="auto"`` and
             derivatives of the loss are unbounded and not residuals.
         """
-        mu, ratio = budget.mu * (1.0 - 2.0**-40), plenty(problem, budget)
+        mu = budget.mu * (1.0 - 2.0**-40)
         wide = is_wide(problem, mu)
-        sooner = GRADIENT_DESCENT.skewed if isinstance(unweighted(problem.loss), LogLink) else 1.0
         n_passes = n_iter or full_passes(problem, mu, wide)
         scales, mu_steps = share_scales(self, problem, mu)
         parts, share = {}, GRADIENT_DESCENT.spread_share if wide else 0.0
@@ -265,7 +272,7 @@ class GradientDescent:
             scales=scales,
             preconditioned=self.preconditioned,
             grid=gradient_grid(problem, multiplier, 2.0),
-            slack=max(1.0, (ratio * sooner) ** 0.25),
+            slack=clip_growth(problem, plenty(problem, budget)),
             spread_grid=gaussian_grid(1.0, multipliers["spread"], 1, problem.n_samples)
             if wide
             else None,
@@ -342,6 +349,17 @@ def plenty(problem: CompositeProblem, budget: Any) -> float:
     """Records times mu per feature, relative to `PLENTY`; public."""
     outputs = math.sqrt(problem.loss.n_outputs)
     return problem.n_samples * budget.mu / (problem.n_features * outputs * GRADIENT_DESCENT.plenty)
+
+
+def clip_growth(problem: CompositeProblem, ratio: float) -> float:
+    """Factor of an automatic clipping norm, above 1 where noise is small; ``ratio`` is `plenty`."""
+    tuning, growth = GRADIENT_DESCENT, ratio**0.25
+    if isinstance(unweighted(problem.loss), LogLink):
+        growth *= tuning.skewed**0.25
+    elif problem.has_residuals:
+        soon = (ratio * tuning.plenty / tuning.residual_plenty) ** 0.5
+        growth = max(growth, min(soon, tuning.residual_growth))
+    return max(growth, 1.0)
 
 
 def passes(ratio: float) -> int:
