@@ -463,12 +463,10 @@ class PrivateEstimator(Documented, BaseEstimator):
 
 def fitted_names(estimator: PrivateEstimator) -> list[str]:
     """Names of the attributes that a fit has set."""
-    parameters = estimator._get_param_names()
-    return [
-        name
-        for name in list(vars(estimator))  # another thread may add some
-        if name.endswith("_") and not name.startswith("_") and name not in parameters
-    ]
+    names = list(vars(estimator))  # another thread may add some
+    found = [name for name in names if name.endswith("_") and not name.startswith("_")]
+    parameters = estimator._get_param_names() if found else []
+    return [name for name in found if name not in parameters]
 
 
 def _forget(estimator: PrivateEstimator) -> None:

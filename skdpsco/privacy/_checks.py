@@ -10,6 +10,9 @@ def check_real(name: str, value: object, low: float, high: float, *, closed: boo
 
     Booleans, strings and NaN are refused, and so are infinities.
     """
+    if type(value) is float and math.isfinite(value):
+        if low <= value <= high if closed else low < value < high:
+            return value  # at once, as a plan makes hundreds of checks
     interval = f"[{low:g}, {high:g}]" if closed and math.isfinite(high) else f"({low:g}, {high:g})"
     if closed and not math.isfinite(high):
         interval = f"[{low:g}, {high:g})"

@@ -2,10 +2,13 @@
 
 import math
 
+from ._cache import cached
+
 _SLOPE = math.sqrt(2 * math.pi) / 4 * (1 + 1e-14)  # of mu at epsilon0 = 0: the largest slope
 _OVERFLOWING = 1000.0  # larger exponentials overflow
 
 
+@cached(64)
 def mu_of_draw(epsilon0: float) -> float:
     """Return a mu for which every epsilon0-bounded-range mechanism is mu-GDP.
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -117,7 +118,8 @@ class Allowance(NamedTuple):
         return Allowance(self.rho - rho_of(event))
 
 
-class Remainder(NamedTuple):
+@dataclass(frozen=True)
+class Remainder:
     """What earlier releases have left of a `Budget` that serves a single fit.
 
     Parameters
@@ -145,12 +147,12 @@ class Remainder(NamedTuple):
         """Number of records per unit in the budget."""
         return self.budget.max_records_per_unit
 
-    @property
+    @cached_property
     def rho(self) -> float:
         """What is left in zCDP."""
         return self.budget.rho - rho_of(self.spent)
 
-    @property
+    @cached_property
     def mu(self) -> float:
         """What is left for Gaussian noise, by the common curve of all mu, or in zCDP."""
         squares = self.budget.mu**2 - gdp_of(self.spent) ** 2
