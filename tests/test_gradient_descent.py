@@ -103,8 +103,8 @@ def test_passes_and_clipping_follow_public_sizes():
 
     worth = 20_000 * Budget(0.1, 1e-9).mu / 6
     assert 4 < plan(20_000, 8, 0.1).n_iter == round(worth / 8**0.5) < 50
-    assert 4 < plan(20_000, 8, 0.1, Multinomial(4)).n_iter == round(worth / 32**0.5)
-    assert plan(100, 50).n_iter == 4
+    assert 4 < plan(20_000, 8, 0.1, Multinomial(4)).n_iter == round(1.5 * worth / 32**0.5)
+    assert plan(100, 50).n_iter == 4 < plan(100, 50, loss=Multinomial(3)).n_iter == 6
     assert plan(15_000, 8).n_iter == 50  # 200 would be worth their noise from 19_000 records on
     worth = 45_000 * Budget(1.0, 1e-9).mu / 6 / 8**0.5
     assert 50 < plan(45_000, 8).n_iter == round(50 * (worth / 200) ** (1 / 3))

@@ -75,9 +75,13 @@ class GradientDescentTuning(NamedTuple):
     residual_clip, slope_clip : float
         Clipping norms over the root of the number of features: in root mean squares of the targets
         if derivatives are residuals, otherwise in Lipschitz constants.
+    class_noise, class_fewest, class_slope_clip : float
+        ``noise``, ``fewest`` and ``slope_clip`` of softmax regression, whose derivatives are
+        shorter and less curved, relative to their bounds. Fitted on four tables with 3 to 10
+        classes.
     wide_slope_clip : float
-        The latter for wide records (see `is_wide`), for which few gradients are taken, near 0. This
-        and all that follows is for wide records, and was fitted on bags of words.
+        ``slope_clip`` for wide records (see `is_wide`), for which few gradients are taken, near 0.
+        This and all that follows is for wide records, and was fitted on bags of words.
     wide_power : float
         Power of the number of coefficients by which ``noise`` counts passes, in place of the root.
     reach : float
@@ -115,6 +119,9 @@ class GradientDescentTuning(NamedTuple):
     more_tail: float = 0.5
     residual_clip: float = 1.3
     slope_clip: float = 0.8
+    class_noise: float = 4.0
+    class_fewest: float = 6.0
+    class_slope_clip: float = 0.6
     wide_slope_clip: float = 0.55
     wide_power: float = 0.75
     reach: float = 1.5
@@ -213,8 +220,8 @@ class GradientDescent:
     clip : "auto" or float, default="auto"
         The clipping norm over the square root of the number of features, which is about the largest
         derivative of a typical record. "auto" is 1.3 root mean squares of the targets for losses of
-        residuals, 0.8 Lipschitz constants for others and the smaller of both for `Huber`, and more
-        if the noise is small.
+        residuals, 0.8 Lipschitz constants for others, or 0.6 for softmax regression, and the
+        smaller of both for `Huber`; and more if the noise is small.
     preconditioned : bool, default=True
         Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
         for columns as large as their bounds.
@@ -276,7 +283,7 @@ class GradientDescent:
             spread_grid=gaussian_grid(1.0, multipliers["spread"], 1, problem.n_samples)
             if wide
             else None,
-            slope_clip=GRADIENT_DESCENT.wide_slope_clip if wide else GRADIENT_DESCENT.slope_clip,
+            slope_clip=slope_clip_of(problem, wide),
         )
 
     def run(
@@ -375,9 +382,20 @@ def full_passes(problem: CompositeProblem, mu: float, wide: bool) -> int:
     """Number of full-batch passes that are worth their noise; few if there is much noise."""
     fewest = 1.0 if wide else GRADIENT_DESCENT.fewest
     worth = worthwhile(problem, mu, GRADIENT_DESCENT.wide_power if wide else 0.5)
+    if isinstance(problem.loss, SOFTMAX) and not wide:
+        fewest = GRADIENT_DESCENT.class_fewest
+        worth *= GRADIENT_DESCENT.noise / GRADIENT_DESCENT.class_noise
     most = GRADIENT_DESCENT.passes * max(worth / GRADIENT_DESCENT.many, 1.0) ** (1.0 / 3.0)
     number = min(max(worth, fewest), most, GRADIENT_DESCENT.max_passes)
     return int(number) if wide else round(number)
+
+
+def slope_clip_of(problem: CompositeProblem, wide: bool) -> float:
+    """Automatic clipping norm of slopes; see `GradientDescentTuning`."""
+    if wide:
+        return GRADIENT_DESCENT.wide_slope_clip
+    softmax = isinstance(problem.loss, SOFTMAX)
+    return GRADIENT_DESCENT.class_slope_clip if softmax else GRADIENT_DESCENT.slope_clip
 
 
 def averaged_passes(n_iter: int, shrinkage: float) -> int:
