@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from skdpsco import (
     PrivacyWarning,
@@ -360,35 +361,30 @@ def test_the_number_of_entries_decides_nothing(monkeypatch):
 # ------------------------------------------------------------------------------ float32
 
 
+BOTH_LAYOUTS = [PrivateLasso(), PrivateRidge(solver="gradient-descent", n_iter=4)]
 SINGLE = [
+    *BOTH_LAYOUTS,
     PrivateLasso(n_iter=4),
-    PrivateLasso(n_iter=50, epsilon=20.0, radius=3.0),
-    PrivateLasso(),
     PrivateLasso(solver="anytime-mirror-descent", radius=3.0),
-    PrivateRidge(solver="gradient-descent", n_iter=4, feature_bound=None),
-    PrivateRidge(solver="coordinate-descent"),
+    PrivateRidge(solver="coordinate-descent", feature_bound=None),
     PrivateElasticNet(solver="moments", alpha=0.01),
     PrivateLinearRegressor(radius=3.0, target_bound=3.0),
 ]
 
 
-def unconditioned(model):
-    """The model with features as they are, where there is a choice."""
-    return model.set_params(conditioning=None) if "conditioning" in model.get_params() else model
-
-
-@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize(
-    ("model", "conditioning"),
-    # Solvers see conditioned features of all layouts in the same way, so that two stand for all.
+    ("layout", "conditioning", "model"),
+    # All solvers read sparse and conditioned features by the same code, so that two stand for all.
     [
-        *((unconditioned(model), None) for model in SINGLE),
-        (PrivateLasso(), "auto"),
-        (PrivateRidge(solver="gradient-descent", n_iter=4), "auto"),
+        *((np.asarray, None, model) for model in SINGLE),
+        *((np.asarray, "auto", model) for model in BOTH_LAYOUTS),
+        *((sparse.csr_matrix, None, model) for model in BOTH_LAYOUTS),
+        *((sparse.csr_matrix, "auto", model) for model in BOTH_LAYOUTS),
     ],
-    ids=lambda m: str(m.get_params().get("solver")) if m and m != "auto" else None,
+    ids=lambda m: str(m.solver) if isinstance(m, BaseEstimator) else None,
 )
-def test_single_precision_is_read_as_it_is(model, layout, conditioning):
+def test_single_precision_is_read_as_it_is(layout, conditioning, model):
+    model.set_params(conditioning=conditioning)
     some, y = layout(X[:2000].astype(np.float32)), Y[:2000]
     single = fit(model, some, y)
     coef, predictions = single.coef_.copy(), single.predict(some)
@@ -402,7 +398,7 @@ def test_single_precision_is_read_as_it_is(model, layout, conditioning):
 
 
 def test_single_precision_is_not_copied():
-    n, d = 100_000, 50
+    n, d = 60_000, 50
     single = RNG.uniform(-1.0, 1.0, (n, d)).astype(np.float32)
     y = single[:, 0] * 2.0
     labels = np.where(y > 0.0, 1, -1)
