@@ -35,7 +35,7 @@ from skdpsco import (
     PrivateQuantileRegressor,
     PrivateRidge,
 )
-from skdpsco.solvers import Stagewise
+from skdpsco.solvers import SGD, Stagewise
 from skdpsco.solvers.moments.moments import Moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -43,7 +43,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 MODELS = [PrivateElasticNet, PrivateRidge, PrivateLogisticRegression]
 ALL = pytest.mark.parametrize("Estimator", MODELS)
 REGRESSORS = pytest.mark.parametrize("Estimator", MODELS[:2])
-BY_DESCENT = ["coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"]
+SAMPLING = SGD(accountant="rdp")  # which plans at once
+BY_DESCENT = ["coordinate-descent", "greedy-coordinate-descent", "gradient-descent", SAMPLING]
 # Every solver with one estimator: to compile all combinations takes minutes.
 CASES = pytest.mark.parametrize(
     ("Estimator", "solver"),
@@ -129,7 +130,7 @@ def test_sparse_input_is_the_same_problem(Estimator, solver, feature_bound):
     y = labels(Estimator, y)
     # Sparse records are not conditioned.
     params = {"solver": solver, "feature_bound": feature_bound, "conditioning": None}
-    params |= {"n_iter": 20} if solver == "sgd" else {"epsilon": 50.0}
+    params |= {"n_iter": 20} if solver is SAMPLING else {"epsilon": 50.0}
     model = fitted(Estimator, X, y, **params)
     for given in (sparse.csc_matrix(X), duplicates_and_disorder(X)):
         other = fitted(Estimator, given, y, **params)
