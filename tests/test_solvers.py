@@ -301,15 +301,14 @@ def classification(n_classes, n=3000):
 
 @seeded_fits
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("alpha", [0.05, 0.01, 1e-4])
 @pytest.mark.parametrize(
-    ("parameters", "tolerance"),
+    ("parameters", "tolerance", "alpha"),
     [
-        ({}, 0.003),
-        ({"n_iter": 100}, 0.01),  # coordinates are selected
-        ({"solver": "frank-wolfe", "n_iter": 2000}, 0.01),
-        ({"solver": "frank-wolfe-laplace", "n_iter": 2000}, 0.01),
-        ({"solver": "noisy-frank-wolfe", "n_iter": 2000}, 0.01),
+        *(({}, 0.003, alpha) for alpha in (0.05, 0.01, 1e-4)),
+        *(({"n_iter": 100}, 0.01, alpha) for alpha in (0.05, 0.01, 1e-4)),  # coordinates: selected
+        ({"solver": "frank-wolfe", "n_iter": 2000}, 0.01, 0.05),
+        ({"solver": "frank-wolfe-laplace", "n_iter": 2000}, 0.01, 0.01),
+        ({"solver": "noisy-frank-wolfe", "n_iter": 2000}, 0.01, 1e-4),
     ],
 )
 def test_lasso_without_noise_is_that_of_scikit_learn(parameters, tolerance, alpha, fit_intercept):
@@ -351,14 +350,13 @@ def reference(X, y, C):
 
 
 @seeded_fits
-@pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
-    ("parameters", "C", "tolerance"),
+    ("parameters", "C", "tolerance", "n_classes"),
     [
-        *(({}, C, 0.003) for C in (np.inf, 0.06, 0.005)),
-        ({"n_iter": 300}, 0.06, 0.02),  # coordinates are selected
-        ({"solver": "frank-wolfe", "n_iter": 3000}, 0.06, 0.02),
-        ({"solver": "noisy-frank-wolfe", "n_iter": 3000}, 0.005, 0.02),
+        *(({}, C, 0.003, k) for C in (np.inf, 0.06, 0.005) for k in (2, 3)),
+        *(({"n_iter": 300}, 0.06, 0.02, k) for k in (2, 3)),  # coordinates are selected
+        ({"solver": "frank-wolfe", "n_iter": 3000}, 0.06, 0.02, 3),
+        ({"solver": "noisy-frank-wolfe", "n_iter": 3000}, 0.005, 0.02, 2),
     ],
 )
 def test_logistic_without_noise_is_that_of_scikit_learn(n_classes, parameters, C, tolerance):
