@@ -14,7 +14,6 @@ from ._upstream import (
     HasMethods,
     Interval,
     StrOptions,
-    feature_names_in,
     num_samples,
     safe_indexing,
 )
@@ -23,6 +22,7 @@ FLOATS: Any = [np.float64, np.float32]  # what kernels read; other types become 
 
 # Products of bounds, sample sizes and Lipschitz constants must stay finite in float64.
 SMALLEST, LARGEST = 1e-100, 1e100
+LARGEST_INT = 2**63 - 1  # of 64 bits
 # Noise grows with every step, and a path keeps all its points. Automatic rules ask for far fewer
 # steps.
 MAX_ITER = 10_000
@@ -138,15 +138,15 @@ def in_column_order(name: str, value: Any, names: Iterable[Any] | None) -> Any:
     if missing or unknown:
         raise ValueError(
             f"{name} must have one entry for each column of X and no others; "
-            f"{both_lacks('it lacks', missing, 'X lacks', unknown)}."
+            f"{both_lacks(missing, 'X lacks', unknown)}."
         )
     return [value[column] for column in columns]
 
 
-def both_lacks(first: str, missing: list[Any], second: str, unknown: list[Any]) -> str:
+def both_lacks(missing: list[Any], other: str, unknown: list[Any]) -> str:
     """A sentence about the names that are on one side only, in one part for each such side."""
-    parts = [f"{said} {names}" for said, names in ((first, missing), (second, unknown)) if names]
-    return ", and ".join(parts)
+    parts = (("it lacks", missing), (other, unknown))
+    return ", and ".join(f"{said} {names}" for said, names in parts if names)
 
 
 def check_bound(name: str, value: Any) -> float:
@@ -211,13 +211,13 @@ def check_n_iter(value: Any) -> int | None:
     Raises
     ------
     TypeError
-        If it is a boolean.
+        If it is something else, such as a boolean.
+    ValueError
+        If it is out of range.
     """
-    if isinstance(value, str):
+    if isinstance(value, str) and value == "auto":
         return None
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"n_iter must be 'auto' or an int in [1, {MAX_ITER}], got {value!r}.")
-    return int(value)
+    return check_int("n_iter", value, "'auto' or ", 1, MAX_ITER)
 
 
 def with_hints(**hints: str) -> Callable[..., Any]:
@@ -603,33 +603,24 @@ def is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType"  # pandas, which may be absent
 
 
-def check_input_names(estimator: Any, input_features: Any) -> np.ndarray:
-    """Names of the input features: those of the fit, or generated ones.
-
-    Raises
-    ------
-    ValueError
-        If ``input_features`` are not those of the fit.
-    """
-    return feature_names_in(estimator, input_features)
-
-
-def check_positive_int(name: str, value: Any, also: str = "") -> int:
-    """A whole number >= 1; ``also`` names what else is legal.
+def check_int(name: str, value: Any, also: str = "", low: int = 1, high: int = LARGEST_INT) -> int:
+    """Check that the value is a whole number in [low, high]; ``also`` names what else is legal.
 
     Raises
     ------
     TypeError
         If it is not an integer.
     ValueError
-        If it is below 1, or does not fit into 64 bits.
+        If it is out of range, or does not fit into 64 bits.
     """
+    span = f">= {low}" if high == LARGEST_INT else f"in [{low}, {high}]"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be {also}an int >= 1, got {value!r}.")
-    if not 1 <= int(value) < 2**63:
-        most = "" if int(value) < 1 else " and below 2**63"
-        raise ValueError(f"{name} must be {also}an int >= 1{most}, got {value!r}.")
-    return int(value)
+        raise TypeError(f"{name} must be {also}an int {span}, got {value!r}.")
+    number = int(value)
+    if not low <= number <= high:
+        most = " and below 2**63" if number > LARGEST_INT == high else ""
+        raise ValueError(f"{name} must be {also}an int {span}{most}, got {value!r}.")
+    return number
 
 
 def check_n_jobs(n_jobs: Any) -> None:

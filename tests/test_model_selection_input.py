@@ -331,7 +331,7 @@ def test_labels(y, match):
 # --- cross-validation
 
 BAD_ARGUMENTS = [
-    *(({"cv": v}, r"cv must be an int in \[2, n_samples=40\]") for v in (1, 0, 41, 2.5, "5", True)),
+    *(({"cv": v}, r"cv must be an int in \[2, 40\]") for v in (1, 0, 41, 2.5, "5", True)),
     *(({"epsilon": v}, "epsilon") for v in (0, NAN, INF, "1", None, True, 1e-9, 1e300)),
     *(({"delta": v}, "delta") for v in (0, 1, NAN, "1", None)),
     *(({"n_jobs": v}, "n_jobs") for v in (0, "two")),

@@ -186,7 +186,7 @@ def test_what_cannot_be_planned():
     for wrong in ((1.5, D), (N, "ab"), (N, ["a", "a"])):
         with pytest.raises(TypeError, match="must be"):
             plan(PrivateRidge(), *wrong)
-    with pytest.raises(ValueError, match="n_classes must be at least 2"):
+    with pytest.raises(ValueError, match="n_classes must be an int >= 2"):
         plan(PrivateLogisticRegression(), N, D, n_classes=1)
     with pytest.raises(ValueError, match="feature_bound"):
         plan(PrivateRidge(feature_bound=[1.0, 2.0]), N, D)

@@ -20,10 +20,9 @@ from skdpsco.privacy import NoOpEvent, epsilon_of, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling.quantiles import (
     choose_score,
+    count_up_to,
     cover_scores,
-    cover_scores_of,
     quantile_scores,
-    quantile_scores_of,
 )
 from skdpsco.scaling.target import (
     FIELD,
@@ -117,8 +116,10 @@ def test_scores_are_counts(tail, penalty, q):
     for _ in range(50):
         values = rng.choice([*candidates, -3.0, 0.1, 3.0], size=12)
         up_to = [sum(v <= c for v in values) for c in candidates]
+        assert (count_up_to(values, candidates) == up_to).all()
+        up_to = np.array(up_to)
         expected = [min(c, (1 - tail) * 12) - penalty * k for k, c in enumerate(up_to)]
-        assert cover_scores(values, candidates, tail, penalty) == pytest.approx(expected)
+        assert cover_scores(up_to, 12, tail, penalty) == pytest.approx(expected)
         left = [0, *candidates[:-1]]
         right = [*candidates[1:], np.inf]
         expected = [
@@ -128,7 +129,7 @@ def test_scores_are_counts(tail, penalty, q):
             )
             for k, (a, b) in enumerate(zip(left, right, strict=True))
         ]
-        assert quantile_scores(values, candidates, q) == pytest.approx(expected)
+        assert quantile_scores(up_to, 12, q) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("centred", [True, False])
@@ -319,8 +320,8 @@ def test_scores_change_by_what_is_charged(q, magnitudes):
         for first, second in itertools.combinations(rows, 2):
             (a, n), (b, _) = up_to[first], up_to[second]
             for name, scores_of, options in (
-                ("quantile", quantile_scores_of, (0.5,)),
-                ("cover", cover_scores_of, (0.05, 0.3)),
+                ("quantile", quantile_scores, (0.5,)),
+                ("cover", cover_scores, (0.05, 0.3)),
             ):
                 change = scores_of(a, int(n), *options) - scores_of(b, int(n), *options)
                 largest[name] = max(largest[name], np.ptp(np.append(change, 0.0)))

@@ -8,14 +8,13 @@ stored.
 import mmap
 import os
 from collections.abc import Iterator
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import FLOATS, check_sparse, select_records
+from skdpsco._validation import FLOATS, check_int, check_sparse, select_records
 from skdpsco.data.design import as_design
 
 BLOCK_BYTES = 2**26  # of float64 features, in a block of automatic size
@@ -184,13 +183,7 @@ class RowGroups(NamedTuple):
 
 def check_block_size(value: Any) -> int | None:
     """Check the rows per block; None stands for an automatic number."""
-    if value is None:
-        return None
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-        raise TypeError(f"block_size must be None or an int >= 1, got {value!r}.")
-    if value < 1:
-        raise ValueError(f"block_size must be None or an int >= 1, got {value!r}.")
-    return int(value)
+    return None if value is None else check_int("block_size", value, "None or ")
 
 
 def block_rows(n_features: int, block_size: int | None) -> int:

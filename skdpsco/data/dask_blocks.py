@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import dask
@@ -18,6 +17,7 @@ import numpy as np
 from dask.delayed import delayed
 from scipy import sparse
 
+from skdpsco._validation import check_int
 from skdpsco.data.block_sources import (
     Held,
     Mapped,
@@ -123,7 +123,8 @@ def dask_parts(
             f"{target!r}."
         )
     target = list(goals) if len(goals) > 1 else (*goals, None)[0]
-    n_samples = _checked_n_samples(n_samples)
+    if n_samples is not None:
+        n_samples = check_int("n_samples", n_samples, "None or ")
     names = [name for name in X.columns if name not in goals] if frame else None
     sizes: list[Any]
     if frame:
@@ -164,14 +165,6 @@ def dask_parts(
         hasattr(getattr(X, "_meta", None), "tocsr"),
         len(goals) if y is None else n_targets_of(y),
     )
-
-
-def _checked_n_samples(n_samples: Any) -> int | None:
-    if n_samples is None:
-        return None
-    if isinstance(n_samples, bool) or not isinstance(n_samples, Integral):
-        raise TypeError(f"n_samples must be None or an int >= 1, got {n_samples!r}.")
-    return int(n_samples)
 
 
 def _target_pieces(y: Any, sizes: list[Any], known: bool, n_pieces: int, n_samples: int) -> Any:

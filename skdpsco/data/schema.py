@@ -360,7 +360,7 @@ class Schema:
         if absent or other:
             raise ValueError(
                 "X must have the columns of the schema and no others; "
-                f"{both_lacks('it lacks', absent, 'the schema does not declare', other)}."
+                f"{both_lacks(absent, 'the schema does not declare', other)}."
             )
         columns = [self.columns[name] for name in self.columns if name in frame.columns]
         wrong = [unfit for column in columns if (unfit := column.unfit(frame[column.name]))]

@@ -12,7 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdpsco._random import seed_of, without_warnings
 from skdpsco._typing import MatrixLike, Seed, TargetLike
-from skdpsco._validation import check_feature_bound, check_positive_int
+from skdpsco._validation import check_feature_bound, check_int
 from skdpsco.privacy import gaussian_epsilon, gdp_of
 from skdpsco.privacy._checks import check_real
 from skdpsco.privacy.report import html_table
@@ -212,8 +212,7 @@ def audit(
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(f"estimator must be an estimator of scikit-learn, got {estimator!r}.")
     _refuse_ledgers(estimator)
-    if check_positive_int("n_fits", n_fits) < 2:
-        raise ValueError(f"n_fits must be an int >= 2, got {n_fits!r}.")
+    check_int("n_fits", n_fits, low=2)
     confidence = check_real("confidence", confidence, 0.0, 1.0)
     if statistic is not None and not callable(statistic):
         raise TypeError(f"statistic must be callable or None, got {statistic!r}.")

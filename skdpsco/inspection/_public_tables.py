@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import MetaEstimatorMixin, is_classifier
 
 from skdpsco._random import public_generator
-from skdpsco._validation import check_bound, check_feature_bound, check_positive_int
+from skdpsco._validation import check_bound, check_feature_bound, check_int
 from skdpsco.base.labels import declared_classes
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.linear_model.links import resolve_link
@@ -58,12 +58,11 @@ def check_shape(
         if not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
             raise TypeError("n_features must be an int >= 1 or a list of different names.")
         n_features = len(names)
-    n = check_positive_int("n_samples", n_samples)
-    d = check_positive_int("n_features", n_features, "a list of names or ")
+    n = check_int("n_samples", n_samples)
+    d = check_int("n_features", n_features, "a list of names or ")
     for name, value in {"n_classes": n_classes, "n_groups": n_groups}.items():
-        if check_positive_int(name, value) < 2:
-            raise ValueError(f"{name} must be at least 2, got {value!r}.")
-    check_positive_int("n_targets", n_targets)
+        check_int(name, value, low=2)
+    check_int("n_targets", n_targets)
     if not isinstance(sparse, (bool, np.bool_)):
         raise TypeError(f"sparse must be a bool, got {sparse!r}.")
     if n > MOST_RECORDS or (not sparse and n * d > MOST_ENTRIES):

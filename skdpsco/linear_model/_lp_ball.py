@@ -20,6 +20,7 @@ from skdpsco._validation import (
     Interval,
     StrOptions,
     check_bound,
+    check_int,
     check_X_y,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
@@ -292,10 +293,8 @@ class LpModel(PrivateLinearModel):
             If ``n_samples`` is wrong or missing, or X or y is not valid.
         """
         n_samples = self.n_samples
-        if isinstance(n_samples, (bool, np.bool_)):
-            raise TypeError(
-                f"n_samples must be None or an int in [1, {MAX_SAMPLES}], got {n_samples!r}."
-            )
+        if n_samples is not None:
+            check_int("n_samples", n_samples, "None or ", 1, MAX_SAMPLES)
         blocks = as_blocks(X, y)
         if blocks is not None:
             if n_samples not in (None, blocks.n_samples):

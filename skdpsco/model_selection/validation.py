@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from numbers import Integral
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from skdpsco._random import public_generator, seed_of, without_warnings
+from skdpsco._validation import check_int
 from skdpsco.base.private_estimator import Payer, check_budget, public_only, releasing
 from skdpsco.inspection._cost import declared_rho, relation_of
 from skdpsco.inspection._steps import check_record_wise
@@ -147,10 +147,7 @@ def private_cross_val_score(
     rho_fit = float(declared_rho(estimator).sum()) / k**2
     allotment.check_private([estimator], data, record_wise, [rho_fit])
     n = len(data.y)
-    if isinstance(cv, (bool, np.bool_)) or not isinstance(cv, Integral):
-        raise TypeError(f"cv must be an int in [2, n_samples={n}], got {cv!r}.")
-    if not 2 <= cv <= n:
-        raise ValueError(f"cv must be an int in [2, n_samples={n}], got {cv!r}.")
+    check_int("cv", cv, "", 2, n)
     estimator = clone(estimator)
     labels = declare_classes([estimator], data.y)
     scores = plan_scores(score_by, target_bound_of([estimator]), n, budget.rho)

@@ -10,9 +10,9 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import MatrixLike, Self, TargetLike
+from skdpsco._upstream import feature_names_in
 from skdpsco._validation import (
     ENCODER_CONSTRAINTS,
-    check_input_names,
     check_objects,
     in_column_order,
     is_missing,
@@ -173,7 +173,7 @@ class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator)
             One name per column of what `transform` returns.
         """
         check_is_fitted(self)
-        names = check_input_names(self, input_features)
+        names = feature_names_in(self, input_features)
         pairs = zip(names, self.categories_, strict=True)
         return np.array([f"{name}_{c}" for name, categories in pairs for c in categories], object)
 

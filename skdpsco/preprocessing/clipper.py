@@ -16,7 +16,7 @@ from skdpsco.data.design import Dense
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, RepeatedEvent
-from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores_of, quantile_scores_of
+from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores, quantile_scores
 
 from .bounds import check_bounds, check_pair, map_range
 
@@ -115,7 +115,7 @@ def release_ranges(
         points = tuple(map(centres, lower, upper, centre))
         counts = map_reduce(X, none, column_ranks, lower, upper, points)
         for j, (up_to, at) in enumerate(zip(counts, points, strict=True)):
-            centre[j] = choose(quantile_scores_of(up_to, n, 0.5), at, plan.centre_grid, rng)
+            centre[j] = choose(quantile_scores(up_to, n, 0.5), at, plan.centre_grid, rng)
     steps = width[:, None] * plan.distances
     highs = tuple(np.minimum(centre[:, None] + steps, upper[:, None]))
     lows = tuple(np.minimum(-centre[:, None] + steps, -lower[:, None]))
@@ -124,7 +124,7 @@ def release_ranges(
 
     def ends(ranks: Any, columns: Any, tail: float, grid: float) -> np.ndarray:
         pairs = zip(ranks, columns, strict=True)
-        scores = ((cover_scores_of(up_to, n, tail, plan.penalty), at) for up_to, at in pairs)
+        scores = ((cover_scores(up_to, n, tail, plan.penalty), at) for up_to, at in pairs)
         return np.array([choose(score, at, grid, rng) for score, at in scores])
 
     low = -ends(counts[half:], lows, tails[0], plan.end_grid)

@@ -24,6 +24,7 @@ from skdpsco._validation import (
     StrOptions,
     check_bound,
     check_feature_bound,
+    check_int,
     check_target,
     check_X_y,
     read_X,
@@ -279,10 +280,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
             If the ledger's remaining budget is too small.
         """
         self._validate_params()
-        if isinstance(self.n_features_to_select, (bool, np.bool_)):
-            raise TypeError(
-                f"n_features_to_select must be an int in [1, inf), got {self.n_features_to_select}."
-            )
+        check_int("n_features_to_select", self.n_features_to_select)
         regression = self.task == "regression"
         draft = self._draft()
         X, y, assumptions, columns = self._records(draft, X, y)

@@ -15,31 +15,21 @@ def count_up_to(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     return np.bincount(first, minlength=len(candidates) + 1)[:-1].cumsum()
 
 
-def cover_scores(
-    values: np.ndarray, candidates: np.ndarray, tail: float, penalty: float
-) -> np.ndarray:
-    """Scores that are high for small candidates above all but a ``tail`` of the values.
+def cover_scores(up_to: np.ndarray, n: int, tail: float, penalty: float) -> np.ndarray:
+    """Scores that are high for small candidates above all but a ``tail`` of ``n`` values.
 
-    Replacing a value changes counts by 0 or 1, all in one direction: the range of changes is 1.
+    ``up_to`` counts the values up to each candidate. Replacing a value changes counts by 0 or 1,
+    all in one direction: the range of changes is 1.
     """
-    return cover_scores_of(count_up_to(values, candidates), len(values), tail, penalty)
-
-
-def cover_scores_of(up_to: np.ndarray, n: int, tail: float, penalty: float) -> np.ndarray:
-    """`cover_scores`, from how many of ``n`` values are at most each of the candidates."""
     return np.minimum(up_to, (1.0 - tail) * n) - penalty * np.arange(len(up_to))
 
 
-def quantile_scores(values: np.ndarray, candidates: np.ndarray, quantile: float) -> np.ndarray:
-    """Scores that are high for candidates whose neighbours enclose the quantile of the values.
+def quantile_scores(up_to: np.ndarray, n: int, quantile: float) -> np.ndarray:
+    """Scores that are high for candidates whose neighbours enclose the quantile of ``n`` values.
 
-    Replacing a value changes every score by at most 1, in either direction: the range is 2.
+    ``up_to`` counts the values up to each candidate. Replacing a value changes every score by at
+    most 1, in either direction: the range is 2.
     """
-    return quantile_scores_of(count_up_to(values, candidates), len(values), quantile)
-
-
-def quantile_scores_of(up_to: np.ndarray, n: int, quantile: float) -> np.ndarray:
-    """`quantile_scores`, from how many of ``n`` values are at most each of the candidates."""
     below = np.concatenate([[0], up_to[:-1]])  # up to the neighbour on the left
     beyond = np.concatenate([n - up_to[1:], [0]])
     return -np.maximum(below - quantile * n, beyond - (1.0 - quantile) * n)

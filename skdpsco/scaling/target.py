@@ -9,7 +9,7 @@ import numpy as np
 from skdpsco.data.record_sums import BlockDesign, map_reduce
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
-from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores_of, quantile_scores_of
+from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores, quantile_scores
 
 
 class DrawTuning(NamedTuple):
@@ -287,23 +287,23 @@ def release_target(
 
     if plan.magnitude_grid is not None:
         up_to, n = counts(math.inf, 0.0, True, MAGNITUDES)
-        scores = quantile_scores_of(up_to, n, plan.quantiles[0])
+        scores = quantile_scores(up_to, n, plan.quantiles[0])
         bound = 4.0 * choose(scores, MAGNITUDES, plan.magnitude_grid, rng)
         bound = max(bound, plan.least_scale)
     for k, grid in enumerate(plan.centre_grids):
         candidates = centre + bound * ZOOM**k * CENTRES
         up_to, n = counts(bound, 0.0, False, candidates)
-        centre = choose(quantile_scores_of(up_to, n, 0.5), candidates, grid, rng)
+        centre = choose(quantile_scores(up_to, n, 0.5), candidates, grid, rng)
     centre = max(-bound, min(bound, centre))
     scale = bound + abs(centre)
     if plan.scale_grids:
         coarse, fine = plan.scale_grids
         covers = scale * SCALES
         up_to, n = counts(bound, centre, True, covers)
-        scale = choose(quantile_scores_of(up_to, n, plan.quantiles[1]), covers, coarse, rng)
+        scale = choose(quantile_scores(up_to, n, plan.quantiles[1]), covers, coarse, rng)
         covers = scale * FINE_SCALES
         up_to, n = counts(bound, centre, True, covers)
-        scores = cover_scores_of(up_to, n, plan.tail, plan.penalty)
+        scores = cover_scores(up_to, n, plan.tail, plan.penalty)
         scale = min(choose(scores, covers, fine, rng), bound + abs(centre))
         scale = max(min(plan.slack * scale, bound + abs(centre)), scale, plan.least_scale)
     return Target(bound, centre, scale)

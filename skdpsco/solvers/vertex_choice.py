@@ -67,9 +67,6 @@ class VertexModel(NamedTuple):
     mechanism: Any
 
 
-POLYTOPES = (L1Ball, Simplex, Polytope, AxisPolytope)  # sets whose bounds need not be declared
-
-
 @n_vertices.register(AxisPolytope)
 def _(constraint, D):
     return constraint.axis.shape[0]
@@ -93,7 +90,7 @@ def _(constraint, k, out):
 
 
 def polytope_of(constraint: Any, D: int) -> Any:
-    """Convert ``constraint``, a set with vertices in ``D`` dimensions, to one of `POLYTOPES`.
+    """Convert ``constraint``, a set with vertices in ``D`` dimensions, to one of the library's own.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import LARGEST, check_positive_int, in_column_order, is_missing
+from skdpsco._validation import LARGEST, check_int, in_column_order, is_missing
 from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.data.columns import NUMBER
 from skdpsco.data.schema import Schema
@@ -284,7 +284,7 @@ def _entry(name: str, entry: Any) -> Any:
         return entry
     if is_list(entry):
         return check_categories(name, entry)
-    size = check_positive_int(name, entry, "a list of categories, Bins or ")
+    size = check_int(name, entry, "a list of categories, Bins or ")
     if size > DENSE_CELLS:
         raise ValueError(f"{name} must be at most {DENSE_CELLS}, got {size}.")
     return np.array(range(size), dtype=object)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import check_positive_int
+from skdpsco._validation import check_int
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
 from skdpsco.synthesis.domain import Domain
 
@@ -32,7 +32,7 @@ def workload_of(workload: Any, order: Any, target: Any, domain: Domain) -> Any:
     TypeError, ValueError
         If the parameters do not state legal queries on the domain.
     """
-    order = check_positive_int("order", order)
+    order = check_int("order", order)
     if target is not None and not (isinstance(workload, str) and workload == "target"):
         raise ValueError(
             f"target={target!r} needs workload='target', the tables that have this column. With "

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # a dependency of scikit-learn
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
-from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_n_iter, check_positive_int
+from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_int, check_n_iter
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.data.block_records import as_features, blocks_of, first_record, opened
@@ -314,7 +314,7 @@ class PrivateSynthesizer(PrivateEstimator):
             If ``n_samples`` is not an int >= 1.
         """
         check_is_fitted(self)
-        n = check_positive_int("n_samples", n_samples)
+        n = check_int("n_samples", n_samples)
         seed = check_random_state(random_state).randint(2**32, size=4, dtype=np.uint32)
         rng = np.random.default_rng(seed)
         codes = self.distribution_.sample(n, rng)

@@ -7,7 +7,7 @@ import numpy as np
 
 from skdpsco._clipping import within
 from skdpsco._kernels import inner, njit, reduction
-from skdpsco._validation import check_bound, check_positive_int
+from skdpsco._validation import check_bound, check_int
 from skdpsco.constraints.norms import project_simplex
 from skdpsco.constraints.sets import Simplex
 from skdpsco.solvers.saddle.geometry import Block, Geometry
@@ -42,7 +42,7 @@ class _VectorGame:
         self._most = self.bound * (2.0 * (1.0 + self.curvature) if self.curvature else 1.0)
         largest = self._most * self.bound
         simplex: Any = Simplex
-        sizes = check_positive_int("n_rows", n_rows), check_positive_int("n_columns", n_columns)
+        sizes = check_int("n_rows", n_rows), check_int("n_columns", n_columns)
         self.blocks = tuple(Block(simplex(), size, largest) for size in sizes)
         # Attained if both residuals are twice the bound; without curvature there are no targets.
         self.value_bound = 4.0 * square if self.curvature else square

@@ -11,7 +11,7 @@ import numpy as np
 
 from skdpsco._clipping import within
 from skdpsco._kernels import njit
-from skdpsco._validation import check_bound, check_positive_int
+from skdpsco._validation import check_bound, check_int
 from skdpsco.constraints.sets import L1Ball, Simplex
 from skdpsco.losses import library as library
 from skdpsco.losses.library import (
@@ -128,9 +128,9 @@ class LossTasks:
     ) -> None:
         self.class_weights = None if class_weights is None else np.clip(class_weights, 0.0, 1.0)
         self.losses = tuple(losses)
-        self.n_features = check_positive_int("n_features", n_features)
+        self.n_features = check_int("n_features", n_features)
         self.radius = check_bound("radius", radius)
-        self.n_targets = check_positive_int("n_targets", n_targets)
+        self.n_targets = check_int("n_targets", n_targets)
         self.target_bound = check_bound("target_bound", target_bound)
         self.weight_bounds = weight_bounds
         self.n_outputs = self.losses[0].n_outputs
@@ -418,7 +418,7 @@ def check_losses(losses: Any) -> tuple[Any, ...]:
     for loss in several:
         if type(loss) is not Multinomial:
             library.check_loss(loss, (-1.0, 1.0) if isinstance(loss, OF_SIGNS) else TRIED_TARGETS)
-        elif check_positive_int("n_classes of Multinomial", loss.n_classes) < 2:
+        elif check_int("n_classes of Multinomial", loss.n_classes) < 2:
             raise ValueError(f"losses must have at least two classes, got {loss!r}.")
     return tuple(several)
 

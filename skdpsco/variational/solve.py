@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import MAX_ITER, check_bound, check_positive_int
+from skdpsco._validation import check_bound, check_int, check_n_iter
 from skdpsco.base.private_estimator import (
     Payer,
     check_budget,
@@ -74,7 +73,7 @@ class MatrixGame:
     def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0) -> None:
         self.bound = self.value_bound = check_bound("bound", bound)
         simplex: Any = Simplex
-        sizes = check_positive_int("n_rows", n_rows), check_positive_int("n_columns", n_columns)
+        sizes = check_int("n_rows", n_rows), check_int("n_columns", n_columns)
         self.blocks = tuple(Block(simplex(), size, self.bound) for size in sizes)
         self.smoothness = [[0.0, self.bound], [self.bound, 0.0]]
 
@@ -271,7 +270,7 @@ def solve_variational_inequality(
     clipped = _operator(operator, blocks, saddle, smoothness, monotone)
     arrays = _arrays("data", data)
     problem = VariationalProblem(clipped, len(arrays[0]))
-    steps = _steps(n_iter)
+    steps = check_n_iter(n_iter)
 
     def best() -> Any:
         descend = steps is None and _many_actions(problem, budget.rho)
@@ -370,13 +369,3 @@ def _arrays(name: str, data: Any) -> Data:
     if not arrays or len({len(array) for array in arrays}) != 1 or len(arrays[0]) == 0:
         raise ValueError(f"The arrays of {name} must have the same number of records, at least 1.")
     return tuple(arrays)
-
-
-def _steps(n_iter: Any) -> int | None:
-    if isinstance(n_iter, str) and n_iter == "auto":
-        return None
-    if isinstance(n_iter, (bool, np.bool_)) or not isinstance(n_iter, Integral):
-        raise TypeError(f"n_iter must be 'auto' or an int in [1, {MAX_ITER}], got {n_iter!r}.")
-    if not 1 <= int(n_iter) <= MAX_ITER:
-        raise ValueError(f"n_iter must be 'auto' or an int in [1, {MAX_ITER}], got {n_iter!r}.")
-    return int(n_iter)

@@ -2,13 +2,13 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco._validation import check_int
 from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
@@ -180,13 +180,7 @@ class AnytimeMirrorDescent:
     }
 
     def __init__(self, fresh: int = 0, shuffle: bool = True) -> None:
-        given: Any = fresh
-        if isinstance(given, (bool, np.bool_)) or not isinstance(given, Integral):
-            raise TypeError(f"fresh must be an int in [0, {MAX_FRESH}], got {fresh!r}.")
-        count = int(given)
-        if not 0 <= count <= MAX_FRESH:
-            raise ValueError(f"fresh must be an int in [0, {MAX_FRESH}], got {fresh!r}.")
-        self.fresh = count
+        self.fresh = check_int("fresh", fresh, "", 0, MAX_FRESH)
         if not isinstance(shuffle, bool):
             raise TypeError(f"shuffle must be a bool, got {shuffle!r}.")
         self.shuffle = shuffle

@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco._validation import check_positive_int
+from skdpsco._validation import check_int
 from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
@@ -171,7 +171,7 @@ class OnePassFrankWolfe:
     def __init__(self, batch_size: int | str = "auto", shuffle: bool = True) -> None:
         automatic = isinstance(batch_size, str) and batch_size == "auto"
         self.batch_size: Any = (
-            batch_size if automatic else check_positive_int("batch_size", batch_size, "'auto' or ")
+            batch_size if automatic else check_int("batch_size", batch_size, "'auto' or ")
         )
         if not isinstance(shuffle, bool):
             raise TypeError(f"shuffle must be a bool, got {shuffle!r}.")

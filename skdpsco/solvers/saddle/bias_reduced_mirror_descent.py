@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._random import below
-from skdpsco._validation import check_positive_int
+from skdpsco._validation import check_int
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.mirror_descent import mirror_steps
@@ -141,15 +141,9 @@ class BiasReducedMirrorDescent:
 
     def __init__(self, max_level: int | str = "auto", max_iter: int = DESCENT.max_iter) -> None:
         if max_level != "auto":
-            allowed = "'auto' or an int in [0, 12]"
-            if isinstance(max_level, (bool, np.bool_)) or not isinstance(
-                max_level, (int, np.integer)
-            ):
-                raise TypeError(f"max_level must be {allowed}, got {max_level!r}.")
-            if not 0 <= max_level <= MAX_LEVEL:
-                raise ValueError(f"max_level must be {allowed}, got {max_level!r}.")
+            max_level = check_int("max_level", max_level, "'auto' or ", 0, MAX_LEVEL)
         self.max_level = max_level
-        self.max_iter = check_positive_int("max_iter", max_iter)
+        self.max_iter = check_int("max_iter", max_iter)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import check_positive_int
+from skdpsco._validation import check_int
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem
@@ -85,11 +85,9 @@ class MirrorDescent:
 
     def __init__(self, n_draws: int | str = "auto", max_iter: int = DESCENT.max_iter) -> None:
         if n_draws != "auto":
-            n_draws = check_positive_int("n_draws", n_draws, "'auto' or ")
-            if n_draws > MOST_DRAWS:
-                raise ValueError(f"n_draws must be at most {MOST_DRAWS}, got {n_draws!r}.")
+            n_draws = check_int("n_draws", n_draws, "'auto' or ", 1, MOST_DRAWS)
         self.n_draws = n_draws
-        self.max_iter = check_positive_int("max_iter", max_iter)
+        self.max_iter = check_int("max_iter", max_iter)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._random import below
-from skdpsco._validation import check_positive_int
+from skdpsco._validation import check_int
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
@@ -132,11 +132,11 @@ class MirrorProx:
         if not isinstance(method, str) or method not in MIRROR_METHODS:
             raise ValueError(f"method must be one of {MIRROR_METHODS}, got {method!r}.")
         self.method = method
-        self.max_calls = check_positive_int("max_calls", max_calls)
+        self.max_calls = check_int("max_calls", max_calls)
         self.n_batches = n_batches
         if n_batches is not None and not (isinstance(n_batches, str) and n_batches == "auto"):
-            self.n_batches = check_positive_int("n_batches", n_batches, "None, 'auto' or ")
-        self.n_epochs = check_positive_int("n_epochs", n_epochs)
+            self.n_batches = check_int("n_batches", n_batches, "None, 'auto' or ")
+        self.n_epochs = check_int("n_epochs", n_epochs)
 
     def plan(
         self,

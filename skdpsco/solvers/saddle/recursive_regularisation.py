@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import check_positive_int
+from skdpsco._validation import check_int
 from skdpsco.solvers.base import Plan, check_cost, worst_of
 from skdpsco.solvers.saddle.mirror_prox import (
     Data,
@@ -55,10 +55,7 @@ def check_rounds(n_rounds: Any) -> int | None:
     """
     if n_rounds is None:
         return None
-    number = check_positive_int("n_rounds", n_rounds, "None or ")
-    if number > MAX_RECURSIONS:
-        raise ValueError(f"n_rounds must be None or in [1, {MAX_RECURSIONS}], got {n_rounds!r}.")
-    return number
+    return check_int("n_rounds", n_rounds, "None or ", 1, MAX_RECURSIONS)
 
 
 class RecursiveRegularisation:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._validation import check_positive_int
+from skdpsco._validation import check_int
 from skdpsco.mechanisms.samplers import LEAST_EPSILON0, exponential_grid
 from skdpsco.privacy import ExponentialMechanismEvent, compose
 from skdpsco.scaling.quantiles import choose_index
@@ -132,7 +132,7 @@ class MultiplicativeWeights:
             limit = min(WEIGHTS.max_iter, max(WEIGHTS.enough, WEIGHTS.work // work))
             draws = np.arange(1, limit + 1)
         else:
-            draws = np.array([check_positive_int("n_iter", n_iter)])
+            draws = np.array([check_int("n_iter", n_iter)])
         rounds = draws + 1.0
         free = np.sqrt(2.0 * math.log(problem.n_cells) / rounds)
         with np.errstate(divide="ignore"):  # a rate of 0 has an infinite error

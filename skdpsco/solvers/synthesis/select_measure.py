@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._validation import check_positive_int
+from skdpsco._validation import check_int
 from skdpsco.mechanisms.samplers import (
     deviation_on,
     exponential_grid,
@@ -150,7 +150,7 @@ class SelectMeasure:
             grids.
         """
         if n_iter is not None:
-            n_iter = check_positive_int("n_iter", n_iter)
+            n_iter = check_int("n_iter", n_iter)
         if isinstance(problem.workload, LinearQueries):
             return _plan_query_choices(problem, budget.rho, n_iter)
         tables = [

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import check_positive_int
+from skdpsco._validation import check_int
 from skdpsco.data.record_sums import map_reduce
 
 DENSE_CELLS = 2**20  # no array over the whole of a larger domain is ever made
@@ -55,7 +55,7 @@ class Marginals:
                 raise ValueError("tables must not name the same columns twice.")
             object.__setattr__(self, "tables", named)
         else:
-            order = check_positive_int("tables", self.tables, "a list of tuples of columns, or ")
+            order = check_int("tables", self.tables, "a list of tuples of columns, or ")
             object.__setattr__(self, "tables", order)
 
     def columns(self, n_columns: int) -> tuple[tuple[int, ...], ...]:
@@ -220,11 +220,11 @@ class QueryProblem:
     n_samples: int
 
     def __post_init__(self) -> None:
-        shape = tuple(check_positive_int("The size of a column", size) for size in self.shape)
+        shape = tuple(check_int("The size of a column", size) for size in self.shape)
         if not shape:
             raise ValueError("shape must have at least one column.")
         object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "n_samples", check_positive_int("n_samples", self.n_samples))
+        object.__setattr__(self, "n_samples", check_int("n_samples", self.n_samples))
         self.workload.check(shape)
 
     @property
