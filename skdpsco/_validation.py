@@ -640,3 +640,30 @@ def check_n_jobs(n_jobs: Any) -> None:
         raise TypeError(legal)
     if n_jobs == 0 or not -(2**31) < int(n_jobs) < 2**31:
         raise ValueError(legal)
+
+
+def check_bool(name: str, value: Any) -> bool:
+    """Check that the value is True or False.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be a bool, got {value!r}.")
+    return value
+
+
+def check_choice(name: str, value: Any, legal: Iterable[str]) -> str:
+    """Check that the value is one of the legal names.
+
+    Raises
+    ------
+    ValueError
+        If it is something else.
+    """
+    names = tuple(legal)
+    if not isinstance(value, str) or value not in names:
+        raise ValueError(f"{name} must be one of {names}, got {value!r}.")
+    return value

@@ -15,7 +15,7 @@ from skdpsco import (
 )
 from skdpsco.data.design import as_design
 from skdpsco.privacy import Budget, epsilon_of, mu_of
-from skdpsco.scaling.conditioning import CONDITIONING, plan_conditioning, release_conditioning
+from skdpsco.scaling.conditioning import CONDITIONING, plan_conditioning
 
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 CLASSIFIERS = [PrivateLogisticRegression, PrivateLogisticL1]
@@ -132,7 +132,7 @@ def test_release_without_noise(scaled):
     plan = plan_conditioning(2000, 3, 0.8, scaled)  # hardly any: more would widen the scale
     design = as_design(np.vstack([X[:-1], [[9.0, -9.0, 0.0]]]), np.full(3, 2.0), True)
     rng = np.random.Generator(np.random.PCG64(0))
-    to = release_conditioning(plan, design, np.zeros(2000), rng)
+    to = plan.release(design, np.zeros(2000), rng)
     assert to.centre == pytest.approx(X.mean(axis=0) / 2.0, abs=0.03)
     spread = float((X / 2.0).std())
     if scaled:
@@ -151,7 +151,7 @@ def test_noise_is_no_centre():
     X = as_design(np.random.default_rng(0).uniform(-1, 1, (n, d)), np.ones(d), True)
     plan = plan_conditioning(n, d, mu, True)
     rng = np.random.Generator(np.random.PCG64(0))
-    centres = [release_conditioning(plan, X, np.zeros(n), rng).centre for _ in range(20)]
+    centres = [plan.release(X, np.zeros(n), rng).centre for _ in range(20)]
     assert np.median([np.linalg.norm(centre) for centre in centres]) < 0.5 * np.sqrt(d)
 
 
@@ -185,7 +185,7 @@ def test_columns_get_scales_of_their_own_where_these_pay():
     X[::50] *= 3.0  # beyond what is clipped
     plan = plan_conditioning(4000, 4, 0.4, True)
     design = as_design(X, np.ones(4), True)
-    to = release_conditioning(plan, design, np.zeros(4000), np.random.Generator(np.random.PCG64(0)))
+    to = plan.release(design, np.zeros(4000), np.random.Generator(np.random.PCG64(0)))
     assert to.scale[:3] == pytest.approx([0.06, 0.12, 0.24], rel=0.2)
     assert (np.diff(to.scale[:3]) > 0.0).all()
     assert 0.0 < to.scale[3] < to.scale[0]
@@ -213,7 +213,7 @@ def test_a_width_is_chosen_that_clips_few_records():
     for widens in (False, True):
         plan = plan_conditioning(4000, 5, 0.4, True, widens=widens)
         rng = np.random.Generator(np.random.PCG64(0))
-        to = release_conditioning(plan, design, np.zeros(4000), rng)
+        to = plan.release(design, np.zeros(4000), rng)
         assert (plan.extremes[0].scale <= to.scale).all()
         assert (to.scale <= 1.0 + np.abs(to.centre)).all()
         found.append((np.abs(X - to.centre) > to.scale).any(axis=1).mean())

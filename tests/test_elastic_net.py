@@ -16,7 +16,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on
 from skdpsco.preprocessing import PublicBoundsScaler
 from skdpsco.privacy import BudgetExceededError, NoOpEvent, epsilon_of, mu_of, rho_of
 from skdpsco.scaling.column_scales import N_BINS
-from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, plan_bounds, release_bounds
+from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, plan_bounds
 from skdpsco.solvers import CoordinateDescent, Moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -264,7 +264,7 @@ def test_sensitivity_of_counts(pooled, monkeypatch):
         neighbour = X.copy()
         neighbour[1] = rng.choice(extreme, d)
         for values in (X, neighbour, sparse.csr_matrix(X)):
-            release_bounds(plan, as_design(values, np.ones(d), True), None)
+            plan.release(as_design(values, np.ones(d), True), None, None)
         counts, others, of_sparse = released[-3:]
         assert_array_equal(counts, of_sparse)
         assert counts.sum() == np.count_nonzero(X)

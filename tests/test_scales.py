@@ -8,7 +8,7 @@ from skdpsco.data.design import as_design
 from skdpsco.losses import Squared
 from skdpsco.privacy import mu_of
 from skdpsco.scaling.column_scales import plan_scales, release_scales
-from skdpsco.scaling.feature_bounds import plan_bounds, release_bounds
+from skdpsco.scaling.feature_bounds import plan_bounds
 from skdpsco.solvers.base import Problem
 
 
@@ -48,7 +48,7 @@ def test_scales_are_those_of_the_columns():
 def test_the_smallest_bound_that_may_be_found_is_rehearsed():
     plan = plan_bounds(1000, 2, 1.0)
     design = as_design(np.full((1000, 2), 1e-300), np.ones(2), False)
-    found = release_bounds(plan, design, np.random.Generator(np.random.PCG64(0)))
+    found = plan.release(design, None, np.random.Generator(np.random.PCG64(0)))
     assert found.tolist() == plan.extremes[0].tolist()
 
 

@@ -148,8 +148,8 @@ class ConditioningPlan:
     part: ClassVar[str] = "conditioning"
 
     def release(self, X: Any, y: Any, rng: Any) -> Conditioning:
-        """Release a centre and scales; see `release_conditioning`."""
-        return release_conditioning(self, X, y, rng)
+        """Release a centre and scales for records in arrays or blocks."""
+        return condition(self, RecordSums(X, y), rng)
 
     def apply(self, conditioning: Conditioning, X: Any, y: Any) -> tuple[Any, Any]:
         """The design of conditioned records; it copies arrays at once, and blocks one by one."""
@@ -290,13 +290,6 @@ class RecordSums:
     def squares(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squares of centred rows, shortened to norm ``c``, over ``c * c``."""
         return map_reduce(self._X, self._y, shortened_squares, centre, c)
-
-
-def release_conditioning(
-    plan: ConditioningPlan, X: Any, y: Any, rng: np.random.Generator
-) -> Conditioning:
-    """Release a centre and scales for records in arrays or blocks."""
-    return condition(plan, RecordSums(X, y), rng)
 
 
 def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) -> Conditioning:

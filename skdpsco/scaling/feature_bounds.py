@@ -67,8 +67,12 @@ class BoundPlan:
         return tuple(np.full(self.n_features, end) for end in ends)
 
     def release(self, X: Any, y: Any, rng: Any) -> np.ndarray:
-        """Release bounds; see `release_bounds`."""
-        return release_bounds(self, X, rng)
+        """Release one bound per column, a power of two that covers all frequent magnitudes."""
+        if self.grid is None:
+            return np.ones(self.n_features)
+        groups = 1 if self.pooled else self.n_features
+        counts, _ = map_reduce(without_bounds(X), None, tallied, groups, groups)
+        return bounds_of_counts(self, counts, rng)
 
     def apply(self, bounds: np.ndarray, X: Any, y: Any) -> tuple[Any, Any]:
         """The design with ``bounds``."""
@@ -108,22 +112,13 @@ def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:
     return BoundPlan(d, pooled, grid, GaussianEvent(1.0 / mu))
 
 
-def release_bounds(plan: BoundPlan, X: Any, rng: np.random.Generator) -> np.ndarray:
-    """One bound per column, a power of two that covers all frequent magnitudes."""
-    if plan.grid is None:
-        return np.ones(plan.n_features)
-    groups = 1 if plan.pooled else plan.n_features
-    counts, _ = map_reduce(without_bounds(X), None, tallied, groups, groups)
-    return bounds_of_counts(plan, counts, rng)
-
-
 def without_bounds(X: Any) -> Any:
     """The design with bounds that exceed all that may be found."""
     return X._replace(bounds=np.full(len(X.bounds), LIMIT), intercept=0)
 
 
 def bounds_of_counts(plan: BoundPlan, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Release counts of magnitudes, and derive one bound per column, as `release_bounds` does."""
+    """Release counts of magnitudes, and derive one bound per column."""
     deviation = gaussian_mechanism(rng, counts.reshape(-1), plan.grid)
     credible = counts > FEATURE_BOUNDS.credible * deviation
     bounds = np.where(credible, _ENDS, 0.0).max(axis=1)

@@ -19,7 +19,7 @@ from skdpsco.privacy import mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling import conditioning as module
 from skdpsco.scaling import quantiles
-from skdpsco.scaling.conditioning import CONDITIONING, plan_conditioning, release_conditioning
+from skdpsco.scaling.conditioning import CONDITIONING, plan_conditioning
 
 BOUNDS = np.array([1.0, 0.5, 2.0])
 
@@ -68,7 +68,7 @@ class Releases:
         self.units, self.seen, self.outputs = [], [], outputs
         X = sparse.csr_matrix(rows) if plan.sparse else np.array(rows)
         X = as_design(X, BOUNDS[: plan.n_features], True)
-        return release_conditioning(plan, X, np.zeros(len(rows)), np.random.default_rng(0))
+        return plan.release(X, np.zeros(len(rows)), np.random.default_rng(0))
 
 
 def extreme_records(d):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco._validation import check_choice
 from skdpsco.constraints.sets import Polytope, coordinate, minimiser, n_vertices, vertex
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_sums import in_pieces
@@ -60,9 +61,7 @@ class FrankWolfe:
     by_blocks = True
 
     def __init__(self, mechanism: str = "exponential") -> None:
-        if not isinstance(mechanism, str) or mechanism not in MECHANISMS:
-            raise ValueError(f"mechanism must be one of {sorted(MECHANISMS)}, got {mechanism!r}.")
-        self.mechanism = mechanism
+        self.mechanism = check_choice("mechanism", mechanism, sorted(MECHANISMS))
 
     def check(self, problem: Problem) -> None:
         """Refuse a loss that is not smooth: its curvature decides the number of steps."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco._validation import check_int
+from skdpsco._validation import check_bool, check_int
 from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
@@ -173,9 +173,7 @@ class OnePassFrankWolfe:
         self.batch_size: Any = (
             batch_size if automatic else check_int("batch_size", batch_size, "'auto' or ")
         )
-        if not isinstance(shuffle, bool):
-            raise TypeError(f"shuffle must be a bool, got {shuffle!r}.")
-        self.shuffle = shuffle
+        self.shuffle = check_bool("shuffle", shuffle)
 
     def check(self, problem: Problem) -> None:
         """Check that the loss is smooth.

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco._validation import check_choice
 from skdpsco.constraints.sets import BALLS, project
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import deviation_on
@@ -131,13 +132,10 @@ class PhasedERM:
     fixed_cost = True
 
     def __init__(self, schedule: str = "one-phase", smoothing: str = "none") -> None:
-        if schedule not in SCHEDULES:
-            raise ValueError(f"schedule must be one of {SCHEDULES}, got {schedule!r}.")
-        if smoothing not in SMOOTHINGS:
-            raise ValueError(f"smoothing must be one of {SMOOTHINGS}, got {smoothing!r}.")
+        self.schedule = check_choice("schedule", schedule, SCHEDULES)
+        self.smoothing = check_choice("smoothing", smoothing, SMOOTHINGS)
         if smoothing == "randomised" and schedule != "one-phase":
             raise ValueError("smoothing='randomised' needs schedule='one-phase'.")
-        self.schedule, self.smoothing = schedule, smoothing
 
     @property
     def samples(self) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsco._kernels import njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco._validation import LARGEST, SMALLEST, check_bound
+from skdpsco._validation import LARGEST, SMALLEST, check_bool, check_bound, check_choice
 from skdpsco.constraints.norms import UNIT
 from skdpsco.constraints.sets import BALLS, conjugate, project
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
@@ -222,11 +222,8 @@ class PhasedSGD:
     streams = fixed_cost = True
 
     def __init__(self, schedule: str = "practical", shuffle: bool = True) -> None:
-        if schedule not in tuple(PHASE_RULES):
-            raise ValueError(f"schedule must be one of {tuple(PHASE_RULES)}, got {schedule!r}.")
-        if not isinstance(shuffle, bool):
-            raise TypeError(f"shuffle must be a bool, got {shuffle!r}.")
-        self.schedule, self.shuffle = schedule, shuffle
+        self.schedule = check_choice("schedule", schedule, PHASE_RULES)
+        self.shuffle = check_bool("shuffle", shuffle)
 
     def check(self, problem: Problem) -> None:
         """Check that the loss is smooth and the set an lp ball of a supported order.

@@ -12,6 +12,7 @@ import numpy as np
 from skdpsco._clipping import shorten
 from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco._validation import check_bool, check_choice
 from skdpsco.constraints.sets import BALLS, L1Ball, minimiser, n_vertices, vertex
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_derivatives
@@ -127,11 +128,8 @@ class TreeFrankWolfe:
     streams = True
 
     def __init__(self, noise: str = "auto", shuffle: bool = True) -> None:
-        if noise != "auto" and noise not in NOISES:
-            raise ValueError(f"noise must be one of {('auto', *NOISES)}, got {noise!r}.")
-        if not isinstance(shuffle, bool):
-            raise TypeError(f"shuffle must be a bool, got {shuffle!r}.")
-        self.noise, self.shuffle = noise, shuffle
+        self.noise = check_choice("noise", noise, ("auto", *NOISES))
+        self.shuffle = check_bool("shuffle", shuffle)
 
     def check(self, problem: Problem) -> None:
         """Check that the loss is smooth and the set a ball that suits the noise.

@@ -11,7 +11,7 @@ from skdpsco._clipping import clip, clip_record
 from skdpsco._kernels import inner, kernel, njit, provider
 from skdpsco._random import below
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco._validation import check_bound
+from skdpsco._validation import check_bool, check_bound
 from skdpsco.data.design import CSC, Columns, add_column, as_columns
 from skdpsco.losses.kernels import by_record
 from skdpsco.losses.library import Logistic, derivative, derivatives, lipschitz_l2
@@ -157,9 +157,7 @@ class CoordinateDescent:
     ) -> None:
         if order not in ("cyclic", "random"):
             raise ValueError(f"order must be 'cyclic' or 'random', got {order!r}.")
-        if not isinstance(average, bool):
-            raise TypeError(f"average must be a bool, got {average!r}.")
-        self.order, self.average = order, average
+        self.order, self.average = order, check_bool("average", average)
         self.clip = check_clip(clip)
 
     def plan(

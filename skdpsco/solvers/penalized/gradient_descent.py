@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco._validation import check_bound
+from skdpsco._validation import check_bool, check_bound
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
@@ -244,12 +244,9 @@ class GradientDescent:
     def __init__(
         self, clip: float | str = "auto", preconditioned: bool = True, shrunk: bool = False
     ) -> None:
-        for name, value in {"preconditioned": preconditioned, "shrunk": shrunk}.items():
-            if not isinstance(value, bool):
-                raise TypeError(f"{name} must be a bool, got {value!r}.")
         self.clip = clip if clip == "auto" else check_bound("clip", clip)
-        self.preconditioned: bool = preconditioned
-        self.shrunk: bool = shrunk
+        self.preconditioned = check_bool("preconditioned", preconditioned)
+        self.shrunk = check_bool("shrunk", shrunk)
 
     def plan(
         self, problem: CompositeProblem, budget: Any, n_iter: int | None = None

@@ -10,7 +10,7 @@ from scipy import sparse
 from skdpsco._kernels import njit
 from skdpsco._random import next_uint64
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco._validation import check_bound
+from skdpsco._validation import check_bound, check_choice
 from skdpsco.data.design import CSR, Dense, read_only
 from skdpsco.data.record_sums import in_pieces
 from skdpsco.losses.library import derivative, derivatives
@@ -132,9 +132,7 @@ class SGD:
         self.clip, self.preconditioned = self.full_batch.clip, preconditioned
         automatic = batch_size == "auto"
         self.batch_size: Any = batch_size if automatic else check_bound("batch_size", batch_size)
-        if accountant not in ACCOUNTANTS:
-            raise ValueError(f"accountant must be one of {ACCOUNTANTS}, got {accountant!r}.")
-        self.accountant = accountant
+        self.accountant = check_choice("accountant", accountant, ACCOUNTANTS)
 
     def plan(
         self, problem: CompositeProblem, budget: Any, n_iter: int | None = None

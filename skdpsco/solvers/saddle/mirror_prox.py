@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._random import below
-from skdpsco._validation import check_int
+from skdpsco._validation import check_choice, check_int
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
@@ -129,9 +129,7 @@ class MirrorProx:
         n_batches: int | str | None = None,
         n_epochs: int = 1,
     ) -> None:
-        if not isinstance(method, str) or method not in MIRROR_METHODS:
-            raise ValueError(f"method must be one of {MIRROR_METHODS}, got {method!r}.")
-        self.method = method
+        self.method = check_choice("method", method, MIRROR_METHODS)
         self.max_calls = check_int("max_calls", max_calls)
         self.n_batches = n_batches
         if n_batches is not None and not (isinstance(n_batches, str) and n_batches == "auto"):

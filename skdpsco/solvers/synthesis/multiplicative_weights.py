@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._validation import check_int
+from skdpsco._validation import check_choice, check_int
 from skdpsco.mechanisms.samplers import LEAST_EPSILON0, exponential_grid
 from skdpsco.privacy import ExponentialMechanismEvent, compose
 from skdpsco.scaling.quantiles import choose_index
@@ -102,9 +102,7 @@ class MultiplicativeWeights:
     by_blocks = True
 
     def __init__(self, variant: str = BEST_RESPONSE) -> None:
-        if variant not in VARIANTS:
-            raise ValueError(f"variant must be one of {list(VARIANTS)}, got {variant!r}.")
-        self.variant = variant
+        self.variant = check_choice("variant", variant, VARIANTS)
 
     def plan(self, problem: QueryProblem, budget: Any, n_iter: int | None = None) -> WeightsPlan:
         """Calibrate ``n_iter`` draws, or the number that minimises the bound on the largest error.
