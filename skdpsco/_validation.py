@@ -17,6 +17,7 @@ from ._upstream import (
     num_samples,
     safe_indexing,
 )
+from .privacy.relations import RELATIONS
 
 FLOATS: Any = [np.float64, np.float32]  # what kernels read; other types become the first
 
@@ -100,6 +101,7 @@ COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     "clip": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     "order": [StrOptions({"cyclic", "random"})],
     "standard_errors": ["boolean"],
+    "relation": [StrOptions(set(RELATIONS))],
 }
 
 

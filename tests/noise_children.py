@@ -374,6 +374,7 @@ CASES = {
 
 HEIGHTS = X[:, 0] + 0.1 * RNG.standard_normal(N)
 LITTLE, MUCH = {"epsilon": 3.0, "delta": 1e-6}, {"epsilon": 30.0, "delta": 1e-6}
+ADDED = {"relation": "add-or-remove-one"}
 UNKNOWN = {"feature_bound": None, "target_bound": None}
 KNOWN = PrivateRidge(feature_bound=1.0, target_bound=1.0, solver="gradient-descent", **MUCH)
 ALPHAS = {"alpha": [0.1, 1.0]}
@@ -383,6 +384,8 @@ FITS = {
     "PrivateRidge": lambda: PrivateRidge(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
     "PrivateRidge, little": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
     "PrivateRidge, sparse": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(_sparse(WIDE), HEIGHTS),
+    "PrivateRidge, added": lambda: PrivateRidge(**UNKNOWN, **ADDED, **LITTLE).fit(X, HEIGHTS),
+    "PrivateLinearSVC, added": lambda: PrivateLinearSVC(**ADDED, **MUCH).fit(X, Y),
     "PrivateElasticNet": lambda: PrivateElasticNet(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
     "PrivateHuberRegressor": lambda: PrivateHuberRegressor(**LITTLE).fit(X, HEIGHTS),
     "PrivateQuantileRegressor": lambda: PrivateQuantileRegressor(**LITTLE).fit(X, HEIGHTS),

@@ -36,6 +36,7 @@ from skdpsco.preprocessing import (
     PrivateStandardScaler,
 )
 from skdpsco.privacy import Budget, rho_of
+from skdpsco.privacy.relations import ADD_OR_REMOVE
 
 N, D = 600, 4
 rng = np.random.default_rng(0)
@@ -47,6 +48,7 @@ GROUPS = {"sensitive_features": np.arange(N) % 2}
 CASES = [
     (PrivateRidge(), Y, {}),
     (PrivateElasticNet(feature_bound=None, epsilon=3.0), Y, {}),
+    (PrivateElasticNet(feature_bound=None, relation=ADD_OR_REMOVE), Y, {}),
     (PrivateElasticNet(solver="sgd", target_bound=2.0), Y, {}),
     (PrivateLasso(), Y, {}),
     (PrivateLasso(radius=2.0, solver="frank-wolfe-laplace"), Y, {}),
@@ -76,7 +78,8 @@ SIZES = {"n_targets": 2}
 @pytest.mark.parametrize(("model", "y", "others"), CASES)
 def test_a_plan_is_what_a_fit_is_charged_for(model, y, others, ledger):
     """Whatever the data are; and it charges nothing, and leaves the estimator as it was."""
-    book = Ledger(20.0, 1e-5) if ledger else None
+    relation = ADD_OR_REMOVE if model._relation == ADD_OR_REMOVE else "replace-one"
+    book = Ledger(20.0, 1e-5, relation=relation) if ledger else None
     model = type(model)(**{**model.get_params(deep=False), "ledger": book})
     planned = plan(model, N, D, **SIZES)
     assert not hasattr(model, "privacy_")
@@ -105,7 +108,7 @@ def test_the_releases_cost_what_the_plan_says(model, y, others):
         assert one.share == pytest.approx(one.rho / planned.rho)
         if one.mechanism == "Gaussian":
             assert one.rho == pytest.approx(one.count / (2.0 * one.noise**2))
-            assert one.mean_noise == 2.0 * one.noise / N
+            assert one.mean_noise == (2.0 - (model._relation == ADD_OR_REMOVE)) * one.noise / N
         if one.mechanism == "exponential draw":
             assert one.rho == pytest.approx(one.count * (np.pi**2 / 6.0) / (8.0 * one.noise**2))
 

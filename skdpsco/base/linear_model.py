@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,11 +36,14 @@ from skdpsco.base.public_start import PublicStart, checked_start, clip_columns
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.block_records import BlockRecords, is_blocks
 from skdpsco.data.design import as_design
+from skdpsco.data.pieces import MOST_RECORDS_ADDED
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.losses.library import Weighted, is_proven, with_weights
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
+from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.calibration import (
+    CalibrationPlan,
     TargetCurve,
     calibration_pays,
     curve_of,
@@ -48,6 +51,7 @@ from skdpsco.scaling.calibration import (
 )
 from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
+from skdpsco.scaling.record_count import RECORD_COUNT, CountPlan, plan_count
 from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
 from skdpsco.scaling.target import Target, TargetPlan, declared_target, least_n_mu, plan_target
 from skdpsco.solvers import (
@@ -121,6 +125,66 @@ class RadiusPath:
     def intercept(self) -> np.ndarray:
         """Intercepts, of shape (n_points,) or (n_points, n_classes)."""
         return np.array([self._unscale(row)[1] for row in self._points.toarray()])
+
+
+class FitTask(NamedTuple):
+    """What is fitted, all but the number of records, which may be private.
+
+    Parameters
+    ----------
+    X
+        Validated, of which the planner sees the layout.
+    loss : NamedTuple of `skdpsco.losses`
+    weights : ndarray of shape (n_samples,), or None
+        They are for regressions: targets of classes hold theirs.
+    bounds : ndarray of shape (n_features,), or None
+        None if bounds are to be found.
+    regression : bool
+    target_bound : float or None
+    n_iter : int or None
+    """
+
+    X: Any
+    loss: Any
+    weights: np.ndarray | None
+    bounds: np.ndarray | None
+    regression: bool
+    target_bound: float | None
+    n_iter: int | None
+
+
+class Prepared(NamedTuple):
+    """What a fit to so many records may release, from public numbers alone.
+
+    Parameters
+    ----------
+    n_samples : int
+    solver : Solver
+    stages : tuple of Stage
+    calibration : CalibrationPlan or None
+    first : Units
+        The smallest that may be found.
+    left : object or None
+        What is left for the solver, which is planned again; None if no stage releases anything.
+    event : Event
+        The whole cost.
+    cost : Event or None
+        That of the solver; None if it follows from what is found.
+    last : tuple of (Problem, Plan)
+        The last rehearsal.
+    warnings : tuple of str
+    """
+
+    n_samples: int
+    solver: Any
+    stages: tuple[Stage, ...]
+    calibration: CalibrationPlan | None
+    first: Units
+    left: Any
+    event: Event
+    cost: Event | None
+    last: tuple[Any, Any]
+    warnings: tuple[str, ...]
 
 
 class PrivateLinearModel(PrivateEstimator):
@@ -364,9 +428,9 @@ class PrivateLinearModel(PrivateEstimator):
         """The order of the ball's norm."""
         return 1.0
 
-    def _conditions(self, X: Any, mu: float) -> bool:
+    def _conditions(self, X: Any, n_samples: int, mu: float) -> bool:
         """Whether a private centre and scale of features are found, from public values alone."""
-        n, d = X.shape
+        n, d = n_samples, X.shape[1]
         is_sparse = _is_sparse(X)
         return (
             getattr(self, "conditioning", None) == "auto"
@@ -456,115 +520,50 @@ class PrivateLinearModel(PrivateEstimator):
         budget = self._budget()
         bounds = self._public_bounds(d)
         if self._init is not None:
+            if regression and self._relation == ADD_OR_REMOVE:  # BLAS rounds by where a row stands
+                raise ValueError(f"init must be None for regressions with {ADD_OR_REMOVE!r}.")
             assumptions = (*assumptions, "the records had no part in the fit of init")
         if target_bound is not None:
             target_bound = check_bound("target_bound", target_bound)
         self._by_blocks = isinstance(X, BlockRecords)
         weights = self._target_weights(loss, y, n) if regression else None
-        seen = loss if weights is None else Weighted(loss)  # what the solver sees
         self._sparse = _is_sparse(X)
-        self._conditioned = self._conditions(X, budget.mu)
-        solver = self._resolved_solver(seen, n, d, budget.rho)
-        if self._by_blocks and not getattr(solver, "by_blocks", False):
-            raise ValueError(
-                f"solver={self.solver!r}, {type(solver).__name__}, cannot sum over blocks of "
-                "records: it reads columns, samples or a clipped copy of them. Pass X and y as "
-                "arrays, or choose one of 'stagewise', 'frank-wolfe', 'noisy-frank-wolfe', "
-                "'gradient-descent' and 'moments' that the model has."
-            )
-        n_iter = check_n_iter(self.n_iter)
         intercept = bool(self.fit_intercept)
         check_progress(self.verbose)
-
-        # The planner: budget and public sizes. Where bounds of the features or the scale of the
-        # target are still to be released, the first plans are rehearsals for their extremes:
-        # whatever may fail must fail before noise is drawn.
-        available: Any = self._available(budget)
-
-        def planned(make_plan: Any) -> Any:
-            return self._planned(make_plan, available, n, d, *self._planned_with)
-
-        def planned_for(problem: Any) -> Any:
-            return planned(lambda spend: solver.plan(problem, spend, n_iter))
-
-        def problem_in(units: Units) -> Any:
-            problem: Any = self._problem(loss, n, units.features, units.target)
-            if weights is not None:
-                problem = replace(problem, loss=Weighted(problem.loss))
-            if self._init is not None and not regression:
-                start = units.scaled(self._init.coef, self._init.intercept, intercept)
-                problem = replace(problem, start=tuple(start.tolist()))
-            return _with_layout(problem, X, units.conditioning)
-
-        stages: list[Stage] = []
-        if bounds is None:
-            stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho)))
-        if regression:
-            stages.append(
-                planned(lambda spend: self._plan_target(loss, target_bound, n, spend.rho))
-            )
-        if self._conditioned:
-            scaled = not self._ball_is_given()
-            widens = getattr(solver, "clips_gradients", False)
-            centring = planned(
-                lambda spend: plan_conditioning(
-                    n, d, Allowance(spend.rho).mu, scaled, self._sparse, widens
-                )
-            )
-            width = min(max(centring.width, self._narrowest), self._widest)
-            centring = replace(centring, width=width)
-            stages.append(centring)
-        calibration = None
-        curve, n_known = self._curve(seen), self._known_weight(n)
-        if curve is not None and self._calibrates(curve, n_known, d, budget.mu):
-            calibration = planned(
-                lambda spend: plan_calibration(n, n_known, d, Allowance(spend.rho).mu, curve)
-            )
-        last = NoOpEvent() if calibration is None else calibration.event
-        released = compose(last, *(stage.event for stage in stages))
-        extremes = rehearsed(stages, Units(bounds))
-        problems = [problem_in(units) for units in extremes]
-        # Whether the earlier releases have no influence on what the solver will cost. (Plans depend
-        # on whether mean squares of features are known, never on their values.)
-        known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
-        if not isinstance(released, NoOpEvent):
-            # In zCDP any plan may follow; (epsilon, delta) of different curves cannot be mixed.
-            in_zcdp = self.ledger is not None or not known
-            available = (
-                Allowance(budget.rho).minus(released) if in_zcdp else Remainder(budget, released)
-            )
-        cost: Any = None
-        for problem in problems:
-            check_supported(solver, problem)
-            plan = planned_for(problem)
-            cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
-        if self._conditioned:
-            stages[-1] = replace(centring, widens=plan.clips_gradients)
-        # The cost of the fit is known: earlier and later releases, and the plan's cost, or all of
-        # `available` if the plan still depends on these releases. Warnings name the line that
-        # called fit.
-        event = compose(released, cost)
-        warnings = (*self._advice(problems[0], self._available(budget).mu), *plan.warnings)
-        with _opened(self._design(X, extremes[0].bounds, intercept)) as design:
+        n_iter = check_n_iter(self.n_iter)
+        task = FitTask(X, loss, weights, bounds, regression, target_bound, n_iter)
+        count = self._plan_count(budget, n, d) if self._relation == ADD_OR_REMOVE else None
+        if count is None:
+            prepared = self._prepared(task, n, self._available(budget))
+            event, warnings = prepared.event, prepared.warnings
+        else:  # the planner sees what is counted, and is rehearsed before
+            rehearsals = [self._prepared(task, size, count.left) for size in RECORD_COUNT.sizes]
+            prepared, event, warnings = rehearsals[-1], count.total, ()
+        # Warnings name the line that called fit.
+        with _opened(self._design(X, prepared.first.bounds, intercept)) as design:
             with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:
                 rng = release.rng
-                units, design, y, notes = release_stages(stages, Units(bounds), design, y, rng)
+                if count is not None:
+                    n = count.release(n, rng)
+                    assumptions = (*count.notes(n), *assumptions)
+                    prepared = self._prepared_for_count(task, n, count.left)
+                units, design, y, notes = release_stages(
+                    prepared.stages, Units(bounds), design, y, rng
+                )
                 if weights is not None:
                     y = with_weights(y, weights)
-                if not isinstance(released, NoOpEvent):
-                    problem = problem_in(units)
-                    plan = planned_for(problem)
-                    if known:
-                        _agreed(solver, plan.event, cost)
-                result = self._follow(solver, plan, problem, design, y, rng)
+                problem, plan = self._problem_and_plan(task, prepared, units)
+                result = self._follow(prepared.solver, plan, problem, design, y, rng)
+                calibration = prepared.calibration
                 if calibration is not None:
-                    targets, total = self._calibration_targets(result, y, n)
+                    targets, total = self._calibration_targets(result, y, prepared.n_samples)
                     if callable(targets):
                         design, targets = design.with_targets(targets), None
                     found = calibration.release(result, design, targets, total, rng, units.sizes)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
-                said = (*notes, *assumptions, *self._weight_notes(), *assumed_of(solver, plan))
+                assumed = assumed_of(prepared.solver, plan)
+                said = (*notes, *assumptions, *self._weight_notes(), *assumed)
                 said = (clipping_note(units.bounds), *said)
                 release.assumptions = tuple(dict.fromkeys(said))
 
@@ -584,6 +583,145 @@ class PrivateLinearModel(PrivateEstimator):
         if result.uncertainty is not None:
             self.uncertainty_ = units.of_uncertainty(result.uncertainty, intercept)
         return self._of_predictions(units).unscale(result.coef, **shape)
+
+    def _prepared(self, task: FitTask, n_samples: int, available: Any) -> Prepared:
+        """What a fit to so many records may release: the planner, and its rehearsals.
+
+        It follows from the budget and public sizes. Where bounds of the features or the scale of
+        the target are still to be released, plans are made for their extremes: whatever may fail
+        must fail before noise is drawn.
+        """
+        n, d, loss, budget = n_samples, task.X.shape[1], task.loss, self._budget()
+        seen = loss if task.weights is None else Weighted(loss)  # what the solver sees
+        added = self._relation == ADD_OR_REMOVE
+        self._conditioned = self._conditions(task.X, n, budget.mu)
+        solver = self._resolved_solver(seen, n, d, budget.rho)
+        if self._by_blocks and not getattr(solver, "by_blocks", False):
+            raise ValueError(
+                f"solver={self.solver!r}, {type(solver).__name__}, cannot sum over blocks of "
+                "records: it reads columns, samples or a clipped copy of them. Pass X and y as "
+                "arrays, or choose one of 'stagewise', 'frank-wolfe', 'noisy-frank-wolfe', "
+                "'gradient-descent' and 'moments' that the model has."
+            )
+
+        def planned(make_plan: Any) -> Any:
+            return self._planned(make_plan, available, n, d, *self._planned_with)
+
+        stages: list[Stage] = []
+        if task.bounds is None:
+            stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho, added)))
+        if task.regression:
+            bound = task.target_bound
+            stages.append(planned(lambda spend: self._plan_target(loss, bound, n, spend.rho)))
+        if self._conditioned:
+            scaled = not self._ball_is_given()
+            widens = getattr(solver, "clips_gradients", False)
+            centring = planned(
+                lambda spend: plan_conditioning(
+                    n, d, Allowance(spend.rho).mu, scaled, self._sparse, widens, added
+                )
+            )
+            width = min(max(centring.width, self._narrowest), self._widest)
+            centring = replace(centring, width=width)
+            stages.append(centring)
+        calibration = None
+        curve, n_known = self._curve(seen), self._known_weight(n)
+        if curve is not None and self._calibrates(curve, n_known, d, budget.mu):
+            calibration = planned(
+                lambda spend: plan_calibration(n, n_known, d, Allowance(spend.rho).mu, curve, added)
+            )
+        last = NoOpEvent() if calibration is None else calibration.event
+        released = compose(last, *(stage.event for stage in stages))
+        extremes = rehearsed(stages, Units(task.bounds))
+        problems = [self._problem_in(task, n, units) for units in extremes]
+        # Whether what is released first has no influence on what the solver will cost. (Plans
+        # follow from whether mean squares of features are known, never from what they are.)
+        known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
+        if not isinstance(released, NoOpEvent):
+            # In zCDP any plan may follow: (epsilon, delta) of different curves do not mix.
+            in_zcdp = self.ledger is not None or added or not known
+            available = (
+                Allowance(available.rho).minus(released) if in_zcdp else Remainder(budget, released)
+            )
+        cost: Any = None
+        for problem in problems:
+            check_supported(solver, problem)
+            plan = planned(lambda spend, problem=problem: solver.plan(problem, spend, task.n_iter))
+            cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
+        if self._conditioned:
+            stages[-1] = replace(centring, widens=plan.clips_gradients)
+        warnings = () if added else self._advice(problems[0], self._available(budget).mu)
+        return Prepared(
+            n_samples=n,
+            solver=solver,
+            stages=tuple(stages),
+            calibration=calibration,
+            first=extremes[0],
+            left=None if isinstance(released, NoOpEvent) else available,
+            # What is released first and last, and what the plan says, or all of `available` if the
+            # plan still follows from that.
+            event=compose(released, cost),
+            cost=cost if known else None,
+            last=(problem, plan),
+            warnings=(*warnings, *plan.warnings),
+        )
+
+    def _problem_in(self, task: FitTask, n_samples: int, units: Units) -> Any:
+        """The problem in these units, as the solver sees it."""
+        problem: Any = self._problem(task.loss, n_samples, units.features, units.target)
+        if task.weights is not None:
+            problem = replace(problem, loss=Weighted(problem.loss))
+        if self._init is not None and not task.regression:
+            start = units.scaled(self._init.coef, self._init.intercept, bool(self.fit_intercept))
+            problem = replace(problem, start=tuple(start.tolist()))
+        problem = _with_layout(problem, task.X, units.conditioning)
+        return replace(problem, added=True) if self._relation == ADD_OR_REMOVE else problem
+
+    def _problem_and_plan(self, task: FitTask, prepared: Prepared, units: Units) -> tuple[Any, Any]:
+        """The problem in the units that were found, and its plan."""
+        if prepared.left is None:  # nothing had to be found
+            return prepared.last
+        n, solver = prepared.n_samples, prepared.solver
+        problem = self._problem_in(task, n, units)
+        plan = self._planned(
+            lambda spend: solver.plan(problem, spend, task.n_iter),
+            prepared.left,
+            n,
+            task.X.shape[1],
+            *self._planned_with,
+        )
+        if prepared.cost is not None:
+            _agreed(solver, plan.event, prepared.cost)
+        return problem, plan
+
+    def _plan_count(self, budget: Any, n_samples: int, n_features: int) -> CountPlan:
+        """How a number of records is counted that is private.
+
+        Raises
+        ------
+        ValueError
+            If there are too many.
+        """
+        count = self._planned(
+            lambda spend: plan_count(spend.rho),
+            Allowance(budget.rho),
+            MOST_RECORDS_ADDED,
+            n_features,
+        )
+        if n_samples > count.most:
+            raise ValueError(
+                f"X must have at most {count.most} records with relation={ADD_OR_REMOVE!r} and "
+                f"epsilon={self.epsilon!r}."
+            )
+        return count
+
+    def _prepared_for_count(self, task: FitTask, count: int, left: Allowance) -> Prepared:
+        """`_prepared`, or for a smaller number that was rehearsed if there is no plan."""
+        try:
+            return self._prepared(task, count, left)
+        except ValueError:
+            rehearsed = max(size for size in RECORD_COUNT.sizes if size <= count)
+            return self._prepared(task, rehearsed, left)
 
     def _target_weights(self, loss: Any, y: Any, n_samples: int) -> np.ndarray | None:
         """Weights in [0, 1] of the targets of a regression, or None.

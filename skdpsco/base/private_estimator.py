@@ -329,8 +329,8 @@ class PrivateEstimator(Documented, BaseEstimator):
 
     @property
     def _relation(self) -> str:
-        """Which record may replace another; a fit states its events for this relation."""
-        return REPLACE_ONE
+        """Which data sets are neighbours; a fit states its events for this relation."""
+        return getattr(self, "relation", REPLACE_ONE)
 
     def _candidates_of_fit(self) -> list[tuple[str, Any]]:
         """The estimators that a fit may use as a parameter's value, with the parameter's name."""

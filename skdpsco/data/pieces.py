@@ -24,6 +24,7 @@ MAX_PIECE_WORK = 2**24  # largest number of entries in a piece, since some funct
 LEAST_ROWS = 1024  # smallest number of records in a piece
 TYPICAL = 100  # assumed entries of a sparse record: the true number is not public
 TREE = 1024  # additions above the pieces: two trees of up to 8 levels, over pieces and over blocks
+MOST_RECORDS_ADDED = 2**26  # of a table whose number of records is private, at any budget
 
 
 def work(X: Dense | CSR | CentredCSR) -> int:
@@ -143,3 +144,38 @@ def replace_one(
     """
     moved = 2.0 * bound if change is None else change
     return moved + 2.0 * math.sqrt(parts) * sum_error(n_samples, bound, terms)
+
+
+def one_record(
+    n_samples: int,
+    added: bool,
+    bound: float,
+    change: float | None = None,
+    terms: int = 1,
+    parts: int = 1,
+) -> float:
+    """Bound the l2 sensitivity of a float64 sum for either relation of neighbours.
+
+    Proof for records that are added: docs/proofs/added_records.md.
+
+    Parameters
+    ----------
+    n_samples : int
+        What is known of the number of records. Nothing follows from it if ``added``.
+    added : bool
+        Whether neighbours add a record or remove one. Otherwise they replace one.
+    bound : float
+        As in `replace_one`.
+    change : float or None
+        Bound on how far one record moves the exact sum when it is added, or replaced; None for
+        ``bound``, or twice that.
+    terms, parts : int
+        As in `replace_one`.
+
+    Returns
+    -------
+    sensitivity : float
+    """
+    if not added:
+        return replace_one(n_samples, bound, change, terms, parts)
+    return replace_one(MOST_RECORDS_ADDED, bound, bound if change is None else change, terms, parts)

@@ -24,6 +24,7 @@ from skdpsco.privacy import (
 )
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.events import leaves
+from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.calibration import CalibrationPlan
 from skdpsco.solvers.base import Plan
 
@@ -203,7 +204,9 @@ class _ReachedCharge(Exception):
         self.event, self.budget, self.warnings = event, budget, tuple(warnings)
 
 
-def _watched(estimator: PrivateEstimator, plans: list[Any], problems: list[Any]) -> Any:
+def _watched(
+    estimator: PrivateEstimator, n_samples: int, plans: list[Any], problems: list[Any]
+) -> Any:
     """A clone whose fit records its plans, and ends before it charges anything."""
     kind: Any = type(estimator)
 
@@ -215,12 +218,15 @@ def _watched(estimator: PrivateEstimator, plans: list[Any], problems: list[Any])
         problems.append(kind._problem(self, *arguments))
         return problems[-1]
 
+    def _prepared(self, task, _, available):  # for this number of records, also where it is private
+        return kind._prepared(self, task, n_samples, available)
+
     def _releasing(self, draft, event, budget, warnings=(), **said):
         raise _ReachedCharge(event, budget, warnings)
 
     watched = {"_planned": _planned, "_releasing": _releasing}
     if hasattr(kind, "_problem"):
-        watched["_problem"] = _problem
+        watched |= {"_problem": _problem, "_prepared": _prepared}
     copy = clone(estimator)
     copy.__class__ = type(kind.__name__, (kind,), watched)
     return copy
@@ -247,6 +253,7 @@ def plan(
     estimator : PrivateEstimator
         A private model or transformer. If it has a ledger, its fits are planned in zCDP.
     n_samples : int
+        Where the number of records is private, a guess: fits plan with what they count.
     n_features : int or list of str
         The number of features, or the names of the columns, by which parameters such as
         ``feature_bound`` may be given; names need pandas.
@@ -294,7 +301,7 @@ def plan(
     problems: list[Any] = []
     X, y, others = placeholder(estimator, shape)
     try:
-        _watched(estimator, plans, problems).fit(X, y, **others)
+        _watched(estimator, shape.n_samples, plans, problems).fit(X, y, **others)
     except _ReachedCharge as reached:
         event, budget, warnings = reached.event, reached.budget, reached.warnings
     else:
@@ -305,6 +312,8 @@ def plan(
     k = budget.max_records_per_unit
     whole = for_units(event, k)
     total = rho_of(whole)
+    # What one record moves in a sum of numbers in [-1, 1].
+    n, moved = shape.n_samples, 1.0 if estimator._relation == ADD_OR_REMOVE else 2.0
     return PrivacyPlan(
         estimator=type(estimator).__name__,
         n_samples=shape.n_samples,
@@ -315,14 +324,16 @@ def plan(
         mu=mu_of(whole) if is_gaussian(whole) else None,
         event=whole,
         relation=guaranteed(estimator._relation, budget),
-        releases=tuple(r for one in order for r in _releases(one, shape.n_samples, total, k)),
+        releases=tuple(r for one in order for r in _releases(one, moved, n, total, k)),
         n_iter=0 if solver is None else solver.n_iter,
         warnings=tuple(dict.fromkeys(warnings)),
         coefficient_noise=_coefficient_noise(solver, problems),
     )
 
 
-def _releases(made: Any, n_samples: int, total: float, k: int) -> Iterator[PlannedRelease]:
+def _releases(
+    made: Any, moved: float, n_samples: int, total: float, k: int
+) -> Iterator[PlannedRelease]:
     stage = getattr(made, "part", type(made).__name__.removesuffix("Plan"))
     stage = "calibration" if isinstance(made, CalibrationPlan) else stage
     for event, count in leaves(made.event):
@@ -331,7 +342,7 @@ def _releases(made: Any, n_samples: int, total: float, k: int) -> Iterator[Plann
             continue
         mechanism, noise_of = _NOISE.get(type(event), ("other", lambda event: math.nan))
         noise = noise_of(event)
-        mean = 2.0 * noise / n_samples if mechanism.startswith("Gaussian") else math.nan
+        mean = moved * noise / n_samples if mechanism.startswith("Gaussian") else math.nan
         yield PlannedRelease(stage, mechanism, count, noise, mean, rho, rho / total)
 
 

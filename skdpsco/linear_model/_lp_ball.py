@@ -412,10 +412,10 @@ class LpModel(PrivateLinearModel):
         n_columns = len(bounds) + intercept
         return Problem(loss, ball, n_samples, n_columns, intercept, row_norm=row_norm)
 
-    def _conditions(self, X: Any, mu: float) -> bool:
+    def _conditions(self, X: Any, n_samples: int, mu: float) -> bool:
         # The row norm applies to unconditioned features, and mapped arrays may not fit into memory.
         in_memory = not self._streaming and not is_mapped(X)
-        return in_memory and self.row_norm is None and super()._conditions(X, mu)
+        return in_memory and self.row_norm is None and super()._conditions(X, n_samples, mu)
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
         if isinstance(X, Stream):

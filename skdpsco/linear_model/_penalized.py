@@ -12,6 +12,7 @@ from skdpsco._validation import LARGEST, SMALLEST, check_bound
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.losses.library import WEIGHTED, Logistic, Multinomial, Squared
 from skdpsco.penalties import L1, L2, ElasticNet
+from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.target import Target, TargetPlan
 from skdpsco.solvers import (
     SGD,
@@ -157,6 +158,13 @@ class CompositeModel(PrivateLinearModel):
         solver = self.solver
         if isinstance(solver, type):
             raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
+        if self._relation == ADD_OR_REMOVE:
+            if self.standard_errors:
+                raise ValueError(
+                    f"standard_errors must be False with relation={ADD_OR_REMOVE!r}: a model of "
+                    "PrivateMoments(relation=...) has them."
+                )
+            solver = "gradient-descent" if solver == "auto" else solver
         if self.standard_errors:
             if solver not in ("auto", "gradient-descent"):
                 raise ValueError(

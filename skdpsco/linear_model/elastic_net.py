@@ -84,6 +84,10 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         fit with weights. They are as private as the record. The noise is as if all records had this
         weight, so small weights lose accuracy. ``alpha`` has its meaning for weights of mean 1.
         "moments" takes none, and scores are not calibrated.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
+        a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
+        must be "auto" or "gradient-descent". There may be up to 67 million records.
     verbose : int, default=0
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -186,6 +190,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         calibration: Auto | None = "auto",
         clip_features: bool = True,
         max_weight: float | None = None,
+        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -205,6 +210,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         self.calibration = calibration
         self.clip_features = clip_features
         self.max_weight = max_weight
+        self.relation = relation
         self.verbose = verbose
         self.random_state = random_state
 
@@ -294,6 +300,10 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent", and there
         may be no weights. Coefficients are neither shrunk nor calibrated then. Fits to moments have
         standard errors anyway.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
+        a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
+        must be "auto" or "gradient-descent". There may be up to 67 million records.
     verbose : int, default=0
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -394,6 +404,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         clip_features: bool = True,
         max_weight: float | None = None,
         standard_errors: bool = False,
+        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -413,6 +424,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         self.clip_features = clip_features
         self.max_weight = max_weight
         self.standard_errors = standard_errors
+        self.relation = relation
         self.verbose = verbose
         self.random_state = random_state
 

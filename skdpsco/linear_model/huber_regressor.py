@@ -88,6 +88,10 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
         and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
         descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent", and there
         may be no weights. Coefficients are not shrunk then.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
+        a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
+        must be "auto" or "gradient-descent". There may be up to 67 million records.
     verbose : int, default=0
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -174,6 +178,7 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
         clip_features: bool = True,
         max_weight: float | None = None,
         standard_errors: bool = False,
+        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -192,6 +197,7 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
         self.clip_features = clip_features
         self.max_weight = max_weight
         self.standard_errors = standard_errors
+        self.relation = relation
         self.verbose = verbose
         self.random_state = random_state
 

@@ -90,6 +90,10 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
         weight, so small weights lose accuracy.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
+        a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
+        must be "auto" or "gradient-descent". There may be up to 67 million records.
     verbose : int, default=0
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -181,6 +185,7 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
+        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -201,6 +206,7 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight
+        self.relation = relation
         self.verbose = verbose
         self.random_state = random_state
 

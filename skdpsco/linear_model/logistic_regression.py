@@ -98,6 +98,10 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         and `summary`. Six tenths of the budget's mu^2 then pay for a Newton step after gradient
         descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent", and there
         may be no l1 penalty, no weights and no third class. Scores are not calibrated then.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
+        a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
+        must be "auto" or "gradient-descent". There may be up to 67 million records.
     verbose : int, default=0
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -199,6 +203,7 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
         standard_errors: bool = False,
+        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -221,6 +226,7 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         self.class_weight = class_weight
         self.max_weight = max_weight
         self.standard_errors = standard_errors
+        self.relation = relation
         self.verbose = verbose
         self.random_state = random_state
 

@@ -111,6 +111,10 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
         weight, so small weights lose accuracy. ``alpha`` has its meaning for weights of mean 1.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
+        a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
+        must be "auto" or "gradient-descent". There may be up to 67 million records.
     verbose : int, default=0
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -191,6 +195,7 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
         conditioning: Auto | None = "auto",
         clip_features: bool = True,
         max_weight: float | None = None,
+        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -208,6 +213,7 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
         self.conditioning = conditioning
         self.clip_features = clip_features
         self.max_weight = max_weight
+        self.relation = relation
         self.verbose = verbose
         self.random_state = random_state
 

@@ -47,10 +47,10 @@ from skdpsco.data.block_records import (
 )
 from skdpsco.data.block_sources import n_targets_of
 from skdpsco.data.design import as_design
+from skdpsco.data.pieces import MOST_RECORDS_ADDED
 from skdpsco.data.record_sums import join_targets
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.moments.release import (
-    MOST_RECORDS_ADDED,
     declared_or_found,
     most_records,
     plan_matrix,
@@ -133,7 +133,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private,
         and released with the rest at no extra cost. Bounds must then be declared, and no centre,
-        scales or norm are found. There may be up to 70 million records at epsilon 1, and fewer if
+        scales or norm are found. There may be up to 67 million records at epsilon 1, and fewer if
         the noise is much smaller; reports say how many.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
@@ -236,10 +236,6 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    @property
-    def _relation(self) -> str:
-        return self.relation
 
     @property
     def _labelled(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.data.pieces import replace_one
+from skdpsco.data.pieces import MOST_RECORDS_ADDED, one_record
 from skdpsco.mechanisms.samplers import GRID_LIMIT, deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.moments.table_sums import TableSums, table_counts
 from skdpsco.privacy import Event, compose, gdp_of
@@ -48,7 +48,6 @@ class MatrixTuning(NamedTuple):
 
 MATRIX = MatrixTuning()
 ONE = math.sqrt(MATRIX.one)
-MOST_RECORDS_ADDED = 2**28  # in a table whose number of records is private, for any budget
 
 
 @dataclass(frozen=True)
@@ -183,15 +182,14 @@ def _grid_of_matrix(
     n_samples: int | None, n_columns: int, multiplier: float, n_matrices: int
 ) -> float:
     """The grid of the matrices, for neighbours that replace a record or, without n, add one."""
-    p = n_columns
+    p, added = n_columns, n_samples is None
     # The matrix of a record is psd, with at most this Frobenius norm, including the rounding of
     # norms.
     square = (1.0 + MATRIX.one) * (1.0 + (p + 4) * 2.0**-50)
-    change = square if n_samples is None else math.sqrt(2.0) * square
-    most = MOST_RECORDS_ADDED if n_samples is None else n_samples
+    change = square if added else math.sqrt(2.0) * square
     # The rounding of both sums is included, wherever their records are cut.
-    changed = replace_one(most, square, change)
-    largest = square if n_samples is None else 2.0 * most * square
+    changed = one_record(n_samples or MOST_RECORDS_ADDED, added, square, change)
+    largest = square if n_samples is None else 2.0 * n_samples * square
     return gaussian_grid(changed, multiplier, n_matrices * (p + 1) * (p + 2) // 2, largest)
 
 

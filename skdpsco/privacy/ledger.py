@@ -100,9 +100,10 @@ class Ledger:
         Name of the data set, in Unicode's normal form C, so that names that look alike are equal.
         One file holds the ledgers of any number of data sets.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Which data sets are neighbours. The estimators of this library need the default, except for
-        `PrivateMoments`, which has a parameter ``relation``, and models of its moments. Some charge
-        for "replace-one within groups"; `weakest_relation` then holds for all charges together.
+        Which data sets are neighbours. The estimators of this library need the default, unless
+        their own parameter ``relation`` is the other one: `PrivateMoments`, models of its moments,
+        and models with a penalty have it. Some charge for "replace-one within groups";
+        `weakest_relation` then holds for all charges together.
     max_records_per_unit : int, default=1
         How many records a unit has at most, such as the visits of a person. Above 1 the budget
         protects all records of a unit at once, and ``relation`` is "replace one unit of at most k
@@ -259,7 +260,7 @@ class Ledger:
                 f"The guarantee of {estimator or 'this release'} is for {relation!r} "
                 f"neighbours, and the ledger of {self.dataset!r} is for {self.relation!r} "
                 "neighbours. Nothing was charged or released. Use a ledger for the neighbours of "
-                "the guarantee."
+                "the guarantee, or an estimator whose parameter relation is that of the ledger."
             )
         if not isinstance(parameters, Mapping | None):
             raise TypeError(f"parameters must be a mapping or None, got {brief(parameters)}.")

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 
 from skdpsco._clipping import within
 from skdpsco.data.design import CSR, Dense
-from skdpsco.data.pieces import replace_one
+from skdpsco.data.pieces import one_record
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import Logistic, SmoothHinge, Squared
@@ -270,7 +270,12 @@ def known_records(n_known: float, n_features: int, mu: float) -> tuple[float, fl
 
 
 def plan_calibration(
-    n_samples: int, n_known: float, n_features: int, mu: float, curve: TargetCurve
+    n_samples: int,
+    n_known: float,
+    n_features: int,
+    mu: float,
+    curve: TargetCurve,
+    added: bool = False,
 ) -> CalibrationPlan:
     """Spend a share of ``mu**2`` on a table of scores and targets.
 
@@ -283,6 +288,8 @@ def plan_calibration(
     mu : float
         Budget of the whole fit.
     curve : TargetCurve
+    added : bool, default=False
+        As in `skdpsco.solvers.base.Problem`.
 
     Raises
     ------
@@ -292,7 +299,9 @@ def plan_calibration(
     known, share = known_records(n_known, n_features, mu)
     levels = min(max(1, round(known / CALIBRATION.level_records)), CALIBRATION.max_levels)
     multiplier, event = share_mu(mu, {"table": (share, 1)})
-    sensitivity = replace_one(n_samples, 1.0, parts=4 * levels)
+    # Weight and weighted target of a record have norm sqrt(2), and differ by 2 at most.
+    change = math.sqrt(2.0) if added else 2.0
+    sensitivity = one_record(n_samples, added, 1.0, change, parts=4 * levels)
     grid = gaussian_grid(sensitivity, multiplier["table"], 4 * levels, n_samples)
     scale, offset = curve.prior
     deviation = min(1.0, scale * math.sqrt(n_features) / (n_known * mu))

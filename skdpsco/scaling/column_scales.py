@@ -13,7 +13,7 @@ import numpy as np
 
 from skdpsco._kernels import kernel, njit
 from skdpsco.data.design import CSR, Dense, as_design, clip_scale
-from skdpsco.data.pieces import depth_of
+from skdpsco.data.pieces import MOST_RECORDS_ADDED, depth_of
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import Weighted, without_weights
 from skdpsco.mechanisms.samplers import (
@@ -111,10 +111,11 @@ class ScalePlan:
     weighted: bool = False
 
 
-def count_grid(n_samples: int, weight: int, multiplier: float) -> float:
-    """Grid of a `tally`'s counts over records and ``weight`` columns."""
+def count_grid(n_samples: int, weight: int, multiplier: float, added: bool = False) -> float:
+    """Grid of a `tally`'s counts over records and ``weight`` columns; ``added`` as in `Problem`."""
     bins = min(N_BINS, 2 * weight)  # bins that a record can change
-    return gaussian_grid(math.sqrt(2.0) * weight, multiplier, bins, n_samples * weight)
+    change = weight if added else math.sqrt(2.0) * weight
+    return gaussian_grid(change, multiplier, bins, n_samples * weight)
 
 
 def plan_scales(
@@ -151,13 +152,16 @@ def plan_scales(
 
     def counts(weight: int) -> float:
         releases = 1 + target if pooled else k
-        return count_grid(n, weight, math.sqrt(releases) / mu_count)
+        return count_grid(n, weight, math.sqrt(releases) / mu_count, problem.added)
 
     def square_grid(weight: int) -> float:
         """Grid of sums of squares over records and ``weight`` columns."""
         releases = 1 + target if merged else k
-        depth = depth_of(n) * weight  # squares are added one after the other, also within a record
-        change = weight + 2.0 * summation_error(n * weight, 1.0, depth)
+        most = MOST_RECORDS_ADDED if problem.added else n
+        depth = (
+            depth_of(most) * weight
+        )  # squares are added one after the other, also within a record
+        change = weight + 2.0 * summation_error(most * weight, 1.0, depth)
         return gaussian_grid(change, math.sqrt(releases) / mu_square, 1, n * weight)
 
     return ScalePlan(

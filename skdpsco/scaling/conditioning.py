@@ -16,7 +16,7 @@ from skdpsco._clipping import clip
 from skdpsco._kernels import njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import CSR, CentredCSR, Dense, clipped, read_only
-from skdpsco.data.pieces import replace_one
+from skdpsco.data.pieces import one_record
 from skdpsco.data.products import (
     add_rows,
     as_lengths,
@@ -201,6 +201,7 @@ def plan_conditioning(
     scaled: bool,
     sparse: bool = False,
     widens: bool = False,
+    added: bool = False,
 ) -> ConditioningPlan:
     """Spend a share of ``mu**2`` on the centre, on the norms of rows and on mean squares.
 
@@ -215,6 +216,8 @@ def plan_conditioning(
         Whether records are sparse.
     widens : bool, default=False
         Whether a width that clips few records is chosen, if records are dense.
+    added : bool, default=False
+        As in `Problem`.
 
     Raises
     ------
@@ -243,9 +246,11 @@ def plan_conditioning(
     # The squares of two records are nonnegative, and add up to at most 1.
     square = slack * slack
     changes = {
-        "centre": replace_one(n, slack),
-        "mean": replace_one(n, 1.0, change=1.0),
-        "squares": replace_one(n, square, change=math.sqrt(2.0) * square),
+        "centre": one_record(n, added, slack),
+        "mean": one_record(n, added, 1.0, change=1.0),
+        "squares": one_record(
+            n, added, square, change=square if added else math.sqrt(2.0) * square
+        ),
     }
     dimensions = {"centre": d, "squares": d}
     grids = {

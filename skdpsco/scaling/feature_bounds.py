@@ -90,8 +90,10 @@ def clipping_note(bounds: np.ndarray) -> str:
     return f"features are clipped to +-{brief}"
 
 
-def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:
+def plan_bounds(n_samples: int, n_features: int, rho: float, added: bool = False) -> BoundPlan:
     """Spend a share of ``rho`` on counts per column or in total; nothing if both would be noise.
+
+    ``added`` is as in `skdpsco.solvers.base.Problem`.
 
     Raises
     ------
@@ -108,7 +110,7 @@ def plan_bounds(n_samples: int, n_features: int, rho: float) -> BoundPlan:
         return BoundPlan(d, True, None, NoOpEvent())
     pooled = d > 1 and n < least * math.sqrt(d)
     weight, releases = (d, 1) if pooled else (1, d)
-    grid = count_grid(n, weight, math.sqrt(releases) / mu)
+    grid = count_grid(n, weight, math.sqrt(releases) / mu, added)
     return BoundPlan(d, pooled, grid, GaussianEvent(1.0 / mu))
 
 

@@ -57,6 +57,9 @@ class Problem:
         Whether features are known to have a mean near 0.
     mean_square : tuple of float, or None
         Mean square of every feature except that of the intercept, if a release has measured it.
+    added : bool, default=False
+        Whether neighbours add a record or remove one, and do not replace one. Then ``n_samples`` is
+        a noisy count, which was released.
     """
 
     loss: Any
@@ -69,6 +72,7 @@ class Problem:
     sparse: bool = False
     centred: bool = False
     mean_square: tuple[float, ...] | None = None
+    added: bool = False
 
     def __post_init__(self) -> None:
         # Squares of smaller bounds would underflow, and longer rows would not be shortened.
@@ -80,6 +84,13 @@ class Problem:
     def n_coefficients(self) -> int:
         """Length of the flat vector of coefficients."""
         return self.n_features * self.loss.n_outputs
+
+    def n_mu(self, mu: float) -> float:
+        """Number of records times mu, which tells how large sums of gradients are beside noise.
+
+        It counts twice where records are added, as these move sums by half as much.
+        """
+        return self.n_samples * mu * (2.0 if self.added else 1.0)
 
     def feature_norm(self, order: float) -> float:
         """Bound on the norm of ``order`` >= 1 of a record's features, with the intercept's 1.
@@ -269,7 +280,8 @@ class Solver(Protocol):
     If these follow from earlier releases, its noise may then be as small as if they were declared.
     A solver with ``samples = True`` adds noise to samples, so its cost in zCDP exceeds the
     budget's. A solver with ``clips_gradients = True`` may make plans that clip gradients; see
-    `Plan`.
+    `Plan`. A solver with ``for_added = True`` follows `Problem.added`; others are refused
+    such problems.
     """
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None) -> Plan:
@@ -301,7 +313,14 @@ def check_supported(solver: Any, problem: Problem) -> None:
     ------
     TypeError
         If a kernel is missing or does not compile. Errors of ``solver.check`` pass through.
+    ValueError
+        If the number of records is private, and the solver cannot do with a noisy one.
     """
+    if getattr(problem, "added", False) and not getattr(solver, "for_added", False):
+        raise ValueError(
+            f"relation must be 'replace-one' for {type(solver).__name__}, whose noise hides what a "
+            "record says, and not the number of records. GradientDescent can do without that."
+        )
     specs = {name: getattr(problem, name, None) for name in ("loss", "constraint", "penalty")}
     for role, kernels in getattr(solver, "requires", {}).items():
         spec = specs[role]

@@ -33,11 +33,17 @@ from skdpsco.scaling import quantiles
 N, D = 40, 2
 SIZES = [0.0, 1e-300, 0.3, 1.0, 7.0, 1e200]
 BY_STEPS = {"solver": "gradient-descent", "n_iter": 3}
+ADDED = {"relation": "add-or-remove-one"}
 TARGETS = {"target_bound": 2.0, "feature_bound": 1.0}
 FITS = {
     "moments": lambda: PrivateMoments(feature_bound=None),
     "several": lambda: PrivateRidge(feature_bound=None),
     "added": lambda: PrivateMoments(relation="add-or-remove-one", **TARGETS),
+    "added to steps": lambda: PrivateRidge(feature_bound=None, n_iter=3, **ADDED),
+    "added with weights": lambda: PrivateHuberRegressor(max_weight=2.0, n_iter=3, **ADDED),
+    "added to classes": lambda: PrivateLogisticRegression(classes=[0, 1], **ADDED),
+    "added to an init of classes": lambda: PrivateLogisticRegression(classes=[0, 1], **ADDED),
+    "added to three classes": lambda: PrivateLogisticRegression(classes=[0, 1, 2], **ADDED),
     "short rows": lambda: PrivateMoments(row_norm=0.5, **TARGETS),
     "any group of moments with weights": lambda: PrivateMoments(
         groups=[0, 1], max_weight=2.0, **TARGETS
@@ -109,6 +115,9 @@ def neighbours(name, rng):
         "rare class": 2,
         "classes": 3,
         "discriminants": 3,
+        "added to classes": 2,
+        "added to an init of classes": 2,
+        "added to three classes": 3,
     }
     K = labels.get(name)
     Y = rng.normal(size=(N, 2)) if several else rng.normal(size=N)
@@ -189,9 +198,10 @@ def test_no_release_tells_more_than_is_charged(name, monkeypatch):
             one, *others = ((sparse.csr_matrix(X), *more) for X, *more in (one, *others))
         first, rho = recorder.fit(model, one)
         for other in others:
-            if name == "added":
+            if "added" in name:
                 X, (y,), more = one
-                other = X[1:], (y[1:],), more
+                fewer = {key: value[1:] for key, value in more.items() if key != "init"}
+                other = X[1:], (y[1:],), {**more, **fewer}
             found, _ = recorder.fit(model, other, first)
             most = max(most, lost(first, found) / rho)
     assert 0.1 < most <= 1.0 + 1e-9

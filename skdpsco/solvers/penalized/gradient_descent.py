@@ -9,7 +9,7 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_bound
-from skdpsco.data.pieces import replace_one
+from skdpsco.data.pieces import one_record
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import (
@@ -239,7 +239,7 @@ class GradientDescent:
         "loss": ((derivative, derivatives),),
         "penalty": ((prox,),),
     }
-    by_blocks = fixed_cost = clips_gradients = True
+    by_blocks = fixed_cost = clips_gradients = for_added = True
 
     def __init__(
         self, clip: float | str = "auto", preconditioned: bool = True, shrunk: bool = False
@@ -275,7 +275,7 @@ class GradientDescent:
             n_iter=n_passes,
             scales=scales,
             preconditioned=self.preconditioned,
-            grid=gradient_grid(problem, multiplier, 2.0),
+            grid=gradient_grid(problem, multiplier, 1.0 if problem.added else 2.0),
             slack=clip_growth(problem, plenty(problem, budget)),
             spread_grid=gaussian_grid(1.0, multipliers["spread"], 1, problem.n_samples)
             if wide
@@ -352,7 +352,7 @@ class GradientDescent:
 def plenty(problem: CompositeProblem, budget: Any) -> float:
     """Records times mu per feature, relative to `PLENTY`; public."""
     outputs = math.sqrt(problem.loss.n_outputs)
-    return problem.n_samples * budget.mu / (problem.n_features * outputs * GRADIENT_DESCENT.plenty)
+    return problem.n_mu(budget.mu) / (problem.n_features * outputs * GRADIENT_DESCENT.plenty)
 
 
 def clip_growth(problem: CompositeProblem, ratio: float) -> float:
@@ -417,7 +417,7 @@ def is_wide(problem: CompositeProblem, mu: float) -> bool:
 def worthwhile(problem: CompositeProblem, mu: float, power: float) -> float:
     """Number of passes that are worth their noise."""
     size = problem.n_coefficients**power
-    return problem.n_samples * mu / size / GRADIENT_DESCENT.noise
+    return problem.n_mu(mu) / size / GRADIENT_DESCENT.noise
 
 
 def release_spread(
@@ -492,7 +492,8 @@ def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -
     differences = problem.sparse and problem.centred
     bound = 1.0 + (D + 4) * 2.0 ** (-38 if differences else -50)
     # 2: a sum is divided twice, by a bound and by a scale.
-    sensitivity = replace_one(n, bound * (2.0**7 if differences else 1.0), factor * bound, 2)
+    rounded = bound * (2.0**7 if differences else 1.0)
+    sensitivity = one_record(n, problem.added, rounded, factor * bound, 2)
     return gaussian_grid(sensitivity, multiplier, D, n * bound)
 
 

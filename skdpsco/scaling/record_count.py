@@ -1,0 +1,85 @@
+"""A private number of records, from which a fit is planned. Proof: docs/proofs/added_records.md."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from skdpsco.data.pieces import MOST_RECORDS_ADDED
+from skdpsco.mechanisms.samplers import GRID_LIMIT, gaussian_grid, gaussian_mechanism
+from skdpsco.privacy import Event, ZCDPEvent, compose
+from skdpsco.solvers.base import Allowance, share_mu
+
+POWERS_OF_FOUR = tuple(4**k for k in range(14))
+
+
+class CountTuning(NamedTuple):
+    """Constants of the release.
+
+    Parameters
+    ----------
+    share : float
+        Share of rho.
+    sizes : tuple of int
+        Numbers of records for which a fit is rehearsed: it must have a plan for every count.
+    """
+
+    share: float = 0.02
+    sizes: tuple[int, ...] = POWERS_OF_FOUR
+
+
+RECORD_COUNT = CountTuning()
+
+
+@dataclass(frozen=True)
+class CountPlan:
+    """How the records are counted, and what is left for everything else.
+
+    Parameters
+    ----------
+    event : Event
+    grid : float
+    left : Allowance
+    """
+
+    event: Event
+    grid: float
+    left: Allowance
+
+    part: ClassVar[str] = "count"
+
+    @property
+    def total(self) -> Event:
+        """Cost of the whole fit, whatever the count."""
+        return compose(self.event, ZCDPEvent(self.left.rho))
+
+    @property
+    def most(self) -> int:
+        """How many records there may be: as many as the grid holds."""
+        return int(min(self.grid * (GRID_LIMIT // 2), MOST_RECORDS_ADDED))
+
+    def release(self, n_samples: int, rng: np.random.Generator) -> int:
+        """The number of records with noise, and at least 1."""
+        count = np.array([float(n_samples)])
+        gaussian_mechanism(rng, count, self.grid)
+        return min(max(round(count[0]), 1), self.most)
+
+    def notes(self, count: int) -> tuple[str, str]:
+        """Lines for the report."""
+        counted = f"{RECORD_COUNT.share:.0%} of rho counted the records: about {count}"
+        return counted, f"there are at most {self.most} records"
+
+
+def plan_count(rho: float) -> CountPlan:
+    """Spend a share of ``rho`` on the number of records, and keep the rest.
+
+    Raises
+    ------
+    ValueError
+        If the noise is too large for the grid.
+    """
+    multiplier, event = share_mu(Allowance(rho).mu, {"count": (RECORD_COUNT.share, 1)})
+    left = Allowance(rho).minus(event)
+    # Larger counts than the grid holds would be clamped: fits to so many records are refused.
+    grid = gaussian_grid(1.0, multiplier["count"], 1, 1.0)
+    return CountPlan(event, grid, left)

@@ -1,0 +1,210 @@
+"""Models whose number of records is private: what is planned from a count, and what is refused.
+
+What neighbours change in every release is in audit/test_whole_fits.py.
+"""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+
+from skdpsco import (
+    Ledger,
+    PrivateElasticNet,
+    PrivateGammaRegressor,
+    PrivateGridSearchCV,
+    PrivateHuberRegressor,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateQuantileRegressor,
+    PrivateRidge,
+    RowBlocks,
+)
+from skdpsco.base import linear_model
+from skdpsco.data import pieces
+from skdpsco.data.design import as_design
+from skdpsco.data.pieces import one_record, replace_one, sum_error
+from skdpsco.data.products import predict_all
+from skdpsco.inspection import plan, privacy_report
+from skdpsco.privacy import rho_of
+from skdpsco.privacy.relations import ADD_OR_REMOVE
+from skdpsco.scaling import record_count
+from skdpsco.scaling.record_count import RECORD_COUNT, plan_count
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (400, 2))
+Y = X @ [0.5, -0.3] + 0.1
+LABELS = (Y > 0.2).astype(int)
+ADDED = {"relation": ADD_OR_REMOVE}
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    """A count without noise."""
+    monkeypatch.setattr(record_count, "gaussian_mechanism", lambda rng, values, grid: grid)
+
+
+def test_without_noise_models_are_those_of_the_records():
+    ridge = PrivateRidge(epsilon=1e6, alpha=2.0, **ADDED).fit(X, Y)
+    truth = Ridge(alpha=2.0).fit(X, Y)
+    assert ridge.coef_ == pytest.approx(truth.coef_, abs=0.01)
+    assert ridge.intercept_ == pytest.approx(truth.intercept_, abs=0.01)
+    options = {"epsilon": 1e6, "calibration": None, "C": 0.1, "classes": [0, 1]}
+    model = PrivateLogisticRegression(**options, **ADDED).fit(X, LABELS)
+    assert model.coef_ == pytest.approx(LogisticRegression(C=0.1).fit(X, LABELS).coef_, abs=0.02)
+
+
+REGRESSIONS = [
+    PrivateRidge,
+    PrivateElasticNet,
+    PrivateHuberRegressor,
+    PrivateQuantileRegressor,
+    PrivatePoissonRegressor,
+    PrivateGammaRegressor,
+]
+
+
+@pytest.mark.parametrize("make", [*REGRESSIONS, PrivateLogisticRegression, PrivateLinearSVC])
+def test_every_model_with_a_penalty_can(make):
+    ledger = Ledger(1.0, 1e-6, relation=ADD_OR_REMOVE)
+    y = np.exp(Y) if make in REGRESSIONS else LABELS
+    report = make(epsilon=0.9, ledger=ledger, **ADDED).fit(X, y).privacy_
+    assert ledger.charges()[0].rho == pytest.approx(report.rho)
+    assert report.relation == ledger.weakest_relation() == ADD_OR_REMOVE
+    assert "number of records private" in str(report)
+    assert any("2% of rho counted the records: about" in line for line in report.assumptions)
+    assert plan(make(epsilon=0.9, ledger=ledger, **ADDED), 1000, 2).event == report.event
+
+
+@pytest.mark.parametrize("n", [1, 2, 30])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
+@pytest.mark.filterwarnings("error")
+def test_any_number_of_records_costs_the_same(n, epsilon):
+    """And there is no advice, which would follow from the number."""
+    model = PrivateRidge(epsilon=epsilon, **ADDED)
+    assert model.fit(X[:n], Y[:n]).privacy_.event == model.fit(X, Y).privacy_.event
+    assert rho_of(model.privacy_.event) == pytest.approx(model._budget().rho)
+
+
+def test_the_number_is_noisy_and_all_else_follows_from_it(monkeypatch):
+    """Fits to other numbers of records, of which the same are counted, plan the same."""
+    counts = {plan_count(0.02).release(400, np.random.default_rng(k)) for k in range(5)}
+    assert len(counts) > 1
+    assert plan_count(1e-6).release(1, np.random.default_rng(1)) >= 1
+    monkeypatch.setattr(record_count.CountPlan, "release", lambda self, n, rng: 350)
+    seen = []
+    prepared = PrivateRidge._prepared
+
+    def watched(self, task, n_samples, available):
+        made = prepared(self, task, n_samples, available)
+        seen.append((n_samples, made.event, made.last))
+        return made
+
+    monkeypatch.setattr(PrivateRidge, "_prepared", watched)
+    for rows in (slice(300), slice(400)):
+        PrivateRidge(**ADDED).fit(X[rows], Y[rows])
+    assert len(seen) == 2 * (len(RECORD_COUNT.sizes) + 1)
+    assert seen[: len(seen) // 2] == seen[len(seen) // 2 :]
+    assert [n for n, *_ in seen[: len(seen) // 2]] == [*RECORD_COUNT.sizes, 350]
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_count_without_a_plan_is_replaced_by_one_that_was_rehearsed(monkeypatch):
+    prepared, tried = PrivateRidge._prepared, []
+
+    def failing(self, task, n_samples, available):
+        tried.append(n_samples)
+        if n_samples == 400:
+            raise ValueError("There is no plan.")
+        return prepared(self, task, n_samples, available)
+
+    monkeypatch.setattr(PrivateRidge, "_prepared", failing)
+    PrivateRidge(**ADDED).fit(X, Y)
+    assert tried[-2:] == [400, 256]
+
+
+def test_what_has_no_plan_fails_before_the_charge():
+    ledger = Ledger(1.0, 1e-6, relation=ADD_OR_REMOVE)
+    with pytest.raises(ValueError, match="There is no plan for"):
+        PrivateRidge(epsilon=2e-4, n_iter=10000, ledger=ledger, **ADDED).fit(
+            np.zeros((2, 400)), Y[:2]
+        )
+    assert ledger.charges() == []
+
+
+REFUSED = [
+    (PrivateLogisticRegression(solver="moments", **ADDED), "'replace-one' for Moments"),
+    (PrivateLogisticRegression(solver="sgd", **ADDED), "'replace-one' for SGD"),
+    (PrivateRidge(solver="coordinate-descent", **ADDED), "'replace-one' for CoordinateDescent"),
+    (PrivateRidge(standard_errors=True, **ADDED), "standard_errors must be False"),
+    (PrivateGridSearchCV(PrivateRidge(**ADDED), {"alpha": [1.0, 2.0]}), "in a search"),
+    (PrivateRidge(relation="remove"), "'relation' parameter"),
+]
+
+
+@pytest.mark.parametrize(("model", "match"), REFUSED)
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+def test_what_is_refused(model, match):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=match):
+        model.set_params(ledger=ledger).fit(X, LABELS)
+    assert ledger.charges() == []
+
+
+def test_more_that_is_refused(monkeypatch):
+    public = PrivateRidge(epsilon=100.0).fit(X, Y)
+    with pytest.raises(ValueError, match="init must be None for regressions"):
+        PrivateRidge(**ADDED).fit(X, Y, init=public)
+    public = PrivateLogisticRegression(epsilon=100.0, classes=[0, 1]).fit(X, LABELS)
+    model = PrivateLogisticRegression(epsilon=1.0, classes=[0, 1], **ADDED)
+    assert model.fit(X, LABELS, init=public).score(X, LABELS) > 0.9
+    monkeypatch.setattr(record_count, "MOST_RECORDS_ADDED", 300)
+    with pytest.raises(ValueError, match="at most 300 records with relation="):
+        PrivateRidge(**ADDED).fit(X, Y)
+
+
+def test_pipelines_count_it_as_replacing():
+    report = privacy_report(make_pipeline(PrivateRidge(**ADDED)).fit(X, Y))
+    assert report.relation == "replace-one"
+    assert report.rho == pytest.approx(4.0 * PrivateRidge()._budget().rho, rel=0.2)
+
+
+@pytest.mark.usefixtures("exact")
+def test_blocks_and_sparse_records():
+    options = {"epsilon": 1e6, "conditioning": None, "target_bound": 1.0, "n_iter": 5, **ADDED}
+    model = PrivateRidge(**options).fit(X, Y)
+    blocks = RowBlocks.from_arrays(X, Y, block_size=150)
+    assert PrivateRidge(**options).fit(blocks).coef_ == pytest.approx(model.coef_, abs=1e-3)
+    rows = sparse.csr_matrix(X)
+    assert PrivateRidge(**options).fit(rows, Y).coef_ == pytest.approx(model.coef_, abs=1e-3)
+
+
+def test_several_targets_are_one_release_of_moments():
+    model = PrivateRidge(epsilon=100.0, target_bound=1.0, **ADDED).fit(X, np.column_stack([Y, -Y]))
+    assert model.privacy_.relation == ADD_OR_REMOVE
+    assert model.coef_[0] == pytest.approx([0.5, -0.3], abs=0.05)
+
+
+def test_sensitivities_of_sums(monkeypatch):
+    assert one_record(100, False, 2.0) == replace_one(100, 2.0)
+    assert one_record(100, True, 2.0) == one_record(7, True, 2.0)
+    error = sum_error(pieces.MOST_RECORDS_ADDED, 2.0, 2)
+    assert one_record(7, True, 2.0, 3.0, 2, 4) == 3.0 + 4.0 * error
+    assert error < 0.01
+    assert linear_model.MOST_RECORDS_ADDED >= max(RECORD_COUNT.sizes)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_a_prediction_does_not_depend_on_where_a_record_stands(is_sparse):
+    """Records move up where one is missing, and their terms have to be the same numbers."""
+    many, w = RNG.normal(size=(131, 7)), RNG.normal(size=8)
+
+    def predictions(rows):
+        Z = np.empty((len(rows), 1))
+        design = as_design(sparse.csr_matrix(rows) if is_sparse else rows, np.full(7, 3.0), True)
+        predict_all(design, w, Z)
+        return Z[:, 0]
+
+    assert (predictions(many)[1:] == predictions(many[1:])).all()
