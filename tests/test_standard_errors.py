@@ -143,6 +143,9 @@ def test_errors_of_a_step_are_those_of_its_noise():
         said.append(known.covariance)
         assert not known.doubtful
     assert_allclose(np.mean(found, axis=0), truth, atol=0.01)
+    errors = np.abs(np.array(found) - truth) / np.sqrt(np.diagonal(said, axis1=1, axis2=2))
+    # A binomial of 4000 repetitions has a deviation of .0034: five of them.
+    assert_allclose((errors < 1.96).mean(axis=0), 0.95, atol=0.017)
     covariance = np.cov(np.array(found).T)
     assert_allclose(np.mean(said, axis=0), covariance, atol=0.06 * np.diagonal(covariance).max())
 
@@ -220,8 +223,9 @@ def test_targets_are_covered():
 
 def test_much_noise_is_said_before_and_after():
     X, y, _ = drawn(PrivateLogisticRegression, 300, 4, np.random.default_rng(5))
-    with pytest.warns(UtilityWarning, match="noise in the curvatures"):
-        model = fitted(PrivateLogisticRegression, X, y, epsilon=0.5)
+    for epsilon, said in ((2.0, "coverage of intervals doubtful"), (0.5, "and still too small")):
+        with pytest.warns(UtilityWarning, match=said):
+            model = fitted(PrivateLogisticRegression, X, y, epsilon=epsilon)
     assert model.uncertainty_.doubtful
     with pytest.warns(UtilityWarning, match="coverage of these intervals is doubtful"):
         model.confint()
