@@ -9,10 +9,8 @@ import pytest
 from scipy import sparse, stats
 
 from skdpsco import PrivateLogisticL1
-from skdpsco._kernels import njit
 from skdpsco.constraints import L1Ball
 from skdpsco.data.design import as_design, columns_of, sparse_columns_of
-from skdpsco.data.products import correlate, predict
 from skdpsco.losses import (
     Huber,
     Logistic,
@@ -83,12 +81,17 @@ def follow(loss, T, intercept, radius=3.0, epsilon=5.0, choose=False, seed=0, **
     return design, y, plan, coef, chosen, stop, state
 
 
-@njit
-def full_pass(X, y, loss, w, Z, R, G, losses):
-    predict(X, w, Z)
+def full_pass(X, y, loss, w):
+    """Predictions, sums of gradients, and losses."""
+    n, d = len(y), len(X.bounds)
+    features = np.clip(X.data / X.bounds[X.indices], -1.0, 1.0)
+    A = np.ones((n, d + X.intercept))
+    A[:, :d] = sparse.csr_matrix((features, X.indices, X.indptr), shape=(n, d)).toarray()
+    Z = A @ w.reshape(loss.n_outputs, -1).T
+    R, losses = np.empty_like(Z), np.empty(n)
     derivatives(loss, Z, y, R)
-    correlate(X, R, G)
     values(loss, Z, y, losses)
+    return Z, (R.T @ A).ravel(), losses
 
 
 # ------------------------------------------------------------------------------ sums
@@ -99,7 +102,6 @@ def full_pass(X, y, loss, w, Z, R, G, losses):
 def test_sums_after_many_steps_are_those_of_a_full_pass(loss, intercept):
     T = 3000
     X, y, plan, coef, chosen, stop, state = follow(loss, T, intercept, choose=loss != FAR)
-    n, K = state["Z"].shape
     assert len(np.unique(chosen)) > 30
     if intercept:
         d = len(X.bounds) + 1
@@ -111,8 +113,7 @@ def test_sums_after_many_steps_are_those_of_a_full_pass(loss, intercept):
     )
     assert np.array_equal(state["sums"], fresh)
     # And what a full pass over the data gives, up to the rounding of predictions.
-    Z, R, G, losses = np.empty((n, K)), np.empty((n, K)), np.empty(len(coef)), np.empty(n)
-    full_pass(X, y, loss, coef, Z, R, G, losses)
+    Z, G, losses = full_pass(X, y, loss, coef)
     assert state["Z"] == pytest.approx(Z, abs=1e-11)
     assert state["sums"] / state["unit"] == pytest.approx(G, abs=1e-9)
     if plan.path.cap > 0.0:
@@ -149,12 +150,10 @@ def test_losses_along_the_path():
     loss, T = Logistic(), 50
     X, y, plan, coef, chosen, _, state = follow(loss, T, True, choose=True)
     radii, points = stagewise_path(chosen, plan.radius, len(coef))
-    n = len(y)
-    Z, R, G, losses = np.empty((n, 1)), np.empty((n, 1)), np.empty(len(coef)), np.empty(n)
     for t, point in enumerate(points.toarray()):
         assert points.point(t) == pytest.approx(point)
         assert np.abs(point).sum() <= radii[t] * (1 + 1e-12)
-        full_pass(X, y, loss, point, Z, R, G, losses)
+        _, _, losses = full_pass(X, y, loss, point)
         total = np.clip(losses, 0.0, plan.path.cap).sum()
         assert -state["losses"][t] * plan.path.stop_grid == pytest.approx(
             total, abs=plan.path.stop_grid
