@@ -19,6 +19,7 @@ def scikit_learn_checks(*models, others=(), refused=()):
     ``refused`` are pairs of a model and the name of a check whose parameters it rightly refuses.
     """
     mark = estimator_checks.parametrize_with_checks([*models, *others])
+    weighted = any(hasattr(model, "class_weight") for model in models)  # by code of the family
     cases = []
     for model, check in mark.args[1]:
         name = repr(check)
@@ -27,7 +28,9 @@ def scikit_learn_checks(*models, others=(), refused=()):
         other = model not in models
         if other and any(layout in name for layout in _LAYOUTS):
             continue
-        repeated = other and not any(part in name for part in _OWN)
+        own = any(part in name for part in _OWN)
+        own &= "class_weight" not in name or not weighted
+        repeated = other and not own
         marks = [pytest.mark.slow] * repeated
         if any(model is one and check_name in name for one, check_name in refused):
             marks.append(pytest.mark.xfail(raises=ValueError, strict=True))
