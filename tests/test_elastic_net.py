@@ -17,13 +17,14 @@ from skdpsco.preprocessing import PublicBoundsScaler
 from skdpsco.privacy import BudgetExceededError, NoOpEvent, epsilon_of, mu_of, rho_of
 from skdpsco.scaling.column_scales import N_BINS
 from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, plan_bounds
-from skdpsco.solvers import CoordinateDescent, Moments
+from skdpsco.solvers import SGD, CoordinateDescent, Moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
 EXACT = 1e11  # epsilon without noise to speak of
 BOTH = pytest.mark.parametrize("Estimator", [PrivateElasticNet, PrivateRidge])
-BY_DESCENT = ["coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"]
+SAMPLING = SGD(accountant="rdp")  # which plans at once
+BY_DESCENT = ["coordinate-descent", "greedy-coordinate-descent", "gradient-descent", SAMPLING]
 
 
 def data(n=2000, seed=0):

@@ -1,6 +1,7 @@
 """Selection of coordinates by one noisy gradient: its sensitivity, what it finds, when it runs."""
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,7 @@ def select(problem, X, y, rng, mu):
     return select_coordinates(plan, problem, X, y, rng)
 
 
+@cache
 def words(n=4000, d=3000, seed=0, n_classes=2, bias=0.0):
     """Short binary records, and classes that the first ten columns decide."""
     rng = np.random.default_rng(seed)
