@@ -111,7 +111,7 @@ def declared(name: str, value: Any) -> Any:
 
 
 def in_column_order(name: str, value: Any, names: Iterable[Any] | None) -> Any:
-    """``value`` as a list in the order of the columns ``names`` if it is labelled; else as it is.
+    """Return a labelled ``value`` as a list in the order of the columns ``names``; others as is.
 
     A dict, a Series whose index holds strings and a `Schema` are labelled. A `Schema` may declare
     more columns than there are.

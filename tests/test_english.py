@@ -26,6 +26,15 @@ NOT_OURS = {
     "PrivateSynthesizer", "tupleize_cols",
 }  # fmt: skip
 
+# Beginnings of descriptions that leave out what they are about.
+FRAGMENT = re.compile(r"    (Of|That of|Those of) ")
+# Word orders and meanings that have to be read twice: "records enough", "rows less a centre", "and
+# else" for "otherwise".
+PHRASES = re.compile(
+    r"\b(is|are) none (that|of (them|these|which))\b|\brecords enough\b|(?:\band|;) else\b"
+    r"|\b(rows|columns|records|entries|norms) less (an?|the|its|their)\b"
+)
+
 
 def words_with_z(text):
     """Words of ours that are spelled with -ize."""
@@ -52,8 +61,10 @@ def faults(docstring):
     for name, line, following in sections(docstring):
         if name == "Raises" and not following.startswith(" "):
             found.append(f"does not say when it raises {line}")
-        if name in ("Parameters", "Attributes", "Returns") and following.startswith("    Of "):
+        if name in ("Parameters", "Attributes", "Returns") and FRAGMENT.match(following):
             found.append(f"describes {line} by a fragment: {following.strip()}")
+    if re.match(r"(Of|That of|Those of)\b|As `", docstring):
+        found.append(f"begins with a fragment: {docstring.splitlines()[0]}")
     return found
 
 
@@ -79,7 +90,7 @@ def test_spelling_and_phrases(paths):
     for path in paths:
         text = path.read_text(encoding="utf-8")
         assert words_with_z(text) == [], path
-        assert not re.search(r"\b(is|are) none (that|of (them|these|which))\b", text), path
+        assert not PHRASES.search(re.sub(r"\s+(?:# )?", " ", text)), path
         # "is none." ends a sentence that has to be read twice; "if there is none" does not.
         assert not re.search(r"(?<!there )\b(is|are) none[.;:]", text), path
 
@@ -88,4 +99,9 @@ def test_the_rules_find_faults():
     bad = "Do it.\n\nParameters\n----------\nx : int\n    Of the set.\n\nRaises\n------\nValueError"
     assert len(faults(bad)) == 2
     assert faults(bad.replace("Of the set.", "Size.") + "\n    If it is negative.") == []
+    assert [len(faults(text)) for text in ("As `fit`.", "Those of it.", "As usual.")] == [1, 1, 0]
     assert words_with_z("localized sizes, minimise, resize") == ["localized"]
+    for text in ("there are records enough", "rows less a centre", "1 if it is, and else 0"):
+        assert PHRASES.search(text)
+    for text in ("enough records", "no less than that", "if or else:", "columns less often"):
+        assert not PHRASES.search(text)

@@ -77,7 +77,7 @@ def digits(seed, halved=True):
 
 
 def diabetes(seed):
-    """Of the target the documented range is used: 25 to 346."""
+    """The documented range of the target is used: 25 to 346."""
     X, y = load_diabetes(return_X_y=True, scaled=False)
     return split(seed, standardised(X), y - 185.0, classify=False)
 

@@ -3,7 +3,7 @@
 Neighbours replace one record. All noise is Gaussian, drawn in floating point, and the releases of a
 model share the mu of its budget: for (epsilon, delta) the exact curve. (A regression's target is
 scaled as the library does, in zCDP, so that what is left is sqrt(2 rho).) Every model reads rows
-less a noisy mean, shortened to a noisy root mean square of their norms, both found as the library
+minus a noisy mean, shortened to a noisy root mean square of their norms, both found as the library
 finds them.
 
 The constants below are the same for all data and budgets. How they were chosen is not on record:

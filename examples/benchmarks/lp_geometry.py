@@ -101,7 +101,7 @@ class Rate:
         self.sizes = [2**k for k in self.powers]
 
     def excess(self, repetitions, seed):
-        """Of every n, strength and repetition."""
+        """Excess risk for every n, strength and repetition."""
         family = Family(self.p, self.d)
         found = np.empty((len(self.sizes), len(STRENGTHS), repetitions))
         for i, n in enumerate(self.sizes):

@@ -132,7 +132,7 @@ class Residuals(Pennies):
 
 
 def payoff(r, q):
-    """Of the quadratic game."""
+    """The payoff of the quadratic game."""
     return 0.5 * (r @ r + r @ q - q @ q)
 
 

@@ -73,7 +73,7 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
 
 
 def indicators(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Classes, and a column for each that is 1 where the label is that class, and else 0.
+    """Classes, and one column for each, which is 1 where the label is that class and otherwise 0.
 
     Raises
     ------

@@ -19,9 +19,9 @@ class PublicStart(NamedTuple):
     coef : ndarray of shape (n_outputs, n_features)
     intercept : ndarray of shape (n_outputs,)
     names : ndarray of shape (n_features,) or None
-        Those of the columns, if they were known.
+        Names of the columns, if they were known.
     classes : ndarray or None
-        Those of a classifier.
+        Classes of a classifier.
     """
 
     coef: np.ndarray
@@ -64,7 +64,7 @@ class PublicStart(NamedTuple):
             return safe_sparse_dot(clipped, self.coef[0], dense_output=True) + self.intercept[0]
 
     def added(self, coef: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
-        """Those of the sum of this model and another, in the shapes of the other."""
+        """Coefficients of the sum of this model and another, in the shapes of the other."""
         own = self.intercept if np.ndim(intercept) else float(self.intercept[0])
         return coef + self.coef.reshape(coef.shape), intercept + own
 

@@ -60,7 +60,7 @@ def real_numbers(
 
 
 def numbers_or_nan(name: str, function: Callable[..., Any], data: Data, *given: Any) -> np.ndarray:
-    """As `real_numbers`, with NaN for every record for which the function fails; raises nothing.
+    """Do what `real_numbers` does, with NaN for records for which the function fails; never raise.
 
     Whether a function fails may depend on one record, and the others must count as if it had not
     failed. So it is called again with each half of the records, down to single records.

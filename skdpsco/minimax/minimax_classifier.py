@@ -83,8 +83,8 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for at most a twentieth of the budget's mu^2, if features are
         conditioned, ``radius="auto"``, the only loss is the logistic one of two classes and there
-        are records enough. Records count as in the worst mixture of tasks that was found. None
-        keeps what the solver has found.
+        are enough records. Records count as in the worst mixture of tasks that was found. None
+        keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.

@@ -90,7 +90,7 @@ class Units(NamedTuple):
         return np.column_stack([coef, intercept] if ones else [coef]).ravel()
 
     def of_uncertainty(self, known: Uncertainty, intercept: bool) -> Uncertainty:
-        """That of the user's coefficients and intercept, from that of the solver's numbers."""
+        """Uncertainty of the user's coefficients, from that of the solver's numbers."""
         D = len(known.covariance)
         each: Any = np.vstack([np.eye(D), np.zeros((1, D))])
         coef, offset = map(np.asarray, self.unscale(each, intercept, D + 1))

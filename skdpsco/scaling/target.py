@@ -39,7 +39,7 @@ class DrawTuning(NamedTuple):
     def epsilon0(
         self, n_candidates: int, n_samples: int, rho: float, n_draws: int = 1
     ) -> float | None:
-        """That of each draw, or None if it would be a guess. All of this is public.
+        """The epsilon of each draw, or None if it would be a guess. All of this is public.
 
         The share grows until draws are no guesses, as far as the limits allow.
         """
@@ -124,9 +124,9 @@ class TargetPlan:
         The declared bound, or the one that is used if no magnitude is released.
     magnitude_grid : float or None
     centre_grids : tuple of float
-        Those of the choices of the centre, one around the other.
+        Grids of the choices of the centre, one around the other.
     scale_grids : tuple of float
-        Those of both choices of the scale, or none.
+        Grids of both choices of the scale; empty if no scale is chosen.
     quantiles : tuple of float
         Shares of the targets that the magnitude and the first choice of the scale should cover.
     tail : float

@@ -83,7 +83,7 @@ def losses(table, tasks):
 
 
 def shares(table, public, tasks):
-    """Of what a linear model gains over the constant, the share that is left with privacy."""
+    """The share of a linear model's gain over the constant that is left with privacy."""
     part = of_tasks(table, tasks)
     problems = part.index.droplevel("epsilon")
     low = pd.Series(problems.map(public["constant"]), part.index)

@@ -271,7 +271,7 @@ def squared_norms(X: Any, y: Any) -> np.ndarray:
 
 
 def weights_of_classes(X: Any, y: Any, loss: Any, centre: float) -> np.ndarray:
-    """Sums of the weights of records less ``centre``, by group."""
+    """Sums of the weights of records minus ``centre``, by group."""
     return _in_chunks(
         X, y, lambda y, _: y.by_group(weighed(loss, y.t, np.ones((len(y), 1))) - centre)
     )

@@ -190,7 +190,7 @@ def sensitivity(
 
     Two records that differ in the columns D have the squared distance ``2 sum_S w_S**2 (prod_S (s -
     1) - prod_{S - D} (s - 1) (-1)**|S & D|)``: section 2 of the proof. The maximum over D is exact
-    where there are at most `MAX_PATTERNS` kinds of D, else the largest terms are summed.
+    if there are at most `MAX_PATTERNS` kinds of D; otherwise the largest terms are summed.
 
     Parameters
     ----------
