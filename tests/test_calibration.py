@@ -27,6 +27,7 @@ from skdpsco.group_dro.membership import Membership
 from skdpsco.linear_model.links import Link, resolve_link
 from skdpsco.losses import Absolute, Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.minimax._solver import MinimaxResult
+from skdpsco.privacy.events import leaves
 from skdpsco.scaling.calibration import (
     CALIBRATION,
     CLASS_CURVE,
@@ -297,6 +298,31 @@ def test_the_worst_group_does_not_lose_by_it():
         for c in ("auto", None)
     ]
     assert worst[0] > worst[1] - 0.02
+
+
+def test_the_location_costs_nothing_where_it_begins():
+    few = CALIBRATION.located_records / math.sqrt(CALIBRATION.share)
+    plans = [plan_calibration(1000, 1000, 25, few * k / 1000, CLASS_CURVE) for k in (0.99, 1.0001)]
+    assert [plan.location_grid is None for plan in plans] == [True, False]
+    parts = [leaf.noise_multiplier**-2 for leaf, _ in leaves(plans[1].event)]
+    assert min(parts) < 1e-3 * max(parts)
+
+
+def test_scores_far_from_0_are_split_where_they_lie():
+    """A centre of features that is far off, and coefficients along its error."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2000, 4)) * np.array([0.2, 1.0, 1.0, 1.0]) + [0.8, 0.0, 0.0, 0.0]
+    y = np.where(X[:, 0] > 0.8, 1.0, -1.0)
+    plan = plan_calibration(2000, 2000, 4, 0.4, CLASS_CURVE)
+    assert plan.levels == 4
+    for b in (0.0, 5.0):
+        found = plan.release(
+            Result(np.array([4.0, 0.0, 0.0, 0.0, b]), 1),
+            as_design(X, np.ones(4), True),
+            *(y, 2000.0, np.random.default_rng(1)),
+        )
+        threshold = -(b + found.shift) / (4.0 * found.slope)
+        assert threshold == pytest.approx(0.8, abs=0.05)
 
 
 def test_short_scores_are_lengthened():

@@ -72,7 +72,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         them for second moments; they stay sparse. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for a twentieth of the budget's mu^2, or less if the budget is
+        predictions and targets, for 6 % of the budget's mu^2, or less if the budget is
         large, if features are conditioned and there are enough records. It may undo part of the
         shrinkage by a strong penalty; as the budget grows, the solution tends to that of the
         objective. None keeps the solver's result.
@@ -283,7 +283,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         them for second moments; they stay sparse. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for a twentieth of the budget's mu^2, or less if the budget is
+        predictions and targets, for 6 % of the budget's mu^2, or less if the budget is
         large, if features are conditioned and there are enough records. It may undo part of the
         shrinkage by a strong penalty; as the budget grows, the solution tends to that of the
         objective. None keeps the solver's result.

@@ -71,7 +71,7 @@ class PrivateLasso(LeastSquaresRegressor):
         they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for a twentieth of the budget's mu^2, or less if the budget is
+        predictions and targets, for 6 % of the budget's mu^2, or less if the budget is
         large, if features are conditioned and there are enough records. Coefficients stay in the
         ball. None keeps the solver's result.
     clip_features : bool, default=True

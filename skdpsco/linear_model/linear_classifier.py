@@ -92,7 +92,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         of that at 0. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        predictions and targets, for at most 6 % of the budget's mu^2, if features are
         conditioned, ``radius="auto"``, the loss is the logistic one of two classes and there are
         enough records. None keeps the solver's result.
     clip_features : bool, default=True

@@ -65,7 +65,7 @@ class PrivateLogisticL1(LogisticClassifier):
         they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        scores and labels, for a twentieth of the budget's mu^2, or less if the budget is large, if
+        scores and labels, for 6 % of the budget's mu^2, or less if the budget is large, if
         there are two classes, features are conditioned and there are enough records. Probabilities
         then match the frequencies of labels. Coefficients stay in the ball. None keeps the solver's
         result.

@@ -86,7 +86,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        predictions and targets, for at most 6 % of the budget's mu^2, if features are
         conditioned, ``radius="auto"`` and there are enough records. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the

@@ -81,7 +81,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most a twentieth of the budget's mu^2, if features are
+        predictions and targets, for at most 6 % of the budget's mu^2, if features are
         conditioned, ``radius="auto"``, the only loss is the logistic one of two classes and there
         are enough records. Records count as in the worst mixture of tasks that was found. None
         keeps the solver's result.

@@ -20,6 +20,7 @@ from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import Logistic, SmoothHinge, Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
+from skdpsco.scaling.conditioning import shrunk
 from skdpsco.solvers.base import share_mu
 
 
@@ -31,15 +32,15 @@ class CalibrationTuning(NamedTuple):
     Parameters
     ----------
     share : float
-        Share of mu**2; beyond ``sure_ratio`` it falls in proportion to 1 / ratio.
+        Share of mu**2 of the table; beyond ``sure_ratio`` it falls in proportion to 1 / ratio.
     sure_ratio : float
         Ratio up to which the whole share is spent.
+    location_share, near_ratio : float
+        The same for the location of the scores.
+    located_records : float
+        n mu of the table from which on a location is released; at twice that, for its whole share.
     most_ratio : float
         Ratio beyond which there is nothing to correct.
-    level_records : float
-        n mu of the release for each range of scores on one side of 0.
-    max_levels : int
-        Largest number of ranges on one side of 0.
     top, typical_score : float
         Highest edge and typical score, in units of the coefficients' l2 norm.
     least_slope : float
@@ -50,9 +51,10 @@ class CalibrationTuning(NamedTuple):
 
     share: float = 0.05
     sure_ratio: float = 500.0
+    location_share: float = 0.01
+    near_ratio: float = 50.0
+    located_records: float = 12.0
     most_ratio: float = 1e5
-    level_records: float = 25.0
-    max_levels: int = 4
     top: float = 0.7
     typical_score: float = 0.4
     least_slope: float = 0.12
@@ -83,7 +85,11 @@ class TargetCurve(NamedTuple):
         Expected deviation of slopes from 1 in units of ``1 / ratio``, and the width of offsets in
         units of that deviation.
     least_records : float
-        n mu of the release from which on an offset is more than noise.
+        n mu of the table from which on an offset is more than noise.
+    level_records : float
+        n mu of the table for each range of scores on one side of their location.
+    edges : tuple of float
+        Edges of the ranges over the highest one, in the order in which larger tables add them.
     spread : float
         Deviation of scores to which smaller ones are scaled up before their slope is found.
     """
@@ -92,6 +98,9 @@ class TargetCurve(NamedTuple):
     residual: float | None = None
     prior: tuple[float, float] = (50.0, 0.5)
     least_records: float = 8.0
+    level_records: float = 40.0
+    # The first lies where many records are outside of it.
+    edges: tuple[float, ...] = (0.5, 1.0, 0.25)
     spread: float = 0.0
 
     def mean_around(self, z: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -117,7 +126,7 @@ CLASS_CURVE = TargetCurve(logistic_mean)
 SHORT_CURVE = CLASS_CURVE._replace(spread=1.0)
 MARGIN_CURVE = TargetCurve(clipped_mean)
 # Few records say little about targets that have been centred before, or lie around 0.
-REGRESSION_CURVE = TargetCurve(clipped_mean, 0.1, (20.0, 0.1), 25.0)
+REGRESSION_CURVE = TargetCurve(clipped_mean, 0.1, (20.0, 0.1), 25.0, 25.0, (1.0, 0.5, 0.25))
 
 
 def curve_of(loss: Any) -> TargetCurve | None:
@@ -146,6 +155,9 @@ class CalibrationPlan:
     curve : TargetCurve
     share : float
         Share of mu**2.
+    n_samples : int
+    location_grid : float or None
+        Grid of the location of the scores, None if it is not released.
     """
 
     event: Event
@@ -154,6 +166,8 @@ class CalibrationPlan:
     prior: tuple[float, float]
     curve: TargetCurve
     share: float
+    n_samples: int
+    location_grid: float | None
 
     @property
     def note(self) -> str:
@@ -190,33 +204,46 @@ class CalibrationPlan:
         w, radius = result.coef.copy(), result.radius
         b, w[-1] = float(w[-1]), 0.0
         length = float(np.abs(w).sum())
-        shrunk = min(1.0, CALIBRATION.longest / max(length, 1e-100))
-        w *= shrunk
+        shorter = min(1.0, CALIBRATION.longest / max(length, 1e-100))
+        w *= shorter
         size = max(float(np.linalg.norm(w[:-1] * sizes)), 1e-100)  # tiny squares would vanish
         # Much noise shrinks coefficients to almost nothing, but their direction may be good.
         longer = max(self.curve.spread / (CALIBRATION.typical_score * size), 1.0)
         w *= longer
-        size, length, shrunk = size * longer, length * longer, shrunk * longer
-        edges = CALIBRATION.top * size * 2.0 ** np.arange(2.0 - self.levels, 1.0)
-        table = map_reduce(in_pieces(X, y), y, table_of, w, edges, self.levels)
+        size, length, shorter = size * longer, length * longer, shorter * longer
+        top, records = CALIBRATION.top * size, in_pieces(X, y)
+        # Where the centre of the features is noisy, coefficients may point along its error.
+        location = self.located(records, y, w, top, rng)
+        w[-1] = -location
+        edges = top * np.sort(self.curve.edges[: self.levels - 1])
+        table = map_reduce(records, y, table_of, w, edges, self.levels)
         variance = gaussian_mechanism(rng, table, self.grid) ** 2
         counts, sums = table.reshape(2, -1)
         counts = counts - (counts.sum() - total) / len(counts)
-        sides = np.concatenate([[0.0], edges, [2.0 * CALIBRATION.top * size]])
+        sides = np.concatenate([[0.0], edges, [2.0 * top]])
         limits = np.append(-sides[:0:-1], sides)
-        b = max(-CALIBRATION.longest, min(b, CALIBRATION.longest))
+        there = max(-CALIBRATION.longest, min(b, CALIBRATION.longest)) + location / longer
         slope, shift = self.fitted(
             typical_scores(limits, counts, CALIBRATION.typical_score * size),
             (counts, sums),
             total,
-            b,
+            there,
             variance,
             1.0 / longer,
         )
-        slope *= shrunk
+        slope *= shorter
         if radius is not None and slope * length > radius:
             slope = radius / length
-        return Calibration(slope, shift)
+        return Calibration(slope, there + shift - slope / shorter * location - b)
+
+    def located(self, X: Any, y: Any, w: np.ndarray, top: float, rng: np.random.Generator) -> float:
+        """About the mean of the scores, each of them cut to ``+-top``; 0 if it is not released."""
+        if self.location_grid is None:
+            return 0.0
+        total, n = map_reduce(X, y, sum_of_scores, w, top), self.n_samples
+        deviation = gaussian_mechanism(rng, total, self.location_grid)
+        expected = n * CALIBRATION.typical_score / CALIBRATION.top
+        return top * max(-1.0, min(float(shrunk(total, deviation, expected)[0]) / n, 1.0))
 
     def fitted(
         self, scores: Any, table: Any, total: float, b: float, noise: float, expected: float = 1.0
@@ -263,7 +290,7 @@ def calibration_pays(n_known: float, n_features: int, mu: float, curve: TargetCu
 
 
 def known_records(n_known: float, n_features: int, mu: float) -> tuple[float, float]:
-    """``n mu`` of the release, and its share of ``mu**2``."""
+    """``n mu`` of the table, and its share of ``mu**2``."""
     ratio = n_known * mu / math.sqrt(n_features)
     share = CALIBRATION.share * min(1.0, CALIBRATION.sure_ratio / ratio)
     return n_known * mu * math.sqrt(share), share
@@ -297,15 +324,25 @@ def plan_calibration(
         If the noise is too large for the grid.
     """
     known, share = known_records(n_known, n_features, mu)
-    levels = min(max(1, round(known / CALIBRATION.level_records)), CALIBRATION.max_levels)
-    multiplier, event = share_mu(mu, {"table": (share, 1)})
+    levels = min(max(1, round(known / curve.level_records)), len(curve.edges) + 1)
+    ratio = n_known * mu / math.sqrt(n_features)
+    worth = min(known / CALIBRATION.located_records - 1.0, CALIBRATION.near_ratio / ratio, 1.0)
+    parts = {"table": (share, 1)}
+    if worth > 0.0:
+        parts = {"location": (CALIBRATION.location_share * worth, 1), **parts}
+    multiplier, event = share_mu(mu, parts)
     # Weight and weighted target of a record have norm sqrt(2), and differ by 2 at most.
     change = math.sqrt(2.0) if added else 2.0
     sensitivity = one_record(n_samples, added, 1.0, change, parts=4 * levels)
     grid = gaussian_grid(sensitivity, multiplier["table"], 4 * levels, n_samples)
+    location_grid = None
+    if worth > 0.0:
+        moved = one_record(n_samples, added, 1.0)
+        location_grid = gaussian_grid(moved, multiplier["location"], 1, n_samples)
     scale, offset = curve.prior
     deviation = min(1.0, scale * math.sqrt(n_features) / (n_known * mu))
-    return CalibrationPlan(event, grid, levels, (deviation, offset * deviation), curve, share)
+    prior, share = (deviation, offset * deviation), sum(part for part, _ in parts.values())
+    return CalibrationPlan(event, grid, levels, prior, curve, share, n_samples, location_grid)
 
 
 def typical_scores(
@@ -328,6 +365,14 @@ def typical_scores(
         mean = float(weights @ x)
         spread = max(math.sqrt(float(weights @ (x - mean) ** 2)), limits[-1] / 64.0)
     return x, deviation
+
+
+@without_gil
+def sum_of_scores(X: Dense | CSR, y: np.ndarray, w: np.ndarray, top: float) -> np.ndarray:
+    """Sum of the scores over ``top``, each of them cut to [-1, 1]."""
+    scores = np.empty((len(y), 1))
+    predict_all(X, w, scores)
+    return within(scores / top, -1.0, 1.0).sum(keepdims=True)[0]
 
 
 @without_gil

@@ -1,4 +1,4 @@
-"""Calibration of scores: what the table may change by, over neighbours, and its charge.
+"""Calibration of scores: what location and table change by over neighbours, and their charges.
 
 What is computed just before noise is drawn is recorded, in grid units, for data sets that differ in
 one record.
@@ -14,8 +14,9 @@ from scipy import sparse
 from skdpsco.data.design import as_design
 from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import mu_of
+from skdpsco.privacy.events import leaves
 from skdpsco.scaling import calibration as module
-from skdpsco.scaling.calibration import REGRESSION_CURVE, plan_calibration
+from skdpsco.scaling.calibration import CALIBRATION, REGRESSION_CURVE, plan_calibration
 from skdpsco.solvers.base import Result
 
 BOUNDS = np.array([1.0, 2.0])
@@ -25,8 +26,8 @@ TARGETS = (-1.0, 1.0, 0.25)
 WEIGHTED = ((-1.0, 1.0), (1.0, 1.0), (1.0, 0.0), (-1.0, 0.3), (9.0, 9.0), (1.0, -9.0))
 
 
-class Tables:
-    """Stand-in for the noise: keeps the table in grid units, and adds what `run` is given."""
+class Releases:
+    """Stand-in for the noise: keeps releases in grid units, and returns what `run` is given."""
 
     def __init__(self, monkeypatch):
         monkeypatch.setattr(module, "gaussian_mechanism", self.add)
@@ -34,40 +35,47 @@ class Tables:
     def add(self, rng, values, grid):
         units = [int(to_grid(v, grid)) for v in values]
         assert max(map(abs, units)) < 2**49  # nothing is clamped
-        self.units = np.array(units, dtype=float)
-        values[:] = self.output
+        values[:] = self.outputs[len(self.units)]
+        self.units.append(np.array(units, dtype=float))
         return deviation_on(grid)
 
-    def run(self, plan, rows, layout, output):
+    def run(self, plan, rows, layout, outputs):
         x, y = np.array([row for row, _ in rows]), np.array([target for _, target in rows])
-        X, self.output = as_design(layout(x), BOUNDS, True), output
+        X, self.outputs, self.units = as_design(layout(x), BOUNDS, True), outputs, []
         found = plan.release(Result(COEF, 1, radius=2.0), X, y, len(y), None)
         return self.units, found
 
 
-def charge(plan):
-    mu = mu_of(plan.event)
+def charges(plan):
+    """The mu of the releases, in their order: of the location, if there is one, and the table."""
+    each = [1.0 / leaf.noise_multiplier for leaf, _ in leaves(plan.event)]
+    assert len(each) == 1 + (plan.location_grid is not None)
+    assert mu_of(plan.event) == pytest.approx(math.hypot(*each))
     # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
-    return mu * math.sqrt(4.0**SCALE_BITS - 16)
+    return [mu * math.sqrt(4.0**SCALE_BITS - 16) for mu in each]
 
 
 @pytest.mark.parametrize("layout", [np.array, sparse.csr_matrix])
 @pytest.mark.parametrize("mu", [4.0, 12.0, 25.0, 100.0, 1e4])
 @pytest.mark.parametrize(("n", "targets"), [(7, TARGETS), (40, TARGETS), (7, WEIGHTED)])
-def test_tables_change_by_what_is_charged(monkeypatch, layout, mu, n, targets):
-    tables = Tables(monkeypatch)
+@pytest.mark.parametrize("place", [0.0, 0.4, -3.0])
+def test_releases_change_by_what_is_charged(monkeypatch, layout, mu, n, targets, place):
+    releases = Releases(monkeypatch)
     plan = plan_calibration(n, n, 2, mu, REGRESSION_CURVE)
     # Scores in all ranges, and beyond bounds.
     points = [(s, 0.0) for s in np.linspace(-1.1, 1.1, 9)] + [(9.0, -9.0), (-9.0, 9.0)]
     records = list(itertools.product(points, targets))
     rest = [records[5 * i % len(records)] for i in range(n - 1)]
-    output = np.random.default_rng(0).uniform(0.0, 2.0 * n / plan.levels, 4 * plan.levels)
+    table = np.random.default_rng(0).uniform(0.0, 2.0 * n / plan.levels, 4 * plan.levels)
+    outputs = (np.array([place * n]), table) if plan.location_grid else (table,)
     runs, found = zip(
-        *(tables.run(plan, [record, *rest], layout, output) for record in records), strict=True
+        *(releases.run(plan, [record, *rest], layout, outputs) for record in records), strict=True
     )
     assert len(set(found)) == 1  # what was released decides everything
-    changes = [np.linalg.norm(np.array(runs) - one, axis=1).max() for one in runs]
-    assert 0.9 < max(changes) / charge(plan) <= 1.0
+    assert (plan.location_grid is None) == (n * mu * CALIBRATION.share**0.5 < 12.0)
+    for charge, *units in zip(charges(plan), *runs, strict=True):
+        changes = [np.linalg.norm(np.array(units) - one, axis=1).max() for one in units]
+        assert 0.9 < max(changes) / charge <= 1.0
 
 
 def test_tables_of_all_layouts_are_alike():
@@ -87,3 +95,10 @@ def test_targets_are_clipped():
     X = as_design(np.zeros((2, 2)), BOUNDS, True)
     table = module.table_of(X, np.array([9.0, -9.0]), np.zeros(3), np.zeros(0), 1)
     np.testing.assert_array_equal(table, [0.0, 2.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("layout", [np.array, sparse.csr_matrix])
+def test_scores_are_cut_before_they_are_added_up(layout):
+    X = as_design(layout([[9.0, 0.0], [-0.25, 0.0], [0.0, -9.0]]), BOUNDS, True)
+    total = module.sum_of_scores(X, np.zeros(3), np.array([1.0, 1.0, 0.0]), 0.5)
+    np.testing.assert_allclose(total, [1.0 - 0.5 - 1.0])
