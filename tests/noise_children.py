@@ -84,7 +84,12 @@ from skdpsco.solvers import (
 )
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.groups.moments import GroupMoments
-from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments, TabulatedMoments
+from skdpsco.solvers.groups.monotone_glm import (
+    GradientMirrorProx,
+    PooledDescent,
+    PooledMoments,
+    TabulatedMoments,
+)
 from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments
 from skdpsco.solvers.newton_step import NewtonStep
 from skdpsco.solvers.saddle.problem import VariationalProblem
@@ -342,6 +347,7 @@ CASES = {
     "TaskMoments": (TaskMoments(), minimax(), 3),
     "TaskGradients": (TaskGradients(), one_task(), 3),
     "PooledMoments": (PooledMoments(), monotone(), 3),
+    "PooledDescent": (PooledDescent(), monotone(), 3),
     "GradientMirrorProx": (GradientMirrorProx(), monotone(), 5),
     "MirrorProx": (MirrorProx(), game(), 5),
     "MirrorProx, batches": (MirrorProx(n_batches=3), game(), 3),

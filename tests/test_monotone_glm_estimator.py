@@ -14,7 +14,8 @@ from sklearn.base import clone, is_regressor
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 
-from skdpsco import BudgetExceededError, Ledger, PrivacyWarning, PrivateMonotoneGLM
+from skdpsco import BudgetExceededError, Ledger, PrivacyWarning, PrivateMonotoneGLM, RowBlocks
+from skdpsco.inspection import plan
 from skdpsco.linear_model import Link
 from skdpsco.linear_model.links import resolve_link
 from skdpsco.privacy import Budget, epsilon_of, rho_of
@@ -22,6 +23,7 @@ from skdpsco.solvers.groups.saddle_of_model import TRAPEZOID, GaussianModel, log
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 SOLVERS = pytest.mark.parametrize("solver", ["moments", "mirror-prox"])
+OF_THE_IDENTITY = pytest.mark.parametrize("solver", ["moments", "mirror-prox", "gradient-descent"])
 
 
 def capped(z):
@@ -181,6 +183,37 @@ def test_tables(name):
         assert g(unit / 2) - g(-unit / 2) == pytest.approx(0.5, abs=1e-5)
 
 
+def test_the_identity_takes_gradients_unless_there_is_little_noise_or_a_ball():
+    X, y, _ = data("identity", 400)
+
+    def releases(**params):
+        made = model(link="identity", **params)
+        return {release.stage for release in plan(made, n_samples=400, n_features=3).releases}
+
+    assert "GradientDescent" in releases()
+    assert "GroupMoments" in releases(epsilon=1e6)
+    assert "GroupMoments" in releases(radius=1.0, target_bound=4.0)
+    with pytest.raises(ValueError, match="'gradient-descent' needs link='identity'"):
+        model(solver="gradient-descent").fit(X, y > 0.0)
+
+
+def test_gradients_of_the_identity_are_summed_over_blocks():
+    X, y, _ = data("identity", 2000)
+    whole = model(link="identity", solver="gradient-descent").fit(X, y)
+    blocks = RowBlocks.from_arrays(X, y, block_size=900)
+    parts = model(link="identity", solver="gradient-descent").fit(blocks)
+    assert weights(parts) == pytest.approx(weights(whole), rel=1e-3, abs=1e-3)
+
+
+def test_few_records_of_the_identity_do_not_end_below_the_constant():
+    """500 records of 20 columns: noise that follows the range of the targets would."""
+    rng = np.random.default_rng(0)
+    X = rng.random((500, 20))
+    y = X @ rng.normal(size=20) + rng.normal(size=500)
+    scores = [model(link="identity", epsilon=1.0).fit(X, y).score(X, y) for _ in range(10)]
+    assert np.mean(scores) > 0.0
+
+
 def test_the_identity_is_in_units_of_the_target():
     z = np.linspace(-3.0, 3.0, 61)
     loss, unit = resolve_link("identity", 5.0).moments()
@@ -188,7 +221,7 @@ def test_the_identity_is_in_units_of_the_target():
     assert loss.response(z) == pytest.approx(z.clip(-1.0, 1.0))
 
 
-@SOLVERS
+@OF_THE_IDENTITY
 def test_the_range_of_the_identity_is_found(solver):
     """Far from 0, with a generous bound or none; the fitted link is that of predictions."""
     X, z, _ = data("identity", 4000)

@@ -61,7 +61,12 @@ from skdpsco.solvers import (
 from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.groups.moments import GroupMoments
-from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments, TabulatedMoments
+from skdpsco.solvers.groups.monotone_glm import (
+    GradientMirrorProx,
+    PooledDescent,
+    PooledMoments,
+    TabulatedMoments,
+)
 from skdpsco.solvers.groups.problem import GroupProblem, GroupResult, LogisticMoments
 from skdpsco.solvers.newton_step import NewtonStep
 from skdpsco.solvers.saddle.problem import VariationalProblem
@@ -105,6 +110,7 @@ USERS = {
     TaskMoments: [(TaskMoments(), GroupMoments, MINIMAX)],
     TaskGradients: [(TaskGradients(), GradientDescent, ONE_TASK)],
     PooledMoments: [(PooledMoments(), GroupMoments, MONOTONE)],
+    PooledDescent: [(PooledDescent(), GradientDescent, MONOTONE)],
     GradientMirrorProx: [(GradientMirrorProx(), MirrorProx, MONOTONE)],
     NewtonStep: [(NewtonStep(GradientDescent()), GradientDescent, COMPOSITE)],
     ProjectedDescent: [(ProjectedDescent(), GradientDescent, FEW)],

@@ -1,5 +1,6 @@
 """Private generalised linear models with a monotone link."""
 
+import math
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -20,16 +21,25 @@ from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.block_records import read_records
+from skdpsco.linear_model._penalized import LITTLE_NOISE
 from skdpsco.linear_model.links import Identity, Link, resolve_link
 from skdpsco.scaling.calibration import CALIBRATION, REGRESSION_CURVE, TargetCurve
 from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import Problem
 from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES
-from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments
+from skdpsco.solvers.groups.monotone_glm import (
+    GradientMirrorProx,
+    PooledDescent,
+    PooledMoments,
+)
 
 LARGEST_NORM = 10.0  # the radius "auto", in units of the link, where features lie in [-1, 1]
-GLM_SOLVERS: dict[str, Any] = {"moments": PooledMoments, "mirror-prox": GradientMirrorProx}
+GLM_SOLVERS: dict[str, Any] = {
+    "moments": PooledMoments,
+    "mirror-prox": GradientMirrorProx,
+    "gradient-descent": PooledDescent,
+}
 
 
 def _encoded(y: Any, link: Link) -> np.ndarray:
@@ -91,10 +101,13 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.
-    solver : {"auto", "moments", "mirror-prox"}, default="auto"
+    solver : {"auto", "moments", "mirror-prox", "gradient-descent"}, default="auto"
         "moments" releases noisy moments and corrects a model of the equation in a few rounds.
         "mirror-prox" releases a noisy operator in every step; it needs more records, but no memory
-        for a square matrix. "auto" is "moments" for up to 2000 features, including the intercept.
+        for a square matrix. "gradient-descent" is for the identity only; it takes noisy gradients
+        of the squared error, whose noise follows the spread of the targets. "auto" is that for the
+        identity with ``radius="auto"`` unless there is little noise, else "moments" for up to 2000
+        features, including the intercept.
     n_iter : int or "auto", default="auto"
         Number of rounds or steps, at most 10000. "auto" computes it from the budget and public
         sizes.
@@ -185,7 +198,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         conditioning: Auto | None = "auto",
         calibration: Auto | None = "auto",
         clip_features: bool = True,
-        solver: Literal["auto", "moments", "mirror-prox"] = "auto",
+        solver: Literal["auto", "moments", "mirror-prox", "gradient-descent"] = "auto",
         n_iter: int | Auto = "auto",
         verbose: int = 0,
         random_state: Seed = None,
@@ -247,6 +260,9 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         small = n_features + bool(self.fit_intercept) <= MAX_GROUP_FEATURES
         best = GLM_SOLVERS["moments" if small else "mirror-prox"]
+        much_noise = n_samples * math.sqrt(2.0 * rho) < LITTLE_NOISE * n_features
+        if loss.linear and much_noise and not self._ball_is_given():
+            best = PooledDescent
         return resolve_solver(self.solver, {"auto": best, **GLM_SOLVERS})
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:

@@ -18,6 +18,7 @@ from skdpsco.data.design import GATHERED_ROWS, columns_of
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import correlate, predict_all
 from skdpsco.data.record_sums import BlockDesign
+from skdpsco.losses.library import Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
 from skdpsco.solvers.base import Allowance, Plan, Problem, Result
@@ -33,6 +34,7 @@ from skdpsco.solvers.groups.saddle_of_model import (
     GaussianModel,
     QuadraticModel,
 )
+from skdpsco.solvers.lp_ball.projected_descent import ProjectedDescent
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx, MirrorProxPlan, VariationalProblem
 
@@ -152,6 +154,39 @@ class PooledMoments:
         else:
             everyone = _in_one_group(y).membership
         return GroupMoments().run(plan, self._grouped(problem), X, y, everyone, rng, progress)
+
+
+class PooledDescent:
+    """`ProjectedDescent` for the identity as a link, whose equation is that of least squares."""
+
+    fixed_cost = by_blocks = clips_gradients = True
+
+    def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> Any:
+        """Spend ``budget``; see `GradientDescent.plan`.
+
+        Raises
+        ------
+        ValueError
+            If the link is not the identity, or the noise is too large for the grid.
+        """
+        if not problem.loss.linear:
+            raise ValueError(
+                "solver='gradient-descent' needs link='identity': use solver='moments'."
+            )
+        return ProjectedDescent().plan(replace(problem, loss=Squared()), budget, n_iter)
+
+    def run(
+        self,
+        plan: Any,
+        problem: Problem,
+        X: MatrixLike,
+        y: TargetLike,
+        rng: np.random.Generator,
+        progress: Any,
+    ) -> Result:
+        """Follow ``plan`` on the data."""
+        squares = replace(problem, loss=Squared())
+        return ProjectedDescent().run(plan, squares, X, y, rng, progress)
 
 
 def _in_one_group(y: np.ndarray) -> GroupedTargets:
