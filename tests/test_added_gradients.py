@@ -28,6 +28,7 @@ from skdpsco.data.design import as_design
 from skdpsco.data.pieces import one_record, replace_one, sum_error
 from skdpsco.data.products import predict_all
 from skdpsco.inspection import plan, privacy_report
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import rho_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling import record_count
@@ -54,6 +55,14 @@ def test_without_noise_models_are_those_of_the_records():
     options = {"epsilon": 1e6, "calibration": None, "C": 0.1, "classes": [0, 1]}
     model = PrivateLogisticRegression(**options, **ADDED).fit(X, LABELS)
     assert model.coef_ == pytest.approx(LogisticRegression(C=0.1).fit(X, LABELS).coef_, abs=0.02)
+
+
+@pytest.mark.parametrize("rho", [1e-3, 0.5, 40.0])
+def test_a_count_costs_what_is_charged(rho):
+    counted = plan_count(rho)
+    lost = 0.5 / deviation_on(counted.grid) ** 2  # by a record more, in zCDP
+    assert 0.999 * rho_of(counted.event) <= lost <= rho_of(counted.event)
+    assert rho_of(counted.event) == pytest.approx(RECORD_COUNT.share * rho)
 
 
 REGRESSIONS = [
