@@ -169,7 +169,7 @@ class Prepared(NamedTuple):
     event : Event
         The whole cost.
     cost : Event or None
-        That of the solver; None if it follows from what is found.
+        Cost of the solver; None if it depends on what is found.
     last : tuple of (Problem, Plan)
         The last rehearsal.
     warnings : tuple of str

@@ -10,7 +10,7 @@ from skdpsco.mechanisms.samplers import GRID_LIMIT, gaussian_grid, gaussian_mech
 from skdpsco.privacy import Event, ZCDPEvent, compose
 from skdpsco.solvers.base import Allowance, share_mu
 
-POWERS_OF_FOUR = tuple(4**k for k in range(14))
+POWERS_OF_FOUR = tuple(4**k for k in range(14))  # numbers of records
 
 
 class CountTuning(NamedTuple):

@@ -27,7 +27,7 @@ from skdpsco.solvers.steps import whole_steps
 
 __all__ = ["BoostedMirrorDescent", "BoostedPlan"]
 
-LEAST_FAILURE = 1e-6
+LEAST_FAILURE = 1e-6  # a smaller probability would ask for more than 22 runs
 
 
 @dataclass(frozen=True)

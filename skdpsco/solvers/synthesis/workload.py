@@ -16,8 +16,8 @@ from skdpsco._validation import check_int
 from skdpsco.data.record_sums import map_reduce
 
 DENSE_CELLS = 2**20  # no array over the whole of a larger domain is ever made
-MAX_ANSWERS = 2**24
-MAX_TABLES = 2**18
+MAX_ANSWERS = 2**24  # cells of all tables of a workload; chosen by hand, for memory
+MAX_TABLES = 2**18  # tables of a workload; chosen by hand, for time
 MAX_AXES = 30  # most axes of an array over a domain
 MAX_PRODUCTS = 2**31  # most multiplications that an exact sensitivity may take
 
