@@ -199,6 +199,7 @@ def test_several_targets_are_one_release_of_moments():
 def test_sensitivities_of_sums(monkeypatch):
     assert one_record(100, False, 2.0) == replace_one(100, 2.0)
     assert one_record(100, True, 2.0) == one_record(7, True, 2.0)
+    assert 2.0 < one_record(7, True, 2.0) < 2.1  # as much as the record says, and rounding
     error = sum_error(pieces.MOST_RECORDS_ADDED, 2.0, 2)
     assert one_record(7, True, 2.0, 3.0, 2, 4) == 3.0 + 4.0 * error
     assert error < 0.01
