@@ -2,12 +2,12 @@
 Columns of different scales
 ===========================
 
-Noise goes where a solver puts it. DP-SGD clips the gradient of a record as a whole, adds the same
-noise to all of its coordinates, and moves them by one step size: columns with small values hardly
-move, and drown. Private coordinate descent has a bound, noise and a step size of its own for every
-column; a tenth of the budget goes into finding out how large their values are. This library's
-`SGD` spends a tenth of the budget on that too, unless told not to. The data are generated: on
-private data a plot like this would itself be a release.
+The solver decides where the noise goes. DP-SGD clips the gradient of a record as a whole, adds the
+same noise to all of its coordinates, and moves them by one step size: columns with small values
+hardly move, and drown in noise. Private coordinate descent has a separate bound, noise and step
+size for every column; a tenth of the budget goes into finding out how large their values are. This
+library's `SGD` also spends a tenth of the budget on that, unless told not to. The data are
+generated: on private data a plot like this would itself be a release.
 """
 
 import matplotlib.pyplot as plt
@@ -31,8 +31,8 @@ y = rng.random(N) < expit(standardised @ [0.5, -0.5, 0.8, 0.5, -1.0, 1.0, -0.8, 
 
 
 # %%
-# How much larger the objective is than its least value, in relation to that. Every point is a fit
-# of its own, which spends the whole budget on so many passes: more passes get farther, through more
+# The plot shows the relative excess of the objective over its minimum. Every point is a separate
+# fit, which spends the whole budget on this many passes: more passes get farther but add more
 # noise. Step sizes are the solvers' own, which follow from public numbers; tuned ones would get
 # DP-SGD farther. A solver is given by its name, or as an object with parameters.
 def objective(model, X):
@@ -69,7 +69,7 @@ for title, (features, bounds) in panels.items():
         print(f"{title:<22} {name:<22}", *(f"{value:6.4f}" for value in medians))
 
 # %%
-# Where columns are alike there is little to choose. Where they are not, few can tell beforehand:
+# If columns are alike there is little to choose. If they are not, few people can tell beforehand:
 # means and standard deviations are not public, unless they are released privately.
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True)
 for (title, name), errors in found.items():

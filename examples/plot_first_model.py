@@ -31,7 +31,7 @@ print(f"accuracy without privacy: {open_model.score(X_test, y_test):.3f}")
 # %%
 # With privacy
 # ------------
-# Three things have to be said beforehand, and none of them may be read off the records: how strong
+# Three things must be stated beforehand, and none of them may be read off the records: how strong
 # the guarantee is (``epsilon`` and ``delta``), how large a feature may be (``feature_bound``, since
 # pixels are counts from 0 to 16), and which labels there are (``classes``).
 model = PrivateLogisticRegression(
@@ -42,7 +42,7 @@ print(f"accuracy with epsilon = 1: {model.score(X_test, y_test):.3f}")
 # %%
 # What is guaranteed
 # ------------------
-# ``privacy_`` is part of the fitted model: whoever gets the model gets the guarantee in writing.
+# ``privacy_`` is part of the fitted model: whoever gets the model gets the written guarantee, too.
 print(model.privacy_)
 
 # %%
@@ -54,7 +54,7 @@ print(privacy_report(model))
 # %%
 # More privacy, less accuracy
 # ---------------------------
-# Every fit is a release of its own: on private data one would choose ``epsilon`` beforehand and fit
+# Every fit is a separate release: on private data one would choose ``epsilon`` beforehand and fit
 # once. With test data we can look at the price. Noise is random, so each point is the median of ten
 # fits, and the band holds the middle half of them.
 epsilons = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0]

@@ -36,8 +36,8 @@ features = table[["hour", "distance", "temp", "visib", "wind_speed"]].assign(
 lower, upper = [0, 0, -10, 0, 0, -1, -1, 0], [24, 5000, 105, 10, 60, 1, 1, 1]  # miles, °F, mph
 
 # %%
-# Airlines with fewer than 2,000 flights are one group. The model does not see the airline, as it is
-# for people who have not decided on one.
+# Airlines with fewer than 2,000 flights form one group. The model does not see the airline, as it
+# is for people who have not chosen one yet.
 labels = ["on time", "late"]
 y = np.where(table["arr_delay"] > 0.0, *labels[::-1])
 names = table["name"].str.split().str[:2].str.join(" ").to_numpy(dtype=object)
@@ -48,9 +48,9 @@ X, X_test, y, y_test, airline, airline_test, names, _ = train_test_split(
 groups = sorted(set(airline))
 
 # %%
-# A pipeline passes the groups to the step that is named in front of two underscores. (Or switch on
-# scikit-learn's metadata routing: then ``sensitive_features=airline`` finds its way, in searches
-# too.) The guarantee is that of one record, which may be replaced by any other of its airline.
+# A pipeline passes the groups to the step that is named before two underscores. (Or switch on
+# scikit-learn's metadata routing: then ``sensitive_features=airline`` is routed by itself, in
+# searches too.) The guarantee is for one record, which may be replaced by any other of its airline.
 scaler = PublicBoundsScaler(lower=lower, upper=upper)
 private = make_pipeline(
     scaler, PrivateGroupDRO(epsilon=1.0, delta=1e-7, classes=labels, groups=groups)
@@ -59,7 +59,7 @@ private.fit(X, y, privategroupdro__sensitive_features=airline)
 print(privacy_report(private), "\n")
 
 # %%
-# Beside it: a private model for the average at the same epsilon, and one without privacy.
+# For comparison: a private model for the average at the same epsilon, and one without privacy.
 logistic = PrivateLogisticRegression(epsilon=1.0, delta=1e-7, classes=labels)
 average = make_pipeline(scaler, logistic).fit(X, y)
 open_model = make_pipeline(scaler, LogisticRegression()).fit(X, y)
@@ -76,8 +76,8 @@ print(f"\nAccuracy of the private model for the worst group, on {len(y_test):,} 
 print(group_report(private, X_test, y_test, sensitive_features=airline_test), "\n")
 
 # %%
-# What the average hides: even without privacy, the model for it is no better than a coin for
-# AirTran; noise is not the reason. Most others pay for the model of the worst group; with
+# The average hides this: even without privacy, the model for the average is no better than a coin
+# for AirTran, so noise is not the reason. Most others pay for the model of the worst group; with
 # ``average_weight`` between 0 and 1 they pay less, and AirTran gains less.
 display = GroupLossDisplay.from_estimator(
     private,
@@ -90,8 +90,8 @@ display = GroupLossDisplay.from_estimator(
 display.figure_.suptitle("Loss for every airline (flights), epsilon = 1")
 
 # %%
-# Where the group may be a feature, try that first. Airlines differ in how often they are late more
-# than in when they are, so that a constant for each is enough, and nobody pays for it.
+# If the group may be a feature, try that first. Airlines differ in how often they are late more
+# than in when they are late, so a constant for each is enough, and nobody pays for it.
 seen = pd.get_dummies(airline, dtype=float)[groups].to_numpy()
 seen_test = pd.get_dummies(airline_test, dtype=float)[groups].to_numpy()
 logistic.fit(np.hstack([scaler.transform(X), seen]), y)
@@ -101,7 +101,7 @@ print(f"The airline is a feature: {worst:.3f}, on average {logistic.score(Z_test
 
 # %%
 # Noise is inversely proportional to the size of a group. A warning, from public sizes alone, says
-# where it will drown the records: here for all airlines as they are. Merge small groups.
+# which groups it will drown: here all airlines if none are merged. Merge small groups.
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always", UtilityWarning)
     PrivateGroupDRO(delta=1e-7, classes=labels).fit(

@@ -23,7 +23,7 @@ tendency += (patients["pressure"] - 130) / 10 + rng.logistic(size=n)
 patients = patients.assign(hospital=hospital, ill=tendency > 0)
 
 # %%
-# The code book. It says which column holds the groups, which is no feature.
+# The code book. It also names the column that holds the groups, which is not a feature.
 columns = {"age": {"bounds": [18, 90]}, "pressure": {"bounds": [60, 220], "unit": "mmHg"}}
 columns |= {"hospital": list(shares), "ill": "boolean"}
 schema = Schema(columns, target="ill", groups="hospital")
@@ -33,7 +33,7 @@ worst.fit(X[::2], y[::2], privategroupdro__sensitive_features=groups[::2])
 print(worst[-1].privacy_, "\n")
 
 # %%
-# Beside it a model for the average, on other patients.
+# For comparison, a model for the average; both are scored on other patients.
 average = make_private_pipeline(schema, PrivateLogisticRegression(), epsilon=1.0)
 average.fit(X[::2], y[::2])
 other = {"X": X[1::2], "y": y[1::2], "sensitive_features": groups[1::2]}

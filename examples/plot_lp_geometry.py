@@ -3,9 +3,9 @@ Which ball, which solver
 ========================
 
 `PrivateLinearClassifier` minimises the loss on records to come over a ball of an l_p norm; three of
-its solvers read every record once. Theorems bound their error in the worst case: one part is the
-sample's, of the order of n**(-1/2), the other is that of the noise, of the order of 1 / n with a
-power of d in front, or of n**(-2/3) with log(d) in front for p = 1. The data are generated: on
+its solvers read every record once. Theorems bound their error in the worst case: one part comes
+from sampling and is of the order of n**(-1/2); the other comes from noise and is of the order of
+1 / n times a power of d, or of n**(-2/3) times log(d) for p = 1. The data are generated: on
 private data a plot like this would itself be a release.
 """
 
@@ -25,7 +25,8 @@ rng = np.random.default_rng(0)
 
 # %%
 # Every ball has a planted model that suits it: 5 relevant features for p = 1, decaying coefficients
-# for p = 1.5, normal ones for p = 2, equal ones but for the sign for p = 4. The radius is its norm.
+# for p = 1.5, normal ones for p = 2, and equal ones except for the sign for p = 4. The radius is
+# its norm.
 def planted(n, d, p):
     """Records, and the coefficients of the logistic model that their labels follow."""
     sizes = {1.0: np.arange(d) < 5, 1.5: np.arange(1.0, d + 1) ** -0.75, 2.0: rng.normal(size=d)}
@@ -47,7 +48,7 @@ def excess(X, y, w, p, solver):
 
 
 # %%
-# The excess falls as n grows, often faster than the theorem says of the worst case, whose slope is
+# The excess falls as n grows, often faster than the theorem says for the worst case, whose slope is
 # dotted: once noise is smaller than the signal, it hardly matters.
 SIZES, D = 4 ** np.arange(5, 9), 20
 curves = {
@@ -65,9 +66,9 @@ for p, (solver, _) in curves.items():
     print(f"p = {p:<4g}{solver:<22}", *(f"{value:8.4f}" for value in found[p]))
 
 # %%
-# Which solver is best depends on n and d, for l1 balls above all: "auto" follows a rule that was
+# Which solver is best depends on n and d, especially for l1 balls: "auto" follows a rule that was
 # fitted on data like these. (With all records at hand it may also take "phased-erm".) With a single
-# repetition there is some luck in the maps; more of them, and more records, draw sharper borders.
+# repetition the maps contain some luck; more repetitions, and more records, draw sharper borders.
 LENGTHS, WIDTHS = [400, 2800, 20_000], [5, 20, 80]
 
 

@@ -2,11 +2,11 @@
 A model for the worst class
 ===========================
 
-Where one class is rare, a model that is good on average may hardly ever find it, and the noise of
+If one class is rare, a model that is good on average may hardly ever find it, and the noise of
 privacy makes that worse. `PrivateMinimaxClassifier` minimises the largest of the classes' mean
 losses, with the same guarantee for every record. The data are scikit-learn's handwritten digits:
-is it an 8 or a 9? They stand in for private records: accuracies on other records are shown, which
-on private data would be a release of their own.
+is it an 8 or a 9? They stand in for private records: the accuracies shown are on other records,
+and on private data they would be a separate release.
 """
 
 import matplotlib.pyplot as plt
@@ -47,8 +47,8 @@ def accuracies(model, X_test, y_test):
 
 
 # %%
-# One fit, and what it says of itself. The weights of the classes are part of the release: the model
-# was fitted to this mixture of the classes' losses, the worst that there is.
+# One fit, and its own report. The weights of the classes are part of the release: the model was
+# fitted to this mixture of the classes' losses, the worst one.
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
 model = models(4.0)["worst class"].fit(X_train, y_train)
 print(model.privacy_, "\n")
@@ -79,8 +79,8 @@ for epsilon in EPSILONS:
 print(f"{'no noise':>10}   {a:>9.3f} {c:>13.3f} {b:>16.3f} {d:>13.3f}")
 
 # %%
-# The model for the average gets four in five right by saying "other" to nearly all. That the other
-# class is found costs some of that.
+# The model for the average gets four in five right by saying "other" to nearly all. Finding the
+# other class costs some of that.
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
 colours = {"average": "tab:grey", "worst class": "tab:blue"}
 for k, (ax, title) in enumerate(zip(axes, ["on the worst class", "on all records"], strict=True)):

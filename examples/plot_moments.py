@@ -2,11 +2,11 @@
 One release, many answers
 =========================
 
-How much of each row of a picture do the other rows tell? For scikit-learn's digits, pictures of
-8 x 8 pixels, that is eight regressions, and soon there are more: of fewer rows, or with another
-penalty. Models that are fitted to the records share the budget; those that are fitted to moments,
+How well do the other rows of a picture predict each row? For scikit-learn's digits, pictures of
+8 x 8 pixels, that is eight regressions, and soon there are more: with fewer rows, or with another
+penalty. Models that are fitted to the records share the budget; models that are fitted to moments,
 which were released once, cost nothing. The scores are those of the training records, without noise:
-on private data they would be a release of their own.
+on private data they would be a separate release.
 """
 
 import matplotlib.pyplot as plt
@@ -32,7 +32,7 @@ def score(fitted):
 
 
 # %%
-# A column is a target by its number.
+# A column is chosen as the target by its number.
 def of_moments(k):
     return PrivateRidge().fit(moments.select(others[k], target=k))
 
@@ -57,8 +57,9 @@ for n_models in N_MODELS:
 print(moments.privacy_)
 
 # %%
-# Models of moments know how uncertain they are. Here is the fourth row, of the two above and the
-# two below it. Points are those without privacy, and intervals count both sampling and noise.
+# Models of moments know how uncertain they are. The plot shows the fourth row, predicted from the
+# two rows above and the two below it. Points are the values without privacy, and intervals count
+# both sampling and noise.
 near = [1, 2, 4, 5]
 model = PrivateRidge(alpha=0.0).fit(moments.select(near, target=3))
 low, high = model.confint().T

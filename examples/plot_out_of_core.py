@@ -3,10 +3,10 @@ A fit to more data than memory
 ==============================
 
 `RowBlocks` reads records block by block: from a memmap, as here, from Parquet files, or from a Dask
-cluster. What a model needs of them may be much larger than the file: scikit-learn's handwritten
-digits are 115 kB of pixels, and the products of all pairs of pixels take 250 times as much. Blocks
-compute them as they are read, and the fit is the one that arrays in memory would give, with the
-same noise from the same budget.
+cluster. The features of a model may be much larger than the file: scikit-learn's handwritten
+digits are 115 kB of pixels, and the products of all pairs of pixels take 250 times as much. They
+are computed when a block is read, and the fit equals that to arrays in memory, with the same noise
+from the same budget.
 """
 
 import tempfile
@@ -27,7 +27,7 @@ from skdpsco.preprocessing import PublicBoundsScaler
 warnings.simplefilter("ignore", PrivacyWarning)  # seeds, so that the fits can be compared
 
 # %%
-# A file of pixels. Which digits are greater than 4 is to be learnt.
+# A file of pixels. The model learns which digits are greater than 4.
 X, digit = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X.astype(np.uint8), digit > 4, random_state=0)
 folder = tempfile.TemporaryDirectory()
@@ -37,15 +37,15 @@ pixels = np.load(path, mmap_mode="r")
 
 # %%
 # Neither step learns anything from the data: pixels are counts from 0 to 16, which is public, and
-# products of pixels are what they are.
+# products of pixels need no parameters.
 pairs = PolynomialFeatures(interaction_only=True, include_bias=False)
 products = make_pipeline(PublicBoundsScaler(lower=0, upper=16), pairs).fit(pixels[:1])
 model = PrivateLogisticRegression(epsilon=2.0, classes=[False, True], random_state=0)
 
 
 # %%
-# Fits in blocks of several sizes, and one to arrays in memory. What is allocated is the block at
-# work.
+# Fits in blocks of several sizes, and one to arrays in memory. Only the block being processed takes
+# memory.
 def fitted(*data):
     """Coefficients, and the megabytes that the fit has allocated."""
     tracemalloc.start()
@@ -66,7 +66,7 @@ in_memory, most = fitted(expanded, y)
 most += expanded.nbytes / 1e6
 
 # %%
-# However the records are cut, the coefficients are the same: sums differ in their last bits only,
+# However the records are cut, the coefficients are the same: sums differ only in their last bits,
 # which the grid of the noise hides.
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
 left.plot(sizes, peaks, "o-", label="blocks")

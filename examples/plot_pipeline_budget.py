@@ -25,13 +25,13 @@ from skdpsco.preprocessing import PrivateStandardScaler
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0, stratify=y)
 
-# Public bounds: no tumour has measurements beyond these, whoever was measured. They are generous.
+# Public bounds: no tumour has measurements beyond these. They are generous.
 upper = [30, 40, 200, 2500, 0.2, 0.4, 0.5, 0.25, 0.4, 0.1]
 upper += [3, 5, 25, 550, 0.04, 0.15, 0.4, 0.06, 0.1, 0.03]
 upper += [40, 50, 260, 4300, 0.25, 1.1, 1.3, 0.3, 0.7, 0.25]
 
 # %%
-# What people do. The report names the step that is not private.
+# The usual way. The report names the step that is not private.
 leaky = make_pipeline(StandardScaler(), PrivateLogisticL1(classes=[0, 1], feature_bound=1.0))
 print(privacy_report(leaky.fit(X_train, y_train)), "\n")
 
@@ -47,8 +47,8 @@ print(privacy_report(pipeline), "\n")
 print(f"accuracy on other records: {pipeline.score(X_test, y_test):.3f}")
 
 # %%
-# Copies charge the same ledger. Five folds of cross-validation do not fit into what is left, and
-# what does not fit is refused. (Raw scores are a release that is not private: an example only.)
+# Copies charge the same ledger. Five folds of cross-validation do not fit into what is left, so
+# they are refused. (Raw scores are a release that is not private; they serve as an example only.)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", FitFailedWarning)
     scores = cross_val_score(pipeline, X_train, y_train, cv=5, error_score=np.nan)

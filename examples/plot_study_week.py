@@ -24,8 +24,8 @@ ledger = Ledger(epsilon=1.0, delta=1e-7, dataset="flights of 2013")
 
 
 # %%
-# Flights with even numbers are for fits, others for scores. These have no noise, as flights are no
-# secret: on private data each score would be a release of its own.
+# Flights with even numbers are for fits, the others for scores. The scores have no noise, since
+# these flights are not secret: on private data each score would be a separate release.
 def work(day, epsilon, **parameters):
     model = PrivateLogisticRegression(epsilon=epsilon, delta=1e-7, ledger=ledger, **parameters)
     try:
@@ -37,8 +37,8 @@ def work(day, epsilon, **parameters):
 
 
 # %%
-# Mistakes are found before the charge and cost nothing, and what exceeds the budget is refused.
-# Epsilons do not add up: the final model may have more than 1 less what was spent.
+# Mistakes are found before the charge and cost nothing, and fits that exceed the budget are
+# refused. Epsilons do not add up: the final model may have more than 1 minus what was spent.
 work("Monday, a first look", 0.2)
 work("Tuesday, a mistake", 0.2, C=-1.0)
 work("Wednesday, a larger penalty", 0.2, C=0.01)

@@ -37,7 +37,7 @@ train, test = train_test_split(X, test_size=0.3, random_state=0, stratify=X[:, -
 # %%
 # One entry of the domain per column: bins, and two values of the diagnosis. With few records ask
 # for few tables: here those of the diagnosis and one measurement. ("marginals" asks for all tables
-# of so many columns.)
+# of this many columns.)
 domain = [Bins(np.linspace(low, high, N_BINS + 1)) for low, high in RANGES.values()] + [2]
 workload = [(DIAGNOSIS, j) for j in range(6)]
 model = PrivateSynthesizer(epsilon=1.0, domain=domain, workload=workload).fit(train)
@@ -48,8 +48,8 @@ print(synthetic[:3].round(2), "\n")
 
 
 # %%
-# Before and after: the true marginals, and those that were released. With so few records the noise
-# can be seen; it falls as 1 / (n epsilon). A sample has sampling errors on top.
+# Before and after: the true marginals, and the released ones. With so few records the noise is
+# visible; it falls as 1 / (n epsilon). A sample has sampling errors in addition.
 def shares(records, columns):
     """Marginals of records, not private."""
     edges = [np.arange(3) - 0.5 if j == DIAGNOSIS else domain[j].edges for j in columns]
@@ -93,8 +93,8 @@ for name, shown in (("the released answers", model.answers_), ("a sample", drawn
 print()
 
 # %%
-# Whatever is done with synthetic records is private too: here a model that knows nothing of
-# privacy, fitted on them and tried on real records.
+# Whatever is done with synthetic records is private, too: here a model that knows nothing about
+# privacy is fitted to them and tested on real records.
 for name, records in (("the records", train), ("synthetic records", model.sample(5000))):
     classifier = HistGradientBoostingClassifier(random_state=0).fit(records[:, :-1], records[:, -1])
     score = classifier.score(test[:, :-1], test[:, -1])

@@ -24,14 +24,14 @@ table["late"] = (table["arr_delay"] > 0.0).map({False: "no", True: "yes"})
 train, test = table.loc[::2, list(columns)], table.loc[1::2, list(columns)]
 
 # %%
-# All tables of three columns one of which is the label are to be right, for one epsilon.
+# For one epsilon, all tables of three columns that include the label should be accurate.
 model = PrivateSynthesizer(epsilon=1.0, delta=1e-7, domain=schema, workload="target", target="late")
 synthetic = model.fit(train).sample(len(train))
 print(model.privacy_, "\n")
 print(synthetic.head(), "\n")
 
 # %%
-# A classifier that is fitted to them, beside one that is fitted to the records themselves.
+# A classifier fitted to them, beside one that is fitted to the records themselves.
 for name, records in {"synthetic records": synthetic, "the records": train}.items():
     trees = make_pipeline(TableEncoder(schema), HistGradientBoostingClassifier(max_iter=30))
     trees.fit(records[schema.features], records["late"])

@@ -15,8 +15,8 @@ from sklearn.model_selection import train_test_split
 from skdpsco import PrivateLogisticRegression, Schema, make_private_pipeline
 
 # %%
-# What the code book says. Capital gains and losses are rare, and narrow bounds leave most of what
-# they say: what is beyond is clipped. Some occupations are missing.
+# From the code book. Capital gains and losses are rare, and narrow bounds keep most of their
+# information: larger values are clipped. Some occupations are missing.
 jobs = """Adm-clerical Armed-Forces Craft-repair Exec-managerial Farming-fishing Handlers-cleaners
 Machine-op-inspct Other-service Priv-house-serv Prof-specialty Protective-serv Sales Tech-support
 Transport-moving"""

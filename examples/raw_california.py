@@ -16,9 +16,9 @@ from skdpsco import PrivateRidge, Schema, make_private_pipeline
 table = fetch_california_housing(as_frame=True).frame
 
 # %%
-# Bounds follow from what the columns mean. They may be generous: the fit finds privately where in
-# them the numbers are. Incomes are in tens of thousands of dollars and prices in hundreds of
-# thousands, with 5 for all that is dearer.
+# Bounds follow from what the columns mean. They may be generous: the fit finds privately where
+# within them the numbers lie. Incomes are in tens of thousands of dollars and prices in hundreds of
+# thousands, with 5 for everything above.
 bounds = {
     **{"MedInc": [0, 15], "HouseAge": [0, 52], "AveRooms": [0, 20], "AveBedrms": [0, 5]},
     **{"Population": [0, 5000], "AveOccup": [0, 10], "Latitude": [32, 42]},
