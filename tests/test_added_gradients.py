@@ -3,14 +3,18 @@
 What neighbours change in every release is in audit/test_whole_fits.py.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from skdpsco import (
     Ledger,
+    PrivacyWarning,
     PrivateElasticNet,
     PrivateGammaRegressor,
     PrivateGridSearchCV,
@@ -23,6 +27,7 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco.base import linear_model
+from skdpsco.base.private_estimator import _said
 from skdpsco.data import pieces
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import one_record, replace_one, sum_error
@@ -172,6 +177,21 @@ def test_more_that_is_refused(monkeypatch):
     monkeypatch.setattr(record_count, "MOST_RECORDS_ADDED", 300)
     with pytest.raises(ValueError, match="at most 300 records with relation="):
         PrivateRidge(**ADDED).fit(X, Y)
+
+
+def test_splits_by_numbers_of_records_are_not_covered():
+    # One record less, and other records are in other folds.
+    _, (first, _) = KFold(2).split(X)
+    _, (second, _) = KFold(2).split(X[1:])
+    assert len(set(first) ^ set(second + 1)) > 1
+    model = PrivateLogisticRegression(classes=[0, 1], ledger=Ledger(9.0, 1e-5, **ADDED), **ADDED)
+    _said.clear()
+    with pytest.warns(PrivacyWarning, match="others are in other parts"):
+        cross_val_score(model, X, LABELS, cv=2)
+    with warnings.catch_warnings():  # once
+        warnings.simplefilter("error", PrivacyWarning)
+        cross_val_score(model, X, LABELS, cv=2)
+        model.fit(X, LABELS)
 
 
 def test_pipelines_count_it_as_replacing():

@@ -18,7 +18,7 @@ from skdpsco.base.documentation import Documented
 from skdpsco.base.progress import progress_bar
 from skdpsco.privacy import Budget, Event, NoOpEvent, rho_of
 from skdpsco.privacy.accounting import for_units
-from skdpsco.privacy.relations import REPLACE_ONE, WITHIN_GROUPS, unit_relation
+from skdpsco.privacy.relations import ADD_OR_REMOVE, REPLACE_ONE, WITHIN_GROUPS, unit_relation
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import Allowance, check_cost
 
@@ -166,16 +166,26 @@ def plan_within(make_plan: Callable[[Any], Any], available: Any) -> Any:
 _said: set[str] = set()  # not a cache, whose counters would count the fits
 
 
-def warn_of_uncounted_fits() -> None:
-    """Say once per process that the budgets of several fits add up, if no ledger adds them up."""
-    if _said:
-        return
-    _said.add("uncounted fits")
-    warn_privacy(
-        "scikit-learn's searches and cross-validation fit the same records many times, and their "
-        "scores have no noise. Nothing counts the fits: pass ledger=Ledger(...), or use "
-        "PrivateGridSearchCV or private_cross_val_score of skdpsco.model_selection."
-    )
+UNCOUNTED_FITS = (
+    "scikit-learn's searches and cross-validation fit the same records many times, and their "
+    "scores have no noise. Nothing counts the fits: pass ledger=Ledger(...), or use "
+    "PrivateGridSearchCV or private_cross_val_score of skdpsco.model_selection."
+)
+SPLITS_BY_NUMBER = (
+    "The splits of scikit-learn's searches and cross-validation follow from the number of records, "
+    f"which is private with relation={ADD_OR_REMOVE!r}: where one record is missing, others are in "
+    "other parts. Each fit guarantees its epsilon for the part that it gets, not for the whole "
+    "table, and neither does a ledger."
+)
+
+
+def warn_of_validation(ledger: Any, relation: str) -> None:
+    """Say once per process what a cross-validation of scikit-learn that fits leaves unprotected."""
+    uncounted, splits = ledger is None, relation == ADD_OR_REMOVE
+    for said, text in ((uncounted, UNCOUNTED_FITS), (splits, SPLITS_BY_NUMBER)):
+        if said and text not in _said:
+            _said.add(text)
+            warn_privacy(text)
 
 
 def guaranteed(relation: str, budget: Budget) -> str:
@@ -232,15 +242,16 @@ def releasing(
         For each of ``warnings``.
     PrivacyWarning
         If the noise is reproducible, at a ledger's first charge for neighbours within groups, and
-        once if scikit-learn's search or cross-validation fits without a ledger.
+        once if scikit-learn's search or cross-validation fits without a ledger, or for a private
+        number of records.
     """
     stacklevel += 3  # ours, that of `contextmanager`, and that of `warn_utility` or `warn_privacy`
     for line in warnings:
         warn_utility(line, stacklevel)
     rng, seeded = generator(random_state, stacklevel=stacklevel)
     ledger, name, parameters, relation = payer
-    if ledger is None and fitted_by_validation():
-        warn_of_uncounted_fits()
+    if fitted_by_validation():
+        warn_of_validation(ledger, relation)
     if ledger is not None:
         weakest_relation = getattr(ledger, "weakest_relation", None)
         if relation == WITHIN_GROUPS and weakest_relation and weakest_relation() == "replace-one":
