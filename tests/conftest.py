@@ -1,5 +1,6 @@
 """One cache of machine code for all runs and workers: its stamps see edits (`skdpsco._kernels`)."""
 
+import gc
 import os
 import time
 from importlib.metadata import version
@@ -23,6 +24,17 @@ def pytest_sessionstart(session):
     for path in _CACHES.rglob("*.nb[ci]"):
         if max(path.stat().st_atime, path.stat().st_mtime) < time.time() - 14 * 86_400:
             path.unlink(missing_ok=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for no cycles among what is collected: it lives until the end, and grows all the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
