@@ -451,7 +451,8 @@ def test_grid_searches(Estimator):
     seeded = clone(model).set_params(random_state=0)
     public = GridSearchCV(seeded, grid, cv=2, error_score="raise").fit(X, y)
     assert public.best_estimator_.score(X, y) > 0.3
-    private = PrivateGridSearchCV(model, grid, epsilon=8.0, random_state=0).fit(X, y)
+    options = {"epsilon": 8.0, "random_state": 0, "strategy": "composition"}
+    private = PrivateGridSearchCV(model, grid, **options).fit(X, y)
     assert private.best_params_["radius"] in grid["radius"]
     assert private.privacy_.epsilon == 8.0
     assert np.isfinite(private.predict(X)).all()

@@ -71,7 +71,7 @@ def weights(fitted):
 ])  # fmt: skip
 def test_without_noise_the_root_is_found(name, solver, n_iter, error):
     """The mean of the steps of mirror prox comes closer in proportion to their number."""
-    X, y, params = data(name)
+    X, y, params = data(name, 600 if solver == "moments" else 200)
     g, A = LINKS[name][0], np.column_stack([X, np.ones(len(X))])
     root = least_squares(
         lambda w: A.T @ (g(A @ w) - y) / len(y), np.zeros(4), xtol=1e-14, ftol=1e-14, gtol=1e-14
@@ -373,7 +373,7 @@ def test_many_features_take_mirror_prox():
 
 
 @SOLVERS
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 20.0])
+@pytest.mark.parametrize("epsilon", [0.1, 20.0])
 def test_the_report_is_the_charge(solver, epsilon):
     X, y, _ = data("logistic")
     params = {"solver": solver, "n_iter": 3, "epsilon": epsilon}

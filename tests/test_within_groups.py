@@ -123,7 +123,8 @@ def test_a_candidate_may_be_another_estimator():
 @MODES
 def test_cross_validation(mode):
     ledger = Ledger(100.0, 1e-5)
-    for estimator in (model(mode), PrivateGridSearchCV(model(mode), {"n_iter": [1, 2]})):
+    inner = PrivateGridSearchCV(model(mode), {"n_iter": [1, 2]}, strategy="composition")
+    for estimator in (model(mode), inner):
         result = private_cross_val_score(estimator, X, Y, cv=2, fit_params=FIT, ledger=ledger)
         assert result.privacy.relation == relation_for(mode)
     assert [charge.relation for charge in ledger.charges()] == [relation_for(mode)] * 2
