@@ -28,7 +28,7 @@ def pytest_sessionstart(session):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Look for no cycles among what is collected: it lives until the end, and grows all the time."""
+    """Look for no cycles among what is collected: it grows all the time, and lives to the end."""
     gc.disable()
     try:
         return (yield)
