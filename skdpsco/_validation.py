@@ -59,6 +59,7 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
         HasMethods(["plan", "run"]),
     ],
     "fit_intercept": ["boolean"],
+    "relation": [StrOptions(set(RELATIONS))],
     "verbose": ["verbose"],
 }
 PRIVATE_BOUND_CONSTRAINTS: dict[str, list[Any]] = {
@@ -101,7 +102,6 @@ COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     "clip": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     "order": [StrOptions({"cyclic", "random"})],
     "standard_errors": ["boolean"],
-    "relation": [StrOptions(set(RELATIONS))],
 }
 
 

@@ -391,6 +391,10 @@ FITS = {
     "PrivateRidge, little": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
     "PrivateRidge, sparse": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(_sparse(WIDE), HEIGHTS),
     "PrivateRidge, added": lambda: PrivateRidge(**UNKNOWN, **ADDED, **LITTLE).fit(X, HEIGHTS),
+    "PrivateLasso, added": lambda: PrivateLasso(**UNKNOWN, **ADDED, **LITTLE).fit(X, HEIGHTS),
+    "PrivateLasso, added to a path": lambda: PrivateLasso(n_iter=6, **ADDED, **MUCH).fit(
+        WIDE[:, :20], HEIGHTS
+    ),
     "PrivateLinearSVC, added": lambda: PrivateLinearSVC(**ADDED, **MUCH).fit(X, Y),
     "PrivateElasticNet": lambda: PrivateElasticNet(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
     "PrivateHuberRegressor": lambda: PrivateHuberRegressor(**LITTLE).fit(X, HEIGHTS),

@@ -19,7 +19,9 @@ from skdpsco import (
     PrivateGammaRegressor,
     PrivateGridSearchCV,
     PrivateHuberRegressor,
+    PrivateLasso,
     PrivateLinearSVC,
+    PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
     PrivateQuantileRegressor,
@@ -33,11 +35,15 @@ from skdpsco.data.design import as_design
 from skdpsco.data.pieces import one_record, replace_one, sum_error
 from skdpsco.data.products import predict_all
 from skdpsco.inspection import plan, privacy_report
+from skdpsco.losses import Logistic, Multinomial
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import rho_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling import record_count
 from skdpsco.scaling.record_count import RECORD_COUNT, plan_count
+from skdpsco.solvers import Problem
+from skdpsco.solvers.l1 import screening
+from skdpsco.solvers.l1.screening import plan_screen, select_coordinates
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (400, 2))
@@ -77,11 +83,13 @@ REGRESSIONS = [
     PrivateQuantileRegressor,
     PrivatePoissonRegressor,
     PrivateGammaRegressor,
+    PrivateLasso,
 ]
+CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC, PrivateLogisticL1]
 
 
-@pytest.mark.parametrize("make", [*REGRESSIONS, PrivateLogisticRegression, PrivateLinearSVC])
-def test_every_model_with_a_penalty_can(make):
+@pytest.mark.parametrize("make", [*REGRESSIONS, *CLASSIFIERS])
+def test_every_model_with_a_penalty_or_in_an_l1_ball_can(make):
     ledger = Ledger(1.0, 1e-6, relation=ADD_OR_REMOVE)
     y = np.exp(Y) if make in REGRESSIONS else LABELS
     report = make(epsilon=0.9, ledger=ledger, **ADDED).fit(X, y).privacy_
@@ -152,6 +160,10 @@ REFUSED = [
     (PrivateLogisticRegression(solver="moments", **ADDED), "'replace-one' for Moments"),
     (PrivateLogisticRegression(solver="sgd", **ADDED), "'replace-one' for SGD"),
     (PrivateRidge(solver="coordinate-descent", **ADDED), "'replace-one' for CoordinateDescent"),
+    (
+        PrivateLogisticL1(solver="anytime-mirror-descent", radius=1.0, **ADDED),
+        "'replace-one' for AnytimeMirrorDescent",
+    ),
     (PrivateRidge(standard_errors=True, **ADDED), "standard_errors must be False"),
     (PrivateGridSearchCV(PrivateRidge(**ADDED), {"alpha": [1.0, 2.0]}), "in a search"),
     (PrivateRidge(relation="remove"), "'relation' parameter"),
@@ -238,3 +250,38 @@ def test_a_prediction_does_not_depend_on_where_a_record_stands(is_sparse):
         return Z[:, 0]
 
     assert (predictions(many)[1:] == predictions(many[1:])).all()
+
+
+@pytest.mark.parametrize("solver", ["stagewise", "frank-wolfe", "noisy-frank-wolfe"])
+def test_balls_without_noise_are_those_of_the_records(solver):
+    options = {"epsilon": 1e5, "radius": 1.0, "target_bound": 1.0, "conditioning": None}
+    model = PrivateLasso(solver=solver, fit_intercept=False, **options, **ADDED).fit(X, Y - 0.1)
+    assert model.coef_ == pytest.approx([0.5, -0.3], abs=0.05)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
+def test_what_a_record_adds_where_sparse_coordinates_are_selected(loss, monkeypatch):
+    """Sums of derivatives, then of gradients, with a record and without it."""
+    d, K, seen = 4, loss.n_outputs, []
+
+    def record(rng, values, sensitivity, noise_multiplier, magnitude):
+        seen.append((values.copy(), sensitivity))
+        if len(seen) > 2:
+            values[:] = seen[len(seen) - 3][0]  # what was released with the record
+        return 1.0
+
+    monkeypatch.setattr(screening, "release", record)
+    problem = Problem(loss, None, 9, d + 1, True, sparse=True, added=True)
+    planned, _ = plan_screen(problem, 1.0)
+    largest = 0.0
+    for target in (-1.0, 1.0) if K == 1 else (0.0, 1.0, 2.0):
+        rows = np.vstack([9.0 * np.eye(d)[:1], RNG.uniform(-2, 2, (5, d))])
+        y = np.array([target, *(RNG.integers(K, size=5) if K > 1 else np.ones(5))])
+        seen.clear()
+        for some in (slice(None), slice(1, None)):
+            design = as_design(sparse.csr_matrix(rows[some]), np.ones(d), True)
+            select_coordinates(planned, problem, design, y[some], None)
+        for (one, sensitivity), (other, same) in zip(seen[:2], seen[2:], strict=True):
+            assert sensitivity == same
+            largest = max(largest, np.linalg.norm(one - other) / sensitivity)
+    assert 0.4 < largest <= 1.0

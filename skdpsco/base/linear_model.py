@@ -634,11 +634,11 @@ class PrivateLinearModel(PrivateEstimator):
         released = compose(last, *(stage.event for stage in stages))
         extremes = rehearsed(stages, Units(task.bounds))
         problems = [self._problem_in(task, n, units) for units in extremes]
-        # Whether what is released first has no influence on what the solver will cost. (Plans
-        # follow from whether mean squares of features are known, never from what they are.)
+        # Whether the earlier releases have no influence on what the solver will cost. (Plans depend
+        # on whether mean squares of features are known, never on their values.)
         known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
         if not isinstance(released, NoOpEvent):
-            # In zCDP any plan may follow: (epsilon, delta) of different curves do not mix.
+            # In zCDP any plan may follow; (epsilon, delta) of different curves cannot be mixed.
             in_zcdp = self.ledger is not None or added or not known
             available = (
                 Allowance(available.rho).minus(released) if in_zcdp else Remainder(budget, released)
@@ -658,8 +658,8 @@ class PrivateLinearModel(PrivateEstimator):
             calibration=calibration,
             first=extremes[0],
             left=None if isinstance(released, NoOpEvent) else available,
-            # What is released first and last, and what the plan says, or all of `available` if the
-            # plan still follows from that.
+            # Earlier and later releases, and the plan's cost, or all of `available` if the plan
+            # still depends on these releases.
             event=compose(released, cost),
             cost=cost if known else None,
             last=(problem, plan),

@@ -127,8 +127,9 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
+    Neighbouring data sets differ by the replacement of one record, and the number of records is
+    public, unless ``relation`` says that a record is added or removed. The number and names of the
+    features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
 
     Targets of several columns are fitted to one release of the moments of all columns, which costs
@@ -344,8 +345,9 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
+    Neighbouring data sets differ by the replacement of one record, and the number of records is
+    public, unless ``relation`` says that a record is added or removed. The number and names of the
+    features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
 
     Targets of several columns are fitted to one release of the moments of all columns, which costs

@@ -81,6 +81,10 @@ class PrivateLasso(LeastSquaresRegressor):
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
         weight, so small weights lose accuracy. Scores are not calibrated.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
+        a fiftieth of the budget's rho counts them, and all else is planned from this count.
+        "anytime-mirror-descent" cannot do so. There may be up to 67 million records.
     verbose : int, default=0
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -121,8 +125,9 @@ class PrivateLasso(LeastSquaresRegressor):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
+    Neighbouring data sets differ by the replacement of one record, and the number of records is
+    public, unless ``relation`` says that a record is added or removed. The number and names of the
+    features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
 
     Targets of several columns are fitted to one release of the moments of all columns, which costs
@@ -183,6 +188,7 @@ class PrivateLasso(LeastSquaresRegressor):
         calibration: Auto | None = "auto",
         clip_features: bool = True,
         max_weight: float | None = None,
+        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -199,6 +205,7 @@ class PrivateLasso(LeastSquaresRegressor):
         self.calibration = calibration
         self.clip_features = clip_features
         self.max_weight = max_weight
+        self.relation = relation
         self.verbose = verbose
         self.random_state = random_state
 

@@ -126,8 +126,9 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    number and names of the features, their dtypes and the set of labels are public. Errors in the
+    Neighbouring data sets differ by the replacement of one record, and the number of records is
+    public, unless ``relation`` says that a record is added or removed. The number and names of the
+    features, their dtypes and the set of labels are public. Errors in the
     input (a NaN, say) are reported to the caller and are not covered by the guarantee. Proofs:
     docs/proofs.
 

@@ -254,8 +254,9 @@ class PrivatePoissonRegressor(LogLinkModel):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
+    Neighbouring data sets differ by the replacement of one record, and the number of records is
+    public, unless ``relation`` says that a record is added or removed. The number and names of the
+    features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. The loss is linear where a mean
     exceeds the largest target, which no mean should. The unit of y matters: counts have the unit 1,
     and the scale of y is taken to be at least that, since most counts may be 0. Proofs:
@@ -378,8 +379,9 @@ class PrivateGammaRegressor(LogLinkModel):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
+    Neighbouring data sets differ by the replacement of one record, and the number of records is
+    public, unless ``relation`` says that a record is added or removed. The number and names of the
+    features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. The loss is
     linear where a target exceeds its mean by more than the largest target exceeds a typical one.
     Targets below a ten-thousandth of the scale of y, which is found privately, count as that.

@@ -82,6 +82,10 @@ class PrivateLogisticL1(LogisticClassifier):
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
         weight, so small weights lose accuracy.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
+        a fiftieth of the budget's rho counts them, and all else is planned from this count.
+        "anytime-mirror-descent" cannot do so. There may be up to 67 million records.
     verbose : int, default=0
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -122,8 +126,9 @@ class PrivateLogisticL1(LogisticClassifier):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    number and names of the features, their dtypes and the set of labels are public. Errors in the
+    Neighbouring data sets differ by the replacement of one record, and the number of records is
+    public, unless ``relation`` says that a record is added or removed. The number and names of the
+    features, their dtypes and the set of labels are public. Errors in the
     input (a NaN, say) are reported to the caller and are not covered by the guarantee. Proofs:
     docs/proofs.
 
@@ -180,6 +185,7 @@ class PrivateLogisticL1(LogisticClassifier):
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
+        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -197,5 +203,6 @@ class PrivateLogisticL1(LogisticClassifier):
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight
+        self.relation = relation
         self.verbose = verbose
         self.random_state = random_state

@@ -143,8 +143,9 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    number and names of the features, their dtypes and the set of labels are public. Errors in the
+    Neighbouring data sets differ by the replacement of one record, and the number of records is
+    public, unless ``relation`` says that a record is added or removed. The number and names of the
+    features, their dtypes and the set of labels are public. Errors in the
     input (a NaN, say) are reported to the caller and are not covered by the guarantee. Proofs:
     docs/proofs.
 
@@ -163,6 +164,12 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
     >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True]).fit(X, y)
     >>> bool(model.score(X, y) > 0.9)
     True
+
+    The number of records may be private, too:
+
+    >>> model = PrivateLogisticRegression(classes=[False, True], relation="add-or-remove-one")
+    >>> model.fit(X, y).privacy_.relation
+    'add-or-remove-one'
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

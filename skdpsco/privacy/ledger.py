@@ -102,8 +102,8 @@ class Ledger:
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. The estimators of this library need the default, unless
         their own parameter ``relation`` is the other one: `PrivateMoments`, models of its moments,
-        and models with a penalty have it. Some charge for "replace-one within groups";
-        `weakest_relation` then holds for all charges together.
+        and models with a penalty or in an l1 ball have it. Some charge for "replace-one within
+        groups"; `weakest_relation` then holds for all charges together.
     max_records_per_unit : int, default=1
         How many records a unit has at most, such as the visits of a person. Above 1 the budget
         protects all records of a unit at once, and ``relation`` is "replace one unit of at most k

@@ -15,7 +15,9 @@ from scipy import sparse
 from skdpsco import (
     PrivateGroupDRO,
     PrivateHuberRegressor,
+    PrivateLasso,
     PrivateLinearDiscriminantAnalysis,
+    PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
     PrivateMinimaxRegressor,
@@ -29,10 +31,12 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.preprocessing import PrivatePCA
 from skdpsco.privacy import rho_of
 from skdpsco.scaling import quantiles
+from skdpsco.solvers import gradient_sums
 
 N, D = 40, 2
 SIZES = [0.0, 1e-300, 0.3, 1.0, 7.0, 1e200]
 BY_STEPS = {"solver": "gradient-descent", "n_iter": 3}
+BALL = {"classes": [0, 1], "radius": 3.0, "n_iter": 5}
 ADDED = {"relation": "add-or-remove-one"}
 TARGETS = {"target_bound": 2.0, "feature_bound": 1.0}
 FITS = {
@@ -43,6 +47,18 @@ FITS = {
     "added with weights": lambda: PrivateHuberRegressor(max_weight=2.0, n_iter=3, **ADDED),
     "added to classes": lambda: PrivateLogisticRegression(classes=[0, 1], **ADDED),
     "added to an init of classes": lambda: PrivateLogisticRegression(classes=[0, 1], **ADDED),
+    "added to a ball": lambda: PrivateLasso(feature_bound=None, **ADDED),
+    "added to a path": lambda: PrivateLasso(n_iter=5, target_bound=2.0, **ADDED),
+    "added to a path of classes": lambda: PrivateLogisticL1(**BALL, **ADDED),
+    "added to vertices of classes": lambda: PrivateLogisticL1(
+        solver="frank-wolfe", **BALL, **ADDED
+    ),
+    "added to gradients of classes": lambda: PrivateLogisticL1(
+        solver="noisy-frank-wolfe", **BALL, **ADDED
+    ),
+    "added to a path of three classes": lambda: PrivateLogisticL1(
+        n_iter=5, classes=[0, 1, 2], **ADDED
+    ),
     "added to three classes": lambda: PrivateLogisticRegression(classes=[0, 1, 2], **ADDED),
     "short rows": lambda: PrivateMoments(row_norm=0.5, **TARGETS),
     "any group of moments with weights": lambda: PrivateMoments(
@@ -117,6 +133,10 @@ def neighbours(name, rng):
         "discriminants": 3,
         "added to classes": 2,
         "added to an init of classes": 2,
+        "added to a path of classes": 2,
+        "added to vertices of classes": 2,
+        "added to gradients of classes": 2,
+        "added to a path of three classes": 3,
         "added to three classes": 3,
     }
     K = labels.get(name)
@@ -144,11 +164,14 @@ class Recorder:
     """In the place of draws of noise, which it records, or replays."""
 
     def __init__(self, monkeypatch):
+        self.vertex, self.point = gradient_sums.choose_vertex, gradient_sums.draw
         self.gaussian, self.choice = samplers.gaussian_mechanism, quantiles.choose_index
         for module in [m for name, m in sys.modules.items() if name.startswith("skdpsco.")]:
             for name, real, mine in (
                 ("gaussian_mechanism", self.gaussian, self.add_noise),
                 ("choose_index", self.choice, self.choose),
+                ("choose_vertex", self.vertex, self.choose_vertex),
+                ("draw", self.point, self.draw),
             ):
                 if vars(module).get(name) is real:
                     monkeypatch.setattr(module, name, mine)
@@ -162,6 +185,13 @@ class Recorder:
     def choose(self, rng, scores, grid):
         units = np.array([to_grid(score, grid) for score in scores], dtype=float)
         return self.replayed("choice", units, grid, self.choice(rng, scores, grid))
+
+    def choose_vertex(self, constraint, G, grid, mechanism, rng, scores, units):
+        found = self.vertex(constraint, G, grid, mechanism, rng, scores, units)
+        return self.replayed("choice", units.astype(float), grid, found)
+
+    def draw(self, mechanism, rng, units):
+        return self.replayed("choice", units.astype(float), 0.0, self.point(mechanism, rng, units))
 
     def replayed(self, kind, units, grid, outcome):
         if self.first is not None:

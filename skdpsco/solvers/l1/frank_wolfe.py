@@ -9,7 +9,7 @@ import numpy as np
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_choice
 from skdpsco.constraints.sets import Polytope, coordinate, minimiser, n_vertices, vertex
-from skdpsco.data.pieces import replace_one
+from skdpsco.data.pieces import one_record
 from skdpsco.data.record_sums import in_pieces
 from skdpsco.losses.library import derivative, derivatives, lipschitz_norm
 from skdpsco.mechanisms.samplers import Exponential, LaplaceNoisyMax, gaussian_grid
@@ -58,7 +58,7 @@ class FrankWolfe:
         "loss": ((derivative, derivatives),),
         "constraint": ((n_vertices,), (vertex, coordinate)),
     }
-    by_blocks = True
+    by_blocks = for_added = True
 
     def __init__(self, mechanism: str = "exponential") -> None:
         self.mechanism = check_choice("mechanism", mechanism, sorted(MECHANISMS))
@@ -83,7 +83,7 @@ class FrankWolfe:
             gamma = curvature_of(problem.loss, constraint.diameter(1))
             slope = problem.loss.lipschitz(math.inf, problem.target_bound) * constraint.norm_bound()
             log_vertices = math.log(max(n_vertices(constraint, problem.n_coefficients), 2))
-            useful = 2 * math.sqrt(2 * rho) * gamma * problem.n_samples / (slope * log_vertices)
+            useful = 2 * gamma * problem.n_mu(math.sqrt(2 * rho)) / (slope * log_vertices)
             n_iter = whole_steps(useful)
         # Steps 2 / (t + 2) weigh vertex t = 1, 2, ... in proportion to t.
         weight = np.arange(1.0, n_iter + 1)
@@ -130,7 +130,7 @@ class NoisyFrankWolfe:
         "loss": ((derivative, derivatives),),
         "constraint": ((minimiser,),),
     }
-    by_blocks = fixed_cost = True
+    by_blocks = fixed_cost = for_added = True
 
     def check(self, problem: Problem) -> None:
         """Refuse a loss that is not smooth, or whose derivatives have no bound.
@@ -166,10 +166,10 @@ class NoisyFrankWolfe:
             # give predictions at most row_norm times their l2 distance apart.
             distance = min(row_norm * constraint.diameter(2), 2 * constraint.norm_bound())
             gamma = curvature_of(problem.loss, distance)
-            useful = gamma * n * mu / (bound * constraint.gaussian_width(D))
+            useful = gamma * problem.n_mu(mu) / (bound * constraint.gaussian_width(D))
             n_iter = whole_steps(useful)
         steps = 2.0 / (np.arange(n_iter) + 2.0)  # the first goes all the way to a vertex
-        sensitivity = replace_one(n, bound)
+        sensitivity = one_record(n, problem.added, bound)
         grid = gaussian_grid(sensitivity, math.sqrt(n_iter) / mu, D, n * bound)
         return NoisyFrankWolfePlan(
             event=GaussianEvent(1.0 / mu),

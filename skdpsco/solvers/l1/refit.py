@@ -14,8 +14,16 @@ from scipy import sparse
 from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import project
-from skdpsco.data.design import CSR, GATHERED_ROWS, columns_of, sparse_columns_of
-from skdpsco.data.pieces import PIECE_ROWS, replace_one, tree_sum
+from skdpsco.data.design import (
+    CSR,
+    GATHERED_ROWS,
+    Dense,
+    columns_of,
+    read_only,
+    sparse_columns_of,
+)
+from skdpsco.data.pieces import MOST_RECORDS_ADDED, PIECE_ROWS, one_record, tree_sum
+from skdpsco.data.products import multiply_rows
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
 from skdpsco.losses.library import Huber, Squared, for_kernels, lipschitz_l2, unweighted
@@ -96,7 +104,7 @@ REFIT = RefitTuning()
 
 
 def newton_pays(
-    n_samples: int, n_coordinates: int, mu: float, least: float = REFIT.newton_signal
+    n_samples: float, n_coordinates: int, mu: float, least: float = REFIT.newton_signal
 ) -> bool:
     """Whether a noisy second-moment matrix is worth its budget, from public sizes alone.
 
@@ -105,14 +113,14 @@ def newton_pays(
     return n_coordinates <= REFIT.max_newton and n_samples * mu >= least * n_coordinates**1.5
 
 
-def newton_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
+def newton_steps(n_samples: float, n_coordinates: int, mu: float) -> int:
     """Number of Newton steps: two, as the second undoes the ridge, and more if noise is small."""
     signal = n_samples * mu / n_coordinates**1.5
     more = max(1.0, (signal / REFIT.plenty) ** REFIT.growth)
     return int(min(REFIT.max_steps, round(2.0 * more)))
 
 
-def gradient_steps(n_samples: int, n_coordinates: int, mu: float) -> int:
+def gradient_steps(n_samples: float, n_coordinates: int, mu: float) -> int:
     """Number of gradient steps that are worth their noise: few if there is much noise."""
     fewest, most = REFIT.gradient_steps
     worth = n_samples * mu / math.sqrt(n_coordinates) / REFIT.gradient_noise
@@ -147,7 +155,7 @@ class RefitPlan:
     event: Event
 
 
-def plan_refit(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
+def plan_refit(n_samples: float, n_columns: int, mu: float) -> RefitPlan:
     """Share ``mu**2`` among the releases of a refit of this many columns."""
     newton = newton_pays(n_samples, n_columns, mu)
     n_steps = (newton_steps if newton else gradient_steps)(n_samples, n_columns, mu)
@@ -162,7 +170,7 @@ def plan_refit(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
     )
 
 
-def plan_last_step(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
+def plan_last_step(n_samples: float, n_columns: int, mu: float) -> RefitPlan:
     """Share ``mu**2`` among the releases of `Refit.last_step`."""
     gradient_share = 1.0 - REFIT.moment_share - REFIT.slope_share
     parts = {
@@ -174,7 +182,7 @@ def plan_last_step(n_samples: int, n_columns: int, mu: float) -> RefitPlan:
     return RefitPlan(False, 1, 0, multipliers, growth(n_samples, n_columns, mu), event)
 
 
-def growth(n_samples: int, n_columns: int, mu: float) -> float:
+def growth(n_samples: float, n_columns: int, mu: float) -> float:
     """Factor of clipping bounds, which is above 1 if noise is small."""
     signal = n_samples * mu / n_columns**1.5
     return max(1.0, (signal / REFIT.clipping) ** 0.25)
@@ -342,7 +350,8 @@ class Refit:
         self.w[self.local] = coef[self.support]
         # 1. The clipping norm is a public multiple of the root of the mean squared row norm.
         square = self._sum(square_norms)
-        self._release(square, replace_one(n, 1.0, self.F, self.F), "moment", n * self.F)
+        changed = one_record(n, self.problem.added, 1.0, self.F, self.F)
+        self._release(square, changed, "moment", n * self.F)
         moment = min(max(square[0] / n, self.F / 50.0), self.F)
         self.clip = min(REFIT.stretch * self.plan.growth * moment**0.5, self.F**0.5)
         return moment
@@ -367,10 +376,13 @@ class Refit:
         """Noisy mean second moments on the support, weighted by the curvature, plus a ridge."""
         n, F = self.problem.n_samples, self.F
         # 2. One record has Frobenius norm <= smoothness * clip**2 and is positive semidefinite, so
-        # a replacement moves the sum by at most sqrt(2) times that bound.
+        # a replacement moves the sum by at most sqrt(2) times that bound. (2: of records that
+        # move up, a weight may be rounded otherwise.)
         size = self.problem.loss.smoothness() * self.clip**2 * self.slack
         entries = upper_triangle(self._sum(second_moments, self.clip))
-        sensitivity = replace_one(n, size, math.sqrt(2.0) * size)
+        added = self.problem.added
+        change = size if added else math.sqrt(2.0) * size
+        sensitivity = one_record(n, added, size, change, 1 + added)
         scale = self._release(entries, sensitivity, "matrix", math.sqrt(2.0) * n * size)
         M = positive_definite(entries, scale) / n
         output, place = np.divmod(self.local, F)
@@ -410,19 +422,21 @@ class Refit:
         # 4. One record's clipped gradient has l2 norm at most Lipschitz * clip.
         size = self.slope * self.clip * self.slack
         total = self._sum(gradients, self.clip)[self.local]
-        scale = self._release(total, replace_one(n, size), "gradient", n * size)
+        added = self.problem.added
+        changed = one_record(n, added, size, None, 1 + added)
+        scale = self._release(total, changed, "gradient", n * size)
         self.progress[0] += 1
         return total / n, scale / n
 
     def _slope(self, direction: np.ndarray) -> float:
         """Noisy mean slope at ``self.w`` in a direction of norm 1."""
-        n, D = self.problem.n_samples, len(direction)
+        n, D, added = self.problem.n_samples, len(direction), self.problem.added
         # 5. It is a product with the vector of 4, with one more rounding per coordinate.
         size = self.slope * self.clip * self.slack
         slope = np.array([self._sum(gradients, self.clip)[self.local] @ direction])
-        sensitivity = (replace_one(n, size) + 2.0 * (D + 1) * 2.0**-52 * n * size) * (
-            1.0 + D * 2.0**-50
-        )
+        rounded = 2.0 * (D + 1) * 2.0**-52 * (MOST_RECORDS_ADDED if added else n) * size
+        sensitivity = one_record(n, added, size, None, 1 + added) + rounded
+        sensitivity *= 1.0 + D * 2.0**-50
         self._release(slope, sensitivity, "slope", n * size)
         return float(slope[0]) / n
 
@@ -432,8 +446,11 @@ class Refit:
 
     def _sum(self, function, *arguments) -> np.ndarray:
         """Sum over records of ``function(features, derivatives, curvatures, *arguments)``."""
-        W, loss = self.w.reshape(self.K, self.F).T, self.problem.loss
+        W: Any = self.w.reshape(self.K, self.F).T
+        loss = self.problem.loss
         X = self.X if self.rows is None else self.rows
+        if self.problem.added and self.rows is None:
+            W = ByRow(W)
         return map_reduce(
             X, self.y, sum_over, loss, self.slope, self.columns, W, function, arguments
         )
@@ -469,6 +486,21 @@ def sum_over(
 
     # Call it once without records, for the shape of the sum.
     return tree_sum(map(summed_up, range(0, max(len(y), 1), block)))
+
+
+class ByRow:
+    """A matrix with which rows are multiplied one by one: BLAS may round by where a row stands."""
+
+    __array_ufunc__ = None  # ``A @ ByRow(W)`` is for `__rmatmul__`
+
+    def __init__(self, W: np.ndarray) -> None:
+        self.W = W
+
+    def __rmatmul__(self, A: np.ndarray) -> np.ndarray:
+        Z = np.empty((len(A), self.W.shape[1]))
+        rows = Dense(read_only(np.ascontiguousarray(A)), np.ones(A.shape[1]), 0)
+        multiply_rows(rows, self.W.T.ravel(), Z)
+        return Z
 
 
 def square_norms(A: Any, R: Any, v: Any) -> Any:

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.data.pieces import replace_one, slice_rows, sum_in_runs
+from skdpsco.data.pieces import one_record, slice_rows, sum_in_runs
 from skdpsco.data.products import correlate, scaled_row_norms
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import for_kernels, lipschitz_norm
@@ -67,7 +67,7 @@ def plan_screen(problem: Problem, mu: float) -> tuple[ScreenPlan, float]:
         parts["intercept"] = (SCREEN.intercept_share, 1)
     multipliers, _ = share_mu(mu, parts)
     rest = mu * (1.0 - sum(share for share, _ in parts.values())) ** 0.5
-    n_selected = max(1, max_columns(problem.n_samples, rest) - problem.intercept)
+    n_selected = max(1, max_columns(problem.n_mu(1.0), rest) - problem.intercept)
     return ScreenPlan(multipliers.get("intercept"), multipliers["gradient"], n_selected), rest
 
 
@@ -80,7 +80,7 @@ def derivative_bounds(problem: Problem, predictions: np.ndarray) -> tuple[float,
     return slope, min(lipschitz_norm(loss, 2.0, spread), slope * loss.n_outputs**0.5)
 
 
-def max_columns(n_samples: int, mu: float) -> int:
+def max_columns(n_samples: float, mu: float) -> int:
     """Largest number of columns that Newton steps can refit, at least 1."""
     count = 1
     while newton_pays(n_samples, count + 1, mu):
@@ -100,14 +100,16 @@ def select_coordinates(
         As in `skdpsco.solvers.base.Solver.run`.
     """
     n, D, K = problem.n_samples, problem.n_coefficients, problem.loss.n_outputs
-    Z, R = np.zeros((n, K)), np.empty((n, K))
+    n_rows, added = len(y), problem.added
+    Z, R = np.zeros((n_rows, K)), np.empty((n_rows, K))
     # 1. Make predictions right on average; otherwise every common feature would be selected.
     slack = 1.0 + (problem.n_features + K) * 2.0**-50  # norms and products are rounded
     slope, size = derivative_bounds(problem, Z[0])
     if plan.intercept is not None:
         differentiate(for_kernels(problem.loss), Z, y, slope, size, R)
-        mean = sum_in_runs(n, lambda start, stop: R[start:stop].sum(axis=0))
-        release(rng, mean, replace_one(n, size * slack), plan.intercept, n * (size * slack))
+        mean = sum_in_runs(n_rows, lambda start, stop: R[start:stop].sum(axis=0))
+        changed = one_record(n, added, size * slack)
+        release(rng, mean, changed, plan.intercept, n * (size * slack))
         Z -= np.clip(mean / n, -slope, slope) / problem.loss.curvature_constant(1.0)
         slope, size = derivative_bounds(problem, Z[0])
     # 2. Release the gradient at these predictions, for records shortened to norm 1.
@@ -119,11 +121,11 @@ def select_coordinates(
         normalised_gradient(some, R[start:stop], np.ones(len(X.bounds)), norms, total)
         return total
 
-    gradient = sum_in_runs(n, run)
+    gradient = sum_in_runs(n_rows, run)
     given = np.tile(np.arange(problem.n_features) < len(X.bounds), K)
     gradient[~given] = 0.0  # an intercept is always refitted
     size *= slack
-    scale = release(rng, gradient, replace_one(n, size), plan.gradient, n * size)
+    scale = release(rng, gradient, one_record(n, added, size), plan.gradient, n * size)
     threshold = -float(ndtri(min(0.5, SCREEN.by_chance / (2.0 * D)))) * scale
     size_of = np.where(given, np.abs(gradient), 0.0)
     largest = np.argsort(-size_of, kind="stable")[: plan.n_selected]

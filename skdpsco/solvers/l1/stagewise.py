@@ -134,7 +134,8 @@ class StagewisePlan(Plan):
         Without a selection, whether all coordinates are fitted, or the intercept alone.
     screen : ScreenPlan or None
         Selection by a noisy gradient, instead of a path.
-    n_samples : int
+    n_samples : float
+        The refit is planned with it; see `Problem.n_mu`.
     descent : GradientDescentPlan or None
         Plan of gradient steps on all coordinates, if the noise is too large for Newton steps.
     last : RefitPlan or None
@@ -147,7 +148,7 @@ class StagewisePlan(Plan):
     choose_radius: bool = False
     all_coordinates: bool = False
     screen: ScreenPlan | None = None
-    n_samples: int = 0
+    n_samples: float = 0.0
     descent: GradientDescentPlan | None = None
     last: RefitPlan | None = None
 
@@ -194,7 +195,7 @@ class Stagewise:
             (derivative, derivatives),
         ),
     }
-    by_blocks = clips_gradients = True
+    by_blocks = clips_gradients = for_added = True
 
     def check(self, problem: Problem) -> None:
         """Refuse a set other than an l1 ball, and a loss that is not smooth or not bounded.
@@ -235,7 +236,7 @@ class Stagewise:
             If `check` refuses the problem, or the noise of a refit is too large for the grid.
         """
         self.check(problem)
-        n, D = problem.n_samples, problem.n_coefficients
+        n, D = problem.n_mu(1.0), problem.n_coefficients
         rho = budget.rho
         choose = problem.constraint is None
         scale = problem.loss.lipschitz(math.inf, problem.target_bound) / (
@@ -317,7 +318,7 @@ class Stagewise:
         if problem.mean_square is not None:
             least = STAGEWISE.conditioned_signal
         if all_coordinates and not newton_pays(
-            problem.n_samples, problem.n_features, budget.mu, least
+            problem.n_mu(1.0), problem.n_features, budget.mu, least
         ):
             descent = GradientDescent().plan(unpenalised(problem), budget)
             check_cost(descent.event, budget)
@@ -335,7 +336,7 @@ class Stagewise:
             mu=budget.mu,
             radius=radius,
             all_coordinates=all_coordinates,
-            n_samples=problem.n_samples,
+            n_samples=problem.n_mu(1.0),
         )
 
     def run(
@@ -400,7 +401,7 @@ def last_share(problem: Problem, mu: float) -> float:
     """Share of ``mu**2`` for a last step in all coordinates; 0 if its gradient is noise."""
     d = problem.n_features * math.sqrt(problem.loss.n_outputs)
     few, many = STAGEWISE.last_records
-    ramp = min(max((problem.n_samples * mu / d - few) / (many - few), 0.0), 1.0)
+    ramp = min(max((problem.n_mu(mu) / d - few) / (many - few), 0.0), 1.0)
     share = STAGEWISE.last_share * ramp
     mu_last = mu * math.sqrt(share)
     if share > 0.0 and noise_fits(mu_last, problem.n_coefficients, problem.n_features):

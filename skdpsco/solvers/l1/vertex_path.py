@@ -13,7 +13,7 @@ from skdpsco._kernels import kernel, njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import Polytope, coordinate, n_vertices, vertex
 from skdpsco.data.design import add_column
-from skdpsco.data.pieces import depth_of, sum_error
+from skdpsco.data.pieces import MOST_RECORDS_ADDED, depth_of, sum_error
 from skdpsco.data.products import correlate, predict
 from skdpsco.data.record_sums import BlockDesign, in_pieces
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
@@ -108,7 +108,8 @@ def plan_vertices(
 
     See docs/proofs/stagewise.md and docs/proofs/frank_wolfe.md for the sensitivities.
     """
-    n, T = problem.n_samples, len(weight)
+    n, T, added = problem.n_samples, len(weight), problem.added
+    most = MOST_RECORDS_ADDED if added else n
     size = constraint.norm_bound()
     # Products of one record are rounded; this covers it.
     slack = 1.0 + problem.n_coefficients * 2.0**-50
@@ -120,7 +121,7 @@ def plan_vertices(
     # A score is rounded in the sum over records and, for polytopes, over coefficients; or in the
     # sum of integers, whose unit is the same in all steps.
     D = problem.n_coefficients
-    depth, least = depth_of(n) + D, integer_error(n, max(bounds))
+    depth, least = depth_of(most) + D, 0.0 if added else integer_error(n, max(bounds))
     slope, grid = [0.0] * T, [0.0] * T
     charged = width = 0.0
     for t, lipschitz in reversed(list(enumerate(bounds))):
@@ -128,8 +129,9 @@ def plan_vertices(
         # with the grid.
         if not lipschitz <= charged <= SAME_GRID * lipschitz:
             charged = lipschitz
-            error = max(summation_error(n + D, lipschitz, depth), least)
-            change = size * 2.0 * (lipschitz + error) * slack
+            error = max(summation_error(most + D, lipschitz, depth), least)
+            moved = lipschitz if added else 2.0 * lipschitz
+            change = size * (moved + 2.0 * error) * slack
             width = exponential_grid(2.0 * change, epsilon0, size * n * lipschitz * slack)
         slope[t], grid[t] = charged, width
     event: Event = RepeatedEvent(mechanism.event(epsilon0), T)
@@ -139,10 +141,12 @@ def plan_vertices(
         # Losses above twice that of the zero model count as twice that loss.
         cap = 2.0 * problem.loss.baseline(problem.target_bound)
         epsilon_stop = math.sqrt(8.0 * stop_rho)
-        # Losses are in [0, cap], so that one record moves a sum by cap, not by 2 cap.
-        # 2: a sum of integers becomes a float.
-        change = cap + 2.0 * max(sum_error(n, cap, 2), integer_error(n, cap))
-        stop_grid = exponential_grid(2.0 * change, epsilon_stop, n * cap * slack)
+        # Losses are in [0, cap], so that one record moves a sum by cap, not by 2 cap, and in one
+        # direction if it is added. 2: a sum of integers becomes a float.
+        error = sum_error(most, cap, 2)
+        error = error if added else max(error, integer_error(n, cap))
+        span = (cap if added else 2.0 * cap) + 4.0 * error
+        stop_grid = exponential_grid(span, epsilon_stop, n * cap * slack)
         event = compose(event, ExponentialMechanismEvent(epsilon_stop))
     return VertexPlan(
         tuple(map(float, weight)),
@@ -176,6 +180,8 @@ def run_vertices(
     stop : int
         The chosen number of steps; ``n_iter`` if the plan chooses none.
     """
+    if problem.added:  # which sums are taken, and how they are rounded, must not follow from n
+        return walk_vertices(plan, problem, constraint, in_pieces(X, y), y, rng, progress)
     if is_incremental(plan, problem, constraint, X):
         return run_sparse(plan, problem, constraint, X, y, rng, progress)
     X = in_pieces(X, y)

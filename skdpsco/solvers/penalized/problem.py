@@ -98,6 +98,7 @@ def unpenalised(problem: Problem) -> CompositeProblem:
         sparse=problem.sparse,
         centred=problem.centred,
         mean_square=problem.mean_square,
+        added=problem.added,
         penalty=L2(0.0),
         unit=(0.0,) * problem.n_features,
     )
