@@ -43,6 +43,8 @@ EXAMPLES = [  # in the order of the gallery
     "plot_pipeline_budget.py",
     "plot_private_grid_search.py",
     "plot_moments.py",
+    "plot_public_start.py",
+    "plot_counts.py",
     "plot_group_dro.py",
     "plot_minimax.py",
     "plot_synthetic_data.py",

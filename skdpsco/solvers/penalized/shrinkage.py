@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.losses.library import Huber, Squared, lipschitz_l2, unweighted
+from skdpsco.losses.library import SOFTMAX, Huber, Squared, lipschitz_l2, unweighted
 from skdpsco.losses.log_link import LogLink, usual_mean
 
 
@@ -119,7 +119,10 @@ def shrink_result(
     target: float,
     steps: GradientSteps,
 ) -> None:
-    """Shrink coordinates in place; with centred targets, also the coordinate of the ones.
+    """Shrink coordinates in place.
+
+    They are those of the features and, for centred targets and fits that begin at a model, of the
+    ones.
 
     Parameters
     ----------
@@ -148,10 +151,11 @@ def shrink_result(
     # An l1 penalty subtracts from all coordinates a part of their noise, too.
     shortened = float((W * (pull / curvature - steps.penalty * W))[:, :d].sum())
     parts = [(slice(0, d), along, max(shortened, 0.0))]
-    if problem.intercept and isinstance(unweighted(problem.loss), Squared | Huber):
+    centred = isinstance(unweighted(problem.loss), Squared | Huber) or problem.start
+    if problem.intercept and centred:
         parts.append((slice(d, None), 0.0, 0.0))
     for part, along, taken in parts:
-        square = excess(W[:, part], variance, taken=taken)
+        square = excess(W[:, part], variance, SHRINKAGE.doubt if problem.start else 0.0, taken)
         truth = min(max(square / reached**2, along), most)
         W[:, part] *= best_factor(truth, np.count_nonzero(W[:, part]) * variance, reached)
 
@@ -161,4 +165,6 @@ def typical_curvature(loss: Any) -> float:
     loss = unweighted(loss)
     if isinstance(loss, LogLink):
         return usual_mean(loss)
-    return SHRINKAGE.curved * loss.smoothness()
+    # That of the softmax is attained by two classes; of more, probabilities are smaller.
+    most = 1.0 / loss.n_outputs if isinstance(loss, SOFTMAX) else loss.smoothness()
+    return SHRINKAGE.curved * most
