@@ -35,8 +35,9 @@ class ReconstructionTuning(NamedTuple):
     ----------
     components, large_components : int
         Number of components of a model that is projected, and of one that is released as it is.
-    model_order : int
-        Largest order of the contrasts to which a model is fitted.
+    model_order, large_model_order : int
+        Largest order of the contrasts to which a model is fitted, for one that is projected and for
+        one that is released as it is, which many noisy contrasts would make worse.
     model_size : int
         Largest number of these contrasts.
     model_steps, large_model_steps : int
@@ -56,11 +57,12 @@ class ReconstructionTuning(NamedTuple):
     """
 
     components: int = 4
-    large_components: int = 8
+    large_components: int = 64
     model_order: int = 3
+    large_model_order: int = 2
     model_size: int = 2**16
     model_steps: int = 100
-    large_model_steps: int = 200
+    large_model_steps: int = 400
     steps: int = 500
     work: int = 2**24
     enough: int = 10
@@ -152,9 +154,7 @@ class NoisyContrasts:
             precisions,
             tuning.components if problem.dense else tuning.large_components,
             rng,
-            max_iter=RECONSTRUCTION.model_steps
-            if problem.dense
-            else RECONSTRUCTION.large_model_steps,
+            max_iter=tuning.model_steps if problem.dense else tuning.large_model_steps,
         )
 
     def _shrunken(self, low: Sequence[Subset], chosen: np.ndarray) -> np.ndarray:
@@ -178,19 +178,17 @@ class NoisyContrasts:
         """Subsets of low order, those with few contrasts first; a prefix of `subsets`."""
         subsets: Iterable[Subset] = self.subsets
         low: list[Subset] = []
-        total = 0
+        total, tuning = 0, RECONSTRUCTION
+        most = tuning.model_order if self.problem.dense else tuning.large_model_order
         if not self.subsets:
             columns = [j for j, size in enumerate(self.problem.shape) if size > 1]
-            orders = range(1, min(RECONSTRUCTION.model_order, len(columns)) + 1)
+            orders = range(1, min(most, len(columns)) + 1)
             subsets = by_size(
                 (s for order in orders for s in combinations(columns, order)), self.problem.shape
             )
         for subset in subsets:
             total += n_contrasts(subset, self.problem.shape)
-            if low and (
-                total > RECONSTRUCTION.model_size
-                or len(subset) > max(RECONSTRUCTION.model_order, len(low[0]))
-            ):
+            if low and (total > tuning.model_size or len(subset) > max(most, len(low[0]))):
                 break
             low.append(subset)
         return tuple(low)
