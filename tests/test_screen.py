@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco import PrivateLasso, PrivateLogisticL1
+from skdpsco import PrivateLasso, PrivateLogisticL1, RowBlocks
 from skdpsco.constraints import L1Ball
 from skdpsco.data.design import as_design
 from skdpsco.losses import (
@@ -25,7 +25,7 @@ from skdpsco.mechanisms import samplers
 from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import Problem, Stagewise
-from skdpsco.solvers.l1 import refit
+from skdpsco.solvers.l1 import refit, stagewise
 from skdpsco.solvers.l1 import screening as screen_module
 from skdpsco.solvers.l1.refit import newton_pays, sum_over
 from skdpsco.solvers.l1.screening import max_columns, plan_screen, select_coordinates
@@ -88,6 +88,23 @@ def _(loss, Z, y, out):
 @curvature.register(Untrue)
 def _(loss, z, y):
     return 1.0
+
+
+@seeded_fits
+def test_blocks_are_screened_as_arrays_are(monkeypatch):
+    X, y = words(n=2000)
+    found = []
+
+    def counted(*arguments):
+        found.append(1)
+        return select_coordinates(*arguments)
+
+    monkeypatch.setattr(stagewise, "select_coordinates", counted)
+    one = PrivateLogisticL1(epsilon=8.0, classes=[0, 1], random_state=0).fit(X, y)
+    two = PrivateLogisticL1(epsilon=8.0, classes=[0, 1], random_state=0)
+    two.fit(RowBlocks.from_arrays(X, y, block_size=700))
+    assert len(found) == 2
+    np.testing.assert_allclose(one.coef_, two.coef_, rtol=1e-9)
 
 
 def test_the_norm_of_several_derivatives():

@@ -177,7 +177,11 @@ def test_large_arguments_are_sent_once(cluster, monkeypatch):
         (lambda: (dd.from_pandas(FRAME, npartitions=2), None), ValueError, "n_samples=..."),
         (lambda: (da.from_array(X), da.from_array(Y[1:])), ValueError, "the same length"),
         (lambda: (da.from_array(X), Y[1:]), ValueError, "one entry for each of 1200 records"),
-        (lambda: (da.from_array(X), da.zeros((N, 2, 2))), ValueError, "y must have one dimension, or two"),
+        (
+            lambda: (da.from_array(X), da.zeros((N, 2, 2))),
+            ValueError,
+            "y must have one dimension, or two",
+        ),
         (lambda: (da.from_array(Y), Y), TypeError, "X must be a Dask array or data frame"),
     ],
 )

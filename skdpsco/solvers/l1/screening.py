@@ -7,15 +7,17 @@ Proof: docs/proofs/stagewise.md.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
 from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.data.pieces import one_record, slice_rows, sum_in_runs
+from skdpsco.data.design import CSR, Dense
+from skdpsco.data.pieces import one_record
 from skdpsco.data.products import correlate, scaled_row_norms
+from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import for_kernels, lipschitz_norm
 from skdpsco.mechanisms.samplers import release
@@ -100,28 +102,19 @@ def select_coordinates(
         As in `skdpsco.solvers.base.Solver.run`.
     """
     n, D, K = problem.n_samples, problem.n_coefficients, problem.loss.n_outputs
-    n_rows, added = len(y), problem.added
-    Z, R = np.zeros((n_rows, K)), np.empty((n_rows, K))
+    records, loss, added = in_pieces(X, y), for_kernels(problem.loss), problem.added
+    z = np.zeros(K)
     # 1. Make predictions right on average; otherwise every common feature would be selected.
     slack = 1.0 + (problem.n_features + K) * 2.0**-50  # norms and products are rounded
-    slope, size = derivative_bounds(problem, Z[0])
+    slope, size = derivative_bounds(problem, z)
     if plan.intercept is not None:
-        differentiate(for_kernels(problem.loss), Z, y, slope, size, R)
-        mean = sum_in_runs(n_rows, lambda start, stop: R[start:stop].sum(axis=0))
+        mean = map_reduce(records, y, sum_of_slopes, loss, z, slope, size)
         changed = one_record(n, added, size * slack)
         release(rng, mean, changed, plan.intercept, n * (size * slack))
-        Z -= np.clip(mean / n, -slope, slope) / problem.loss.curvature_constant(1.0)
-        slope, size = derivative_bounds(problem, Z[0])
+        z -= np.clip(mean / n, -slope, slope) / problem.loss.curvature_constant(1.0)
+        slope, size = derivative_bounds(problem, z)
     # 2. Release the gradient at these predictions, for records shortened to norm 1.
-    differentiate(for_kernels(problem.loss), Z, y, slope, size, R)
-
-    def run(start: int, stop: int) -> np.ndarray:
-        total = np.empty(D)
-        some, norms = slice_rows(X, start, stop), np.empty(stop - start)
-        normalised_gradient(some, R[start:stop], np.ones(len(X.bounds)), norms, total)
-        return total
-
-    gradient = sum_in_runs(n_rows, run)
+    gradient = map_reduce(records, y, sum_of_gradients, loss, z, slope, size, D)
     given = np.tile(np.arange(problem.n_features) < len(X.bounds), K)
     gradient[~given] = 0.0  # an intercept is always refitted
     size *= slack
@@ -130,6 +123,31 @@ def select_coordinates(
     size_of = np.where(given, np.abs(gradient), 0.0)
     largest = np.argsort(-size_of, kind="stable")[: plan.n_selected]
     return np.sort(largest[size_of[largest] > threshold])
+
+
+def slopes_at(y: np.ndarray, loss: Any, z: np.ndarray, slope: float, size: float) -> np.ndarray:
+    """Derivatives of all records at the same predictions, within both bounds."""
+    R = np.empty((len(y), len(z)))
+    differentiate(loss, np.tile(z, (len(y), 1)), y, slope, size, R)
+    return R
+
+
+@without_gil
+def sum_of_slopes(
+    X: Dense | CSR, y: np.ndarray, loss: Any, z: np.ndarray, slope: float, size: float
+) -> np.ndarray:
+    """Sum of the derivatives at the predictions ``z``."""
+    return slopes_at(y, loss, z, slope, size).sum(axis=0)
+
+
+@without_gil
+def sum_of_gradients(
+    X: Dense | CSR, y: np.ndarray, loss: Any, z: np.ndarray, slope: float, size: float, D: int
+) -> np.ndarray:
+    """Sum of the gradients at the predictions ``z``, of records shortened to norm 1."""
+    total, R = np.empty(D), slopes_at(y, loss, z, slope, size)
+    normalised_gradient(X, R, np.ones(len(X.bounds)), np.empty(len(y)), total)
+    return total
 
 
 @njit
