@@ -43,7 +43,7 @@ def small(ledger, share=0.01):
 
 
 @budgets
-@pytest.mark.parametrize("k", [1, 2, 3, 7, 10, 49, 100, 1000])
+@pytest.mark.parametrize("k", [1, 2, 3, 7, 10, 49, 100])
 def test_k_releases_of_one_kth_each(budget, k):
     ledger = Ledger(*budget)
     for _ in range(k):

@@ -134,14 +134,16 @@ def test_a_layout_that_is_said_to_be_known_is_that_of_all_data(kind, threshold):
         transformer = columns(*parts, sparse_threshold=threshold)
         given = layout_of_records(records(kind, CELLS))
         said, found = layout_of(transformer, given), set()
+        if said == UNKNOWN:
+            continue
+        n_known += 1
         for cells in (CELLS, np.zeros_like(CELLS), np.ones_like(CELLS)):
             try:
                 out = transformer.fit_transform(records(kind, cells))
             except (TypeError, ValueError):  # it does not take sparse input
                 continue
             found.add(layout_of_records(out))
-        n_known += said != UNKNOWN
-        assert said == UNKNOWN or found <= {said}
+        assert found <= {said}
     assert n_known == 28 if threshold == 0 else n_known >= 1
 
 
