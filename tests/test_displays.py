@@ -331,7 +331,7 @@ def test_without_matplotlib(monkeypatch):
 # The ledger.
 
 
-@pytest.mark.parametrize("n", [1, 15, 16, 80])
+@pytest.mark.parametrize("n", [1, 15, 16, 40])
 def test_names_of_charges_stay_inside_the_figure(n):
     ledger = Ledger(1.0, 1e-6)
     for k in range(n):

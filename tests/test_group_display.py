@@ -157,7 +157,7 @@ def test_overlapping_groups(private):
     assert ticks[1] == f"1 ({groups[:, 1].sum()})"
 
 
-@pytest.mark.parametrize("n_groups", [1, 12, 60])
+@pytest.mark.parametrize("n_groups", [1, 12, 40])
 @pytest.mark.parametrize("given", [False, True])
 def test_labels_do_not_overlap(n_groups, given):
     ax = plt.subplots(layout="tight")[1] if given else None

@@ -329,7 +329,7 @@ def test_plot_in_epsilon(ledger, pyplot):
         assert box.y1 <= whole.y1
 
 
-@pytest.mark.parametrize("n", [0, 1, 100])
+@pytest.mark.parametrize("n", [0, 1, 60])
 def test_plot_of_few_and_many_charges(n, pyplot):
     ledger = Ledger(1.0, 1e-6)
     for _ in range(n):

@@ -192,7 +192,7 @@ def test_rows_of_both_layouts_and_empty_samples():
         np.testing.assert_array_equal(back.toarray(), X[rows])
     # Samples of one record among fifty are mostly empty, and their noise is released all the same.
     problem = make_problem(Logistic(), 50, 3)
-    solver = SGD(batch_size=0.5)
+    solver = SGD(batch_size=0.5, accountant="rdp")  # which plans at once
     plan = solver.plan(problem, Budget(1.0, 1e-6), 5)
     for given in (X, sparse.csr_matrix(X)):
         assert np.isfinite(solve(solver, plan, problem, given, np.ones(50))).all()
