@@ -155,7 +155,8 @@ def shrink_result(
     if problem.intercept and centred:
         parts.append((slice(d, None), 0.0, 0.0))
     for part, along, taken in parts:
-        square = excess(W[:, part], variance, SHRINKAGE.doubt if problem.start else 0.0, taken)
+        doubt = SHRINKAGE.doubt if problem.start and len(W) > 1 else 0.0
+        square = excess(W[:, part], variance, doubt, taken)
         truth = min(max(square / reached**2, along), most)
         W[:, part] *= best_factor(truth, np.count_nonzero(W[:, part]) * variance, reached)
 
