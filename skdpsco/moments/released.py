@@ -128,6 +128,8 @@ class MomentAnswers:
         """Moments of the union of two data sets that have no record in common.
 
         Both must have the same columns. Their bounds may differ; the sum has the larger ones.
+        Groups of two releases of one table are not such data sets, even if no record is in both: a
+        record may change its group. Groups of one release are.
 
         Raises
         ------
