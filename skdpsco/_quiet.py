@@ -13,7 +13,6 @@ _PUBLIC = (
     "Classification metrics can't handle",
     "Expected a 2-dimensional container but got",
     "Feature names are only supported",
-    "Input contains",
     "Input X contains",
     "Input y contains",
     "Only sparse matrices with 32-bit",
@@ -34,6 +33,7 @@ _UNNAMED = {
     "Found input variables with inconsistent numbers of samples": (
         "X and y must hold the same number of records."
     ),
+    "Input contains": "y must hold labels, none of them missing.",
     "Unknown label type": "y must hold labels.",
 }
 

@@ -24,6 +24,7 @@ from bad_inputs import (
 )
 from cases import each
 from scipy import sparse
+from sklearn.linear_model import LinearRegression
 
 import skdpsco
 from skdpsco import (
@@ -46,6 +47,7 @@ from skdpsco import (
     PrivateSynthesizer,
     Schema,
     draw_records,
+    make_private_pipeline,
 )
 from skdpsco._validation import check_X_y
 from skdpsco.base.private_estimator import fitted_names
@@ -249,6 +251,12 @@ CALLS = {  # a call of other public functions by one argument, and its name
     "seed of a score": (lambda: scored(random_state=10**400), "random_state"),
     "a schema's target": (lambda: Schema(COLUMNS, target=["a"]), "target"),
     "a schema's groups": (lambda: Schema(COLUMNS, groups=np.ones(2)), "groups"),
+    "a model's class": (lambda: made(PrivateLasso), r"PrivateLasso\(\), not the class"),
+    "a public model": (lambda: made(LinearRegression()), "model must be a private estimator"),
+    "a classifier of numbers": (lambda: made(PrivateLogisticL1()), "model must be a regressor"),
+    "a regressor of words": (lambda: made(PrivateLasso(), "b"), "model must be a classifier"),
+    "a missing label": (lambda: labelled([None, "x"]), "all numbers or all strings"),
+    "a label NaN": (lambda: labelled([np.nan, "x"]), "y must hold labels, none of them missing"),
     "a schema's source": (lambda: Schema(COLUMNS, source=None), "source"),
     "a report without a model": (lambda: reported(PrivateLasso, None), "estimator"),
     "a report by a word": (lambda: reported(PrivateLasso(), "accuracy"), "metric"),
@@ -262,6 +270,14 @@ CALLS = {  # a call of other public functions by one argument, and its name
     "columns": (lambda: [game(2, "3") for game in GAMES], "n_columns"),
 }
 COLUMNS = {"a": {"bounds": [0, 1]}}
+
+
+def made(model, target="a"):
+    return make_private_pipeline(Schema({**COLUMNS, "b": ["x", "y"]}, target=target), model)
+
+
+def labelled(labels):
+    return PrivateLogisticL1(classes=["x", "y"]).fit(X, np.array(labels * 6, dtype=object))
 
 
 def synthetic(**params):

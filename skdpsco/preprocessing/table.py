@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.pipeline import make_pipeline
 
 from skdpsco._typing import LedgerLike, MatrixLike, Self, TargetLike
@@ -232,10 +232,22 @@ def make_private_pipeline(
     ['no', 'yes']
     """
     check_schema(schema)
+    if isinstance(model, type):
+        raise TypeError(f"model must be an instance, such as {model.__name__}(), not the class.")
     if not isinstance(model, PrivateEstimator):
-        raise TypeError(f"model must be a private estimator, got {type(model).__name__}.")
+        raise TypeError(
+            f"model must be a private estimator, got {type(model).__name__}. "
+            "PrivateLogisticRegression() is one, for instance."
+        )
     if schema.target is None:
         raise ValueError("schema must declare a target: Schema(columns, target=...).")
+    words = any(isinstance(value, str) for value in schema.columns[schema.target].values())
+    if is_classifier(model) if schema.is_regression else words and is_regressor(model):
+        kind, holds = ("regressor", "numbers") if schema.is_regression else ("classifier", "words")
+        raise ValueError(
+            f"model must be a {kind}, as the schema says that the target {schema.target!r} holds "
+            f"{holds}; got {type(model).__name__}."
+        )
     budget = {"epsilon": epsilon, "delta": delta, "ledger": ledger}
     model = clone(model).set_params(**{k: v for k, v in budget.items() if v is not None})
     model.set_params(**_about_target(schema, model.get_params(deep=True)))
