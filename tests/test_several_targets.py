@@ -35,7 +35,7 @@ Y = X @ RNG.normal(size=(D, M)) + [1.0, 2.0, 3.0] + 0.3 * RNG.normal(size=(N, M)
 WIDE = {"epsilon": 1e6, "feature_bound": 6.0, "target_bound": [12.0, 13.0, 14.0]}
 MODELS = {
     PrivateRidge: Ridge(),
-    PrivateElasticNet: ElasticNet(alpha=0.01),
+    PrivateElasticNet: ElasticNet(alpha=0.001),
     PrivateLasso: Lasso(alpha=0.01),
 }
 each_model = pytest.mark.parametrize("Model", MODELS)

@@ -97,7 +97,7 @@ OTHER_REGRESSORS = {
     "GroupDRO": (partial(InTwoGroups, loss="squared", groups=[0, 1]), LinearRegression()),
     "MinimaxRegressor": (PrivateMinimaxRegressor, LinearRegression()),
     "LinearRegressor": (PrivateLinearRegressor, LinearRegression()),
-    "ElasticNet": (PrivateElasticNet, ElasticNet(alpha=0.01)),
+    "ElasticNet": (PrivateElasticNet, ElasticNet(alpha=0.001)),
 }
 
 

@@ -28,10 +28,11 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    alpha : float, default=0.01
+    alpha : float, default=0.001
         Weight of the penalty, >= 0, in scikit-learn's units: against half the mean squared
         residual, for coefficients of X and y as given. scikit-learn's default, 1, shrinks a model
-        to almost nothing if columns and target have deviations of about 1. In `PrivateRidge` the
+        to almost nothing if columns and target have deviations of about 1, and 0.01 does so where
+        columns use a small part of their bounds. In `PrivateRidge` the
         weight is against the sum over records.
     l1_ratio : float, default=0.5
         Share of the l1 penalty, in [0, 1]. With 1 this is the Lasso. Exact zeros are those of the
@@ -170,7 +171,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
-        alpha: float = 0.01,
+        alpha: float = 0.001,
         l1_ratio: float = 0.5,
         feature_bound: ArrayLike | None = 1.0,
         target_bound: float | None = None,
