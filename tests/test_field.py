@@ -153,3 +153,9 @@ def test_what_the_first_fit_takes(field, tmp_path, monkeypatch):
     monkeypatch.setattr(start, "LIBRARIES", {"LogisticRegression": "sklearn.linear_model"})
     start.measure(tmp_path, field.methods.all_methods())
     assert "| LogisticRegression | 0.25 | 1.5 | 0.12 | 321 |" in field.report.start_table(tmp_path)
+
+
+def test_the_readme_says_what_was_measured(field):
+    _, rows = field.report.known_rows(field.results.FOLDER)
+    readme = (BENCHMARKS.parents[1] / "README.md").read_text(encoding="utf-8")
+    assert field.report.expectations(rows) in readme

@@ -3,6 +3,7 @@
 python -m field run [--tuned] [--data FOLDER] [--splits 10] [--jobs N] [--until HH:MM] [--only ...]
 python -m field start
 python -m field report
+python -m field expect
 
 in examples/benchmarks; `make field` does all. What is finished is skipped; a method or a data set
 that is not there is named and left out. With --tuned, the settings of methods that are not their
@@ -58,7 +59,7 @@ def run(options):
 
 def main():
     parser = argparse.ArgumentParser(prog="field", description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["run", "start", "report"])
+    parser.add_argument("command", choices=["run", "start", "report", "expect"])
     parser.add_argument("--tuned", action="store_true", help="other settings than the defaults")
     parser.add_argument("--data", metavar="FOLDER", help="files that users download: codebook.json")
     parser.add_argument("--splits", type=int, help="10, or 3 with --tuned")
@@ -78,6 +79,8 @@ def main():
         run(options)
     elif options.command == "start":
         start.measure(options.results, chosen(options.methods, all_methods()))
+    elif options.command == "expect":
+        print(report.expectations(report.known_rows(options.results)[1]), end="")
     else:
         report.write(options.results, options.docs)
 

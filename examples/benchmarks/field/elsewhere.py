@@ -1,7 +1,8 @@
 """Methods whose libraries need an environment of their own run in a process of its Python.
 
 A process is started once and takes problems through a pipe. Which Python it is says the variable
-FIELD_<NAME>, or the environment that `make field` has made: .venv-field-<name>.
+FIELD_<NAME>, or the environment that `make field` has made: .venv-field-<name>. FIELD_PATIENCE is
+how many seconds a fit may take, if these are not to be 300.
 """
 
 import atexit
@@ -16,7 +17,7 @@ import time
 from pathlib import Path
 
 BENCHMARKS = Path(__file__).parents[1]
-PATIENCE = 300.0  # seconds for one fit
+PATIENCE = float(os.environ.get("FIELD_PATIENCE", "300"))
 processes = {}
 
 

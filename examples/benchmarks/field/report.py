@@ -23,6 +23,12 @@ FIRST = {  # of ours, what the pages recommend to begin with
     "worst group": "PrivateGroupDRO",
     "table": "PrivateSynthesizer",
 }
+EXPECTED = (  # in the README
+    ("binary", "Adult"),
+    ("multiclass", "digits"),
+    ("regression", "California"),
+    ("regression", "prices of diamonds"),
+)
 LINEAR = ("LogisticRegression", "Ridge", "the records")  # without privacy
 TREES = ("boosted trees", "boosted trees, regression")
 GROUPS = {
@@ -37,7 +43,7 @@ BEGIN, END = "<!-- what `make field` writes -->\n", "<!-- end of what it writes 
 
 def means(rows):
     """Mean score by problem, epsilon and method; what failed counts as the constant predictor."""
-    rows = rows.assign(score=rows["score"].clip(lower=LEAST))
+    rows = rows.assign(score=rows["score"].astype(float).clip(lower=LEAST))
     index = ["task", "data"]
     public = rows[np.isinf(rows["epsilon"])].groupby([*index, "method"])["score"].mean().unstack()
     private = rows[np.isfinite(rows["epsilon"])].copy()
@@ -174,7 +180,7 @@ def loss_table(table, public, epsilon):
         if ours.empty or (task, name) not in public.index:
             continue  # not finished
         free = public.loc[[(task, name)]]
-        first = ours.get(FIRST.get(task, "PrivateLogisticRegression"), math.nan)
+        first = ours.get(first_choice(task), math.nan)
         found = (
             scores.max(), scores.max() - ours.max(), scores.max() - first,
             one_of(free, LINEAR).iloc[0], one_of(free, TREES).iloc[0], free["constant"].iloc[0],
@@ -182,6 +188,30 @@ def loss_table(table, public, epsilon):
         rows.append([f"{name} ({task})", scores.idxmax(), *map(number, found)])
     header = ["data set", "best private", "score", "loss of our best", "loss of our first choice"]
     return markdown([*header, "linear, not private", "boosted trees", "constant"], rows)
+
+
+def first_choice(task):
+    return FIRST.get(task, "PrivateLogisticRegression")
+
+
+def expectations(rows):
+    """The README's table: what models of our first choice score on some data sets."""
+    table, public = means(rows)
+    lines, epsilons = [], EPSILONS[1:4]
+    for problem in EXPECTED:
+        free, model = public.loc[[problem]], first_choice(problem[0])
+        private = [table.loc[(*problem, epsilon), model] for epsilon in epsilons]
+        found = [free["constant"].iloc[0], *private, one_of(free, LINEAR).iloc[0]]
+        lines.append([f"{problem[1]}, `{model}`", *map(number, found)])
+    header = ["data set", "constant", *(f"ε = {epsilon:g}" for epsilon in epsilons)]
+    return markdown([*header, "linear, not private"], lines)
+
+
+def known_rows(folder):
+    """Rows of methods and data sets that there are, and those of them at default settings."""
+    rows, methods = Store(folder).read(), all_methods()
+    known = rows["method"].isin({*methods, *all_settings()}) & rows["data"].isin(set(CODEBOOK))
+    return rows[known], rows[known & rows["method"].isin(methods)]
 
 
 def behind_table(rows, table):
@@ -279,12 +309,8 @@ def method_table(rows):
 
 def write(folder, docs=DOCS):
     """Replace the tables of the page, and the plots."""
-    rows = Store(folder).read()
-    methods = all_methods()
-    known = rows["method"].isin({*methods, *all_settings()}) & rows["data"].isin(set(CODEBOOK))
-    with_settings = rows[known]
-    rows = with_settings[with_settings["method"].isin(methods)]
-    table, public = means(rows)
+    with_settings, rows = known_rows(folder)
+    methods, (table, public) = all_methods(), means(rows)
     draw_shares(table, public, docs / "_static" / "field_shares.png")
     draw_profile(table, docs / "_static" / "field_profile.png")
     page = docs / "field.md"
