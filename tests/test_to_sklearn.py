@@ -126,8 +126,6 @@ def test_skops(case):
         (PrivateLogisticL1, "C", "`radius` .* PrivateLogisticRegression"),
         (PrivateLinearClassifier, "C", "`radius` .* PrivateLogisticRegression"),
         (PrivateLogisticRegression, "alpha", "`C`"),
-        (PrivateGroupDRO, "class_weight", "PrivateLogisticRegression has class_weight"),
-        (PrivateMinimaxClassifier, "class_weight", "PrivateLogisticRegression has class_weight"),
     ],
 )
 def test_parameters_of_scikit_learn_are_pointed_elsewhere(Estimator, name, hint):

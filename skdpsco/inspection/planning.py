@@ -408,7 +408,11 @@ def epsilon_for(
     while high - low > 1e-4:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if _holds(suffices, planned_at, middle) else (middle, high)
-    return rounded_up(math.exp(high))
+    found = rounded_up(math.exp(high))
+    # Where a release begins to pay, a little more budget may have a little more noise.
+    while not _holds(suffices, planned_at, math.log(found)):
+        found = rounded_up(1.005 * found)
+    return found
 
 
 def n_for(

@@ -147,6 +147,8 @@ def private_cross_val_score(
     rho_fit = float(declared_rho(estimator).sum()) / k**2
     allotment.check_private([estimator], data, record_wise, [rho_fit])
     n = len(data.y)
+    if n < 2:
+        raise ValueError(f"X must have at least 2 records to be validated, got n_samples={n}.")
     check_int("cv", cv, "", 2, n)
     estimator = clone(estimator)
     labels = declare_classes([estimator], data.y)

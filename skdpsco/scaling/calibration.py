@@ -92,6 +92,8 @@ class TargetCurve(NamedTuple):
         Edges of the ranges over the highest one, in the order in which larger tables add them.
     spread : float
         Deviation of scores to which smaller ones are scaled up before their slope is found.
+    location_power : float
+        The location of the scores is multiplied by its share of the highest edge to this power.
     """
 
     mean: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -102,6 +104,7 @@ class TargetCurve(NamedTuple):
     # The first lies where many records are outside of it.
     edges: tuple[float, ...] = (0.5, 1.0, 0.25)
     spread: float = 0.0
+    location_power: float = 0.0
 
     def mean_around(self, z: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mean target and its slope over scores of mean ``z`` and deviation ``spread``."""
@@ -120,10 +123,11 @@ def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.clip(z, -1.0, 1.0), np.ones_like(z)
 
 
-CLASS_CURVE = TargetCurve(logistic_mean)
+# Scores of these solvers seldom lie on one side of 0, and otherwise ranges around 0 are best.
+CLASS_CURVE = TargetCurve(logistic_mean, location_power=1.0)
 # Noise may shrink the scores of games to almost nothing. The scores of other solvers keep their
 # length, since lengthening them costs accuracy where records are few.
-SHORT_CURVE = CLASS_CURVE._replace(spread=1.0)
+SHORT_CURVE = TargetCurve(logistic_mean, spread=1.0)
 MARGIN_CURVE = TargetCurve(clipped_mean)
 # Few records say little about targets that have been centred before, or lie around 0.
 REGRESSION_CURVE = TargetCurve(clipped_mean, 0.1, (20.0, 0.1), 25.0, 25.0, (1.0, 0.5, 0.25))
@@ -243,7 +247,8 @@ class CalibrationPlan:
         total, n = map_reduce(X, y, sum_of_scores, w, top), self.n_samples
         deviation = gaussian_mechanism(rng, total, self.location_grid)
         expected = n * CALIBRATION.typical_score / CALIBRATION.top
-        return top * max(-1.0, min(float(shrunk(total, deviation, expected)[0]) / n, 1.0))
+        found = max(-1.0, min(float(shrunk(total, deviation, expected)[0]) / n, 1.0))
+        return top * found * abs(found) ** self.curve.location_power
 
     def fitted(
         self, scores: Any, table: Any, total: float, b: float, noise: float, expected: float = 1.0
