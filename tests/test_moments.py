@@ -12,6 +12,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivatives
 from skdpsco.losses import values as values_of
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.penalties import L1, L2, Box, ElasticNet, stationarity_gap
 from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of
@@ -166,7 +167,7 @@ def test_targets_and_responses_make_the_gradient(loss, monkeypatch):
             assert total.reshape(K, 4) == pytest.approx(np.tile(weight @ x, (K, 1)))
         for twice, power in ((False, weight), (True, weight * shortened)):
             total = sums.shortened_sums(
-                design, y, None, c, sums.Targets(loss, bound), K, None, twice
+                design, y, None, c, sums.Targets(for_kernels(loss), bound), K, None, twice
             )
             assert total.reshape(K, 4) == pytest.approx(-(T * power[:, None]).T @ x)
         size = 0.2 if isinstance(loss, Squared) else 3.0  # predictions of the squared loss are cut

@@ -13,6 +13,7 @@ from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks, Row
 from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared, lipschitz_norm
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
@@ -339,7 +340,7 @@ def test_derivatives_are_clipped():
         chunk, row = (X, y, np.zeros(1, dtype=np.int64)), Row(X, math.inf).arguments
         steps = module.SGDSteps(0.5, 0.5, 100.0, every=1, first=0, due=1)
         room = module.SGDRoom(w, total, np.empty((1, 1)), np.empty((1, 1)))
-        module.sgd_pass(chunk, row, Squared(), L2Ball(10.0), steps, room)
+        module.sgd_pass(chunk, row, for_kernels(Squared()), L2Ball(10.0), steps, room)
         assert w[0] == expected
         assert total[0] == expected
 
@@ -354,7 +355,7 @@ def test_points_are_projected_after_so_many_steps():
             chunk, row = (X, y, rows[:stop]), Row(X, math.inf).arguments
             steps = module.SGDSteps(0.5, 0.5, 0.0625, every=4, first=9, due=due)
             room = module.SGDRoom(w, np.zeros(1), np.empty((1, 1)), np.empty((1, 1)))
-            module.sgd_pass(chunk, row, Squared(0.5), ball, steps, room)
+            module.sgd_pass(chunk, row, for_kernels(Squared(0.5)), ball, steps, room)
             found.append(w[0])
     assert found == [
         0.25, 0.5, 0.75, 0.875, 0.25, 0.5, 0.75, 0.875, 0.25,

@@ -8,6 +8,7 @@ import pytest
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, Squared, lipschitz_l2
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms import samplers
 from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on
 from skdpsco.solvers import Problem
@@ -85,7 +86,7 @@ def test_linearise(loss):
     results = []
     for function in (refit_module.linearise, refit_module.linearise.py_func):
         R, v = Z.copy(), np.empty(30)
-        function(loss, R, y, lipschitz_l2(loss), loss.smoothness(), v)
+        function(for_kernels(loss), R, y, lipschitz_l2(loss), loss.smoothness(), v)
         results.append((R, v))
     for compiled, python in zip(*results, strict=True):
         assert compiled == pytest.approx(python, rel=1e-12, abs=1e-14)

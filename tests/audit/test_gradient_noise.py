@@ -19,6 +19,7 @@ from skdpsco._kernels import njit
 from skdpsco.data.design import Dense, as_design
 from skdpsco.data.products import RunRoom
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, GaussianEvent
@@ -202,8 +203,8 @@ def evidence(plan, problem, grid, seed):
         design = as_design(np.ones((1, 1)), one, False)
         out, rng = np.empty(TRIALS), np.random.Generator(np.random.PCG64(seed + int(target)))
         trials(
-            rng, design, problem.loss, np.array([-target]), one, 0.01, 0.01 * grid, threshold,
-            plan.n_iter, out,
+            rng, design, for_kernels(problem.loss), np.array([-target]), one, 0.01, 0.01 * grid,
+            threshold, plan.n_iter, out,
         )  # fmt: skip
         sums.append(out / 0.01)
     return sums

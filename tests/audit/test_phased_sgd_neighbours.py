@@ -19,6 +19,7 @@ from skdpsco.constraints import L1Ball, L2Ball, LpBall, project
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Row, read_row
 from skdpsco.losses import Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Allowance, Problem
@@ -174,7 +175,8 @@ def test_steps_err_by_less_than_what_the_noise_is_made_for(ball, scale):
             exact = nearest(u - step * slope * x, ball)
             chunk = X, y, np.zeros(1, dtype=np.int64)
             steps = SGDSteps(step, bounds.slope, bounds.inside, every=1, first=1, due=1)
-            sgd_pass(chunk, row.arguments, loss, ball, steps, SGDRoom(w, np.zeros(D), Z, G))
+            room = SGDRoom(w, np.zeros(D), Z, G)
+            sgd_pass(chunk, row.arguments, for_kernels(loss), ball, steps, room)
             error = np.linalg.norm(((w - exact) / bounds.radius).astype(float))
             largest = max(largest, error / allowed)
     assert largest <= 1.0
@@ -219,7 +221,9 @@ def test_noise_lets_through_what_the_curve_says(share, convicted):
     for target, out in zip((1.0, -1.0), samples, strict=True):
         y = np.full(N, target)
         chunk, grid = (X, y, np.arange(N)), share * phase.grid
-        trials(rng, chunk, row, problem.loss, problem.constraint, steps, room, grid, out)
+        trials(
+            rng, chunk, row, for_kernels(problem.loss), problem.constraint, steps, room, grid, out
+        )
     # The event of largest p - exp(epsilon) q is a half line; it is chosen on half of the samples.
     half = TRIALS // 2
     lines = np.linspace(samples.min(), samples.max(), 400)
