@@ -40,11 +40,11 @@ for (name, model), colour in zip(models.items(), plt.cm.tab10.colors, strict=Fal
     model.fit(age[:, None], visits)
     ax.plot(middle, truth[name], ".", color=colour, markersize=4)
     ax.plot(grid, model.predict(grid[:, None]), color=colour, label=name)
-print(f"spent: epsilon {ledger.spent().epsilon:.2f}")
-
-# %%
-# Points are those of the records, without privacy.
 ax.set(xlabel="age", ylabel="visits in a year", ylim=(0.0, None))
 ax.legend()
 figure.tight_layout()
 plt.show()
+
+# %%
+# Points are those of the records, without privacy. The three fits have spent:
+print(f"epsilon {ledger.spent().epsilon:.2f}")

@@ -113,7 +113,9 @@ class Schema:
                 raise TypeError(f"columns must have strings as names, got {name!r}.")
         if not isinstance(source, str):
             raise TypeError(f"source must be a string, got {source!r}.")
-        self.columns = {name: declared_column(name, given) for name, given in columns.items()}
+        self.columns: dict[str, Any] = {
+            name: declared_column(name, given) for name, given in columns.items()
+        }
         self.target: str | None = target
         self.groups: str | None = groups
         self.person: str | None = person

@@ -126,7 +126,9 @@ class LossTasks:
         weight_bounds: np.ndarray,
         class_weights: tuple[float, ...] | None = None,
     ) -> None:
-        self.class_weights = None if class_weights is None else np.clip(class_weights, 0.0, 1.0)
+        self.class_weights: np.ndarray | None = (
+            None if class_weights is None else np.clip(class_weights, 0.0, 1.0)
+        )
         self.losses = tuple(losses)
         self.n_features = check_int("n_features", n_features)
         self.radius = check_bound("radius", radius)

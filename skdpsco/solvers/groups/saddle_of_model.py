@@ -216,7 +216,7 @@ class Saddle:
     ) -> None:
         self.phi, self.variance = phi, variance
         self.B, self.C, self.cap, self.base, excess = groups
-        self.excess = np.zeros(len(self.C)) + excess
+        self.excess: np.ndarray = np.zeros(len(self.C)) + excess
         self.radius, self.n_ball = min(radius, LARGEST_COEF), n_ball
         self.temperatures = np.geomspace(0.1, smoothing, 2 + int(np.log10(0.01 / smoothing)))
 

@@ -61,7 +61,7 @@ class FrankWolfe:
     by_blocks = for_added = True
 
     def __init__(self, mechanism: str = "exponential") -> None:
-        self.mechanism = check_choice("mechanism", mechanism, sorted(MECHANISMS))
+        self.mechanism: str = check_choice("mechanism", mechanism, sorted(MECHANISMS))
 
     def check(self, problem: Problem) -> None:
         """Refuse a loss that is not smooth: its curvature decides the number of steps."""

@@ -180,8 +180,8 @@ class AnytimeMirrorDescent:
     }
 
     def __init__(self, fresh: int = 0, shuffle: bool = True) -> None:
-        self.fresh = check_int("fresh", fresh, "", 0, MAX_FRESH)
-        self.shuffle = check_bool("shuffle", shuffle)
+        self.fresh: int = check_int("fresh", fresh, "", 0, MAX_FRESH)
+        self.shuffle: bool = check_bool("shuffle", shuffle)
 
     def check(self, problem: Problem) -> None:
         """Check that the loss is smooth, since its curvature decides the number of spans.

@@ -173,7 +173,7 @@ class OnePassFrankWolfe:
         self.batch_size: Any = (
             batch_size if automatic else check_int("batch_size", batch_size, "'auto' or ")
         )
-        self.shuffle = check_bool("shuffle", shuffle)
+        self.shuffle: bool = check_bool("shuffle", shuffle)
 
     def check(self, problem: Problem) -> None:
         """Check that the loss is smooth.

@@ -132,8 +132,8 @@ class PhasedERM:
     fixed_cost = True
 
     def __init__(self, schedule: str = "one-phase", smoothing: str = "none") -> None:
-        self.schedule = check_choice("schedule", schedule, SCHEDULES)
-        self.smoothing = check_choice("smoothing", smoothing, SMOOTHINGS)
+        self.schedule: str = check_choice("schedule", schedule, SCHEDULES)
+        self.smoothing: str = check_choice("smoothing", smoothing, SMOOTHINGS)
         if smoothing == "randomised" and schedule != "one-phase":
             raise ValueError("smoothing='randomised' needs schedule='one-phase'.")
 

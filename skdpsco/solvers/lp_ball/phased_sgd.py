@@ -222,8 +222,8 @@ class PhasedSGD:
     streams = fixed_cost = True
 
     def __init__(self, schedule: str = "practical", shuffle: bool = True) -> None:
-        self.schedule = check_choice("schedule", schedule, PHASE_RULES)
-        self.shuffle = check_bool("shuffle", shuffle)
+        self.schedule: str = check_choice("schedule", schedule, PHASE_RULES)
+        self.shuffle: bool = check_bool("shuffle", shuffle)
 
     def check(self, problem: Problem) -> None:
         """Check that the loss is smooth and the set an lp ball of a supported order.

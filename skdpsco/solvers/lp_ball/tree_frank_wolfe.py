@@ -128,8 +128,8 @@ class TreeFrankWolfe:
     streams = True
 
     def __init__(self, noise: str = "auto", shuffle: bool = True) -> None:
-        self.noise = check_choice("noise", noise, ("auto", *NOISES))
-        self.shuffle = check_bool("shuffle", shuffle)
+        self.noise: str = check_choice("noise", noise, ("auto", *NOISES))
+        self.shuffle: bool = check_bool("shuffle", shuffle)
 
     def check(self, problem: Problem) -> None:
         """Check that the loss is smooth and the set a ball that suits the noise.

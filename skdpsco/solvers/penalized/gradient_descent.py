@@ -245,8 +245,8 @@ class GradientDescent:
         self, clip: float | str = "auto", preconditioned: bool = True, shrunk: bool = False
     ) -> None:
         self.clip = clip if clip == "auto" else check_bound("clip", clip)
-        self.preconditioned = check_bool("preconditioned", preconditioned)
-        self.shrunk = check_bool("shrunk", shrunk)
+        self.preconditioned: bool = check_bool("preconditioned", preconditioned)
+        self.shrunk: bool = check_bool("shrunk", shrunk)
 
     def plan(
         self, problem: CompositeProblem, budget: Any, n_iter: int | None = None

@@ -132,7 +132,7 @@ class SGD:
         self.clip, self.preconditioned = self.full_batch.clip, preconditioned
         automatic = batch_size == "auto"
         self.batch_size: Any = batch_size if automatic else check_bound("batch_size", batch_size)
-        self.accountant = check_choice("accountant", accountant, ACCOUNTANTS)
+        self.accountant: str = check_choice("accountant", accountant, ACCOUNTANTS)
 
     def plan(
         self, problem: CompositeProblem, budget: Any, n_iter: int | None = None

@@ -143,7 +143,7 @@ class BiasReducedMirrorDescent:
         if max_level != "auto":
             max_level = check_int("max_level", max_level, "'auto' or ", 0, MAX_LEVEL)
         self.max_level = max_level
-        self.max_iter = check_int("max_iter", max_iter)
+        self.max_iter: int = check_int("max_iter", max_iter)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None

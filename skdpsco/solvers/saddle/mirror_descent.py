@@ -87,7 +87,7 @@ class MirrorDescent:
         if n_draws != "auto":
             n_draws = check_int("n_draws", n_draws, "'auto' or ", 1, MOST_DRAWS)
         self.n_draws = n_draws
-        self.max_iter = check_int("max_iter", max_iter)
+        self.max_iter: int = check_int("max_iter", max_iter)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None

@@ -129,12 +129,12 @@ class MirrorProx:
         n_batches: int | str | None = None,
         n_epochs: int = 1,
     ) -> None:
-        self.method = check_choice("method", method, MIRROR_METHODS)
-        self.max_calls = check_int("max_calls", max_calls)
+        self.method: str = check_choice("method", method, MIRROR_METHODS)
+        self.max_calls: int = check_int("max_calls", max_calls)
         self.n_batches = n_batches
         if n_batches is not None and not (isinstance(n_batches, str) and n_batches == "auto"):
             self.n_batches = check_int("n_batches", n_batches, "None, 'auto' or ")
-        self.n_epochs = check_int("n_epochs", n_epochs)
+        self.n_epochs: int = check_int("n_epochs", n_epochs)
 
     def plan(
         self,

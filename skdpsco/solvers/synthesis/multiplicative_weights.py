@@ -102,7 +102,7 @@ class MultiplicativeWeights:
     by_blocks = True
 
     def __init__(self, variant: str = BEST_RESPONSE) -> None:
-        self.variant = check_choice("variant", variant, VARIANTS)
+        self.variant: str = check_choice("variant", variant, VARIANTS)
 
     def plan(self, problem: QueryProblem, budget: Any, n_iter: int | None = None) -> WeightsPlan:
         """Calibrate ``n_iter`` draws, or the number that minimises the bound on the largest error.
