@@ -146,6 +146,9 @@ BUGS = [
     Bug("calibration: sensitivity halved", "scaling/calibration.py",
         "change = math.sqrt(2.0) if added else 2.0",
         "change = 1.0", "audit/calibration_noise"),
+    Bug("calibration: the location of scores is that of half a record", "scaling/calibration.py",
+        "moved = one_record(n_samples, added, 1.0)", "moved = one_record(n_samples, added, 0.5)",
+        "audit/calibration_noise"),
     # Solvers
     Bug("refit: halved gradients", "solvers/l1/refit.py",
         "changed = one_record(n, added, size, None, 1 + added)\n        scale",

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy import sparse
-from test_one_pass_frank_wolfe import LOSSES, Declared, data, objective
+from test_one_pass_frank_wolfe import LOSSES, OCTAHEDRON, Declared, data, objective
 
 from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
@@ -194,11 +194,12 @@ def test_bad_options_and_problems():
     [
         (Squared(10.0), L1Ball(1.0), 0),
         (Squared(10.0), Simplex(0.5), 0),
+        (Squared(10.0), OCTAHEDRON, 0),
         (Logistic(), L1Ball(3.0), 0),
         (Multinomial(3), L1Ball(3.0), 0),
         (Squared(10.0), L1Ball(1.0), 30),
     ],
-    ids=["squared", "simplex", "logistic", "multinomial", "fresh"],
+    ids=["squared", "simplex", "polytope", "logistic", "multinomial", "fresh"],
 )
 def test_without_noise_the_constrained_optimum_is_reached(loss, constraint, fresh):
     import cvxpy as cp

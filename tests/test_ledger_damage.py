@@ -176,7 +176,7 @@ def test_random_bits_of_the_file(path, seed):
         before = ledger.remaining().rho
         rng = np.random.default_rng(seed)
         reported = 0
-        for i in range(70):
+        for i in range(120):
             byte = int(rng.integers(len(content)))
             if i % 2:
                 byte = byte // 4096 * 4096 + int(rng.integers(100))

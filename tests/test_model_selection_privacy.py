@@ -362,7 +362,8 @@ def test_nothing_tells_the_number_of_tries(monkeypatch, capfd, refit, n_jobs):
 
 
 @pytest.mark.filterwarnings("always")
-@pytest.mark.parametrize(("refit", "random_state"), [(True, 0), (False, None)])
+@pytest.mark.parametrize("random_state", [None, 0])
+@pytest.mark.parametrize("refit", [True, False])
 def test_warnings_do_not_tell_the_number_of_tries(monkeypatch, refit, random_state):
     class Warns(PrivateLogisticL1):
         def fit(self, X, y):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco.constraints import L1Ball, L2Ball, Simplex
+from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
 from skdpsco.data import record_stream as _records
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
@@ -25,6 +25,7 @@ from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import (
 )
 
 LOSSES = [Squared(1.0), Huber(0.5), Logistic(), SmoothHinge(0.5), Multinomial(3)]
+OCTAHEDRON = Polytope(np.vstack([np.eye(3), -np.eye(3)]))
 NOISELESS = Allowance(1e12)
 
 
@@ -276,10 +277,11 @@ def objective(loss, X, y, w):
     [
         (Squared(10.0), L1Ball(1.0)),
         (Squared(10.0), Simplex(0.5)),
+        (Squared(10.0), OCTAHEDRON),
         (Logistic(), L1Ball(3.0)),
         (Multinomial(3), L1Ball(3.0)),
     ],
-    ids=["squared", "simplex", "logistic", "multinomial"],
+    ids=["squared", "simplex", "polytope", "logistic", "multinomial"],
 )
 def test_without_noise_the_constrained_optimum_is_reached(loss, constraint):
     import cvxpy as cp
@@ -289,7 +291,9 @@ def test_without_noise_the_constrained_optimum_is_reached(loss, constraint):
     problem = Problem(loss, constraint, n, d)
     D = problem.n_coefficients
     w = cp.Variable(D)
-    inside = [cp.norm1(w) <= constraint.radius]
+    inside = [cp.norm1(w) <= 1.0]
+    if not isinstance(constraint, Polytope):
+        inside = [cp.norm1(w) <= constraint.radius]
     if isinstance(constraint, Simplex):
         inside = [w >= 0, cp.sum(w) == constraint.radius]
     some = slice(None, None, 10)  # to save time: fresh records of the same law
@@ -301,7 +305,9 @@ def test_without_noise_the_constrained_optimum_is_reached(loss, constraint):
     result = run(solver, solver.plan(problem, NOISELESS), problem, X, y)
     found = objective(loss, X[some], y[some], result.coef).value
     assert abs(found - value) < 0.04 * (start - value)
-    assert np.abs(result.coef).sum() <= (1.0 + 1e-9) * constraint.radius
+    assert np.abs(result.coef).sum() <= (1.0 + 1e-9) * (
+        1.0 if isinstance(constraint, Polytope) else constraint.radius
+    )
     assert n < result.n_gradients <= 1.5 * n
 
 

@@ -133,7 +133,8 @@ FOLLOWED = [
 
 @pytest.mark.parametrize(
     ("solver", "loss", "layout", "n_iter", "constraint", "vertices"),
-    [*((*how, *OWN[0]) for how in FOLLOWED), (*FOLLOWED[0], *OWN[1]), (*FOLLOWED[2], *OWN[2])],
+    [*((*how, *OWN[0]) for how in FOLLOWED), (*FOLLOWED[0], *OWN[1]), (*FOLLOWED[2], *OWN[2]),
+     (*FOLLOWED[3], *OWN[2])],
 )  # fmt: skip
 def test_own_polytopes_are_solved(solver, loss, layout, n_iter, constraint, vertices):
     """Without noise the optimum is reached."""

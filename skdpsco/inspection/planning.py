@@ -410,7 +410,7 @@ def epsilon_for(
         low, high = (low, middle) if _holds(suffices, planned_at, middle) else (middle, high)
     found = rounded_up(math.exp(high))
     # Where a release begins to pay, a little more budget may have a little more noise.
-    while not _holds(suffices, planned_at, math.log(found)):
+    while found < LARGEST_EPSILON and not _holds(suffices, planned_at, math.log(found)):
         found = rounded_up(1.005 * found)
     return found
 

@@ -101,7 +101,7 @@ class TargetCurve(NamedTuple):
     prior: tuple[float, float] = (50.0, 0.5)
     least_records: float = 8.0
     level_records: float = 40.0
-    # The first lies where many records are outside of it.
+    # Many records lie outside of the first edge, so that even a few tell something there.
     edges: tuple[float, ...] = (0.5, 1.0, 0.25)
     spread: float = 0.0
     location_power: float = 0.0
