@@ -132,7 +132,7 @@ def test_fits_are_no_worse_than_the_median(Model, kind):
     medians = []
     for epsilon in (0.5, 2.0, 50.0):
         scores = []
-        for _ in range(11):
+        for _ in range(45 if epsilon < 1.0 else 11):  # medians of 11 fits are below by chance
             X = rng.uniform(0.0 if "one-sided" in kind else -1.0, 1.0, (2500, 5))
             z = 0.0 if "nothing" in kind else (X - X.mean(axis=0)).sum(axis=1)
             y = z + 0.5 * rng.normal(size=2500)
