@@ -12,6 +12,8 @@ import numpy as np
 from skdpsco._kernels import inlined, inner
 from skdpsco.constraints.norms import lp_norm
 
+__all__ = ["clip", "clip_both", "clip_record", "clip_records", "shorten", "within"]
+
 
 @inner
 def clip(x, b):

@@ -15,6 +15,20 @@ from numba.extending import overload
 
 from skdpsco._upstream import stamp_cache
 
+__all__ = [
+    "compiled",
+    "distinguish",
+    "implements",
+    "inlined",
+    "inlined_kernel",
+    "inner",
+    "kernel",
+    "njit",
+    "of_this_package",
+    "provider",
+    "reduction",
+]
+
 # "numpy": a division by zero gives inf or nan. The default would raise an exception, and whether a
 # kernel raises on private data is a release that nobody has paid for. This option also lets LLVM
 # vectorise.

@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn import config_context
 
+__all__ = ["quietly", "score_by"]
+
 T = TypeVar("T")
 
 # How messages begin that name shapes, types, dtypes and columns, but no value.

@@ -18,6 +18,21 @@ from sklearn.utils import check_random_state
 from skdpsco._kernels import inner
 from skdpsco._upstream import next_word
 
+__all__ = [
+    "PrivacyWarning",
+    "UtilityWarning",
+    "below",
+    "collected_advice",
+    "generator",
+    "next_uint64",
+    "public_generator",
+    "seed_of",
+    "warn_of_version",
+    "warn_privacy",
+    "warn_utility",
+    "without_warnings",
+]
+
 # The list that collects texts of utility warnings, or None to show them.
 _advice: ContextVar[list[str] | None] = ContextVar("advice", default=None)
 

@@ -9,6 +9,17 @@ if TYPE_CHECKING:
 else:
     Self = Any
 
+__all__ = [
+    "Auto",
+    "LedgerLike",
+    "LossLike",
+    "MatrixLike",
+    "Seed",
+    "Self",
+    "SolverLike",
+    "TargetLike",
+]
+
 # Dense arrays, sparse matrices, data frames of several libraries, and blocks of records: the
 # libraries may be absent, so no union can name them.
 MatrixLike: TypeAlias = Any

@@ -5,6 +5,8 @@ import re
 import sys
 from importlib.metadata import PackageNotFoundError, requires, version
 
+__all__ = ["__version__", "show_versions"]
+
 __version__ = "0.1.0"
 
 

@@ -194,6 +194,43 @@ def test_a_name_has_one_meaning():
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+def taken():
+    """What other modules of the package take from each module, by its name."""
+    found: dict[str, set[str]] = {}
+    for module, tree in trees().items():
+        whole = {}  # modules that are imported as such, by the names that they have here
+        for full in imports(module, tree):
+            package, _, name = full.removeprefix(f"{PACKAGE}.").rpartition(".")
+            if full in {f"{PACKAGE}.{other}" for other in SOURCES}:
+                whole[name] = f"{package}.{name}".lstrip(".")
+            elif package in SOURCES:
+                found.setdefault(package, set()).add(name)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                if node.value.id in whole:
+                    found.setdefault(whole[node.value.id], set()).add(node.attr)
+    return found
+
+
+def listed(tree):
+    """The names in `__all__`, or none if a module has no such list."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def test_modules_list_what_others_take_from_them():
+    """`__all__` is what a change of the module may break, no more and no less."""
+    for module, names in taken().items():
+        assert not {n for n in names if n.startswith("_")} - {"__version__"}, module
+        public = "penalties", "_upstream"  # what users import, and what tests import as well
+        if module not in public:
+            assert sorted(listed(trees()[module])) == sorted(names), module
+    others = {m for m, tree in trees().items() if listed(tree)} - set(taken())
+    assert {module.split(".")[-1] for module in others} <= {"__init__"}
+
+
 def test_modules_stay_short():
     # A long module is a sign of two things in one place.
     long = {module: source for module, source in SOURCES.items() if source.count("\n") >= MAX_LINES}

@@ -5,6 +5,7 @@ Those of the gallery run where the site is built: tests/test_site.py looks at wh
 
 import ast
 import doctest
+import importlib
 import re
 import runpy
 import textwrap
@@ -283,3 +284,13 @@ def test_timed_benchmarks():
         benchmark.setup(model, records[0])
         benchmark.time_fit(model, records[0])
         assert hasattr(benchmark.model, "coef_")
+
+
+def test_examples_import_names_that_exist():
+    """Benchmarks run for minutes or hours, and so only by hand: a renamed function shows here."""
+    for path in sorted((ROOT / "examples").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("skdpsco"):
+                module = importlib.import_module(str(node.module))
+                for alias in node.names:
+                    assert hasattr(module, alias.name), f"{path.name}: {alias.name}"

@@ -44,7 +44,7 @@ from l1_speed import report
 
 from skdpsco import PrivacyWarning, PrivateSynthesizer
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem, true_answers
-from skdpsco.synthesis.synthesizer import SOLVERS
+from skdpsco.synthesis.synthesizer import SYNTHESIS_SOLVERS
 
 N, D = 10_000, 10
 MARGINALS = {"max": 0.0070, "mean": 0.0015, "seconds": 0.3}
@@ -78,8 +78,8 @@ def small(seeds):
     """Print errors and times; how many targets are missed."""
     missed = 0
     for queries in (False, True):
-        for solver in ("auto", *SOLVERS):
-            if SOLVERS.get(solver) is SOLVERS["measure-project"]:
+        for solver in ("auto", *SYNTHESIS_SOLVERS):
+            if SYNTHESIS_SOLVERS.get(solver) is SYNTHESIS_SOLVERS["measure-project"]:
                 continue  # it is "auto"
             errors(solver, D, 0, queries)  # what is compiled, and imported, is not timed
             found = [errors(solver, D, seed, queries) for seed in range(seeds)]

@@ -6,6 +6,8 @@ from typing import NamedTuple
 from skdpsco.privacy import GaussianEvent, epsilon_of
 from skdpsco.scaling.conditioning import CONDITIONING
 
+__all__ = ["LARGEST_EPSILON", "PublicNumbers", "advice_on", "rounded_up"]
+
 # Even among more features than this, a model of few features may still be found.
 MANY_FEATURES = 1000
 LARGEST_DELTA = 0.1  # in units of 1 / number of records

@@ -7,6 +7,8 @@ from typing import Any
 
 from skdpsco._upstream import captioned_block
 
+__all__ = ["Documented"]
+
 
 class Documented:
     """Mixin for estimators with a page of their own; scikit-learn reads these attributes.

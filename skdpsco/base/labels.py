@@ -12,6 +12,19 @@ from skdpsco._quiet import quietly
 from skdpsco._validation import declared, is_missing
 from skdpsco.losses.library import with_weights
 
+__all__ = [
+    "as_targets",
+    "class_factors",
+    "declared_classes",
+    "encode_classes",
+    "group_numbers",
+    "indicators",
+    "labels_note",
+    "labels_of",
+    "named_columns",
+    "relative_weights",
+]
+
 _LABELS = "y must hold one label per record, all numbers or all strings."
 
 

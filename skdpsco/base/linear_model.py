@@ -66,6 +66,8 @@ from skdpsco.solvers import (
 )
 from skdpsco.solvers.base import Uncertainty, assumed_of
 
+__all__ = ["LinearClassifierMixin", "LinearRegressorMixin", "PrivateLinearModel", "refuse_blocks"]
+
 # Solvers that leave the intercept outside of the ball and add only Gaussian noise, except for
 # selections. For them a centre of the features is found, and scores are calibrated.
 CONDITIONED = (

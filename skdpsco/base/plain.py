@@ -8,6 +8,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassi
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 
+__all__ = ["plain_pipeline"]
+
 
 def plain_pipeline(model: Any) -> Pipeline:
     """A pipeline that predicts the same as the fitted linear ``model``; see its ``to_sklearn``."""

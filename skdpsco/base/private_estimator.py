@@ -22,6 +22,19 @@ from skdpsco.privacy.relations import ADD_OR_REMOVE, REPLACE_ONE, WITHIN_GROUPS,
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import Allowance, check_cost
 
+__all__ = [
+    "MIN_RHO",
+    "Payer",
+    "PrivateEstimator",
+    "check_budget",
+    "fitted_names",
+    "guaranteed",
+    "plan_within",
+    "public_only",
+    "releasing",
+    "resolve_solver",
+]
+
 # Smaller budgets need more noise than the grids of the Gaussian mechanism can hold; larger ones
 # give no privacy.
 MIN_RHO, MAX_RHO = 1e-9, 1e12  # finer noise than the grid, or none

@@ -9,6 +9,8 @@ import numpy as np
 
 from skdpsco._upstream import NumbaEvent, NumbaListener, install_listener
 
+__all__ = ["check_progress", "progress_bar"]
+
 DELAY = 1.0  # seconds before a bar appears
 
 

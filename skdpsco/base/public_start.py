@@ -8,6 +8,8 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from skdpsco._validation import LARGEST
 
+__all__ = ["PublicStart", "checked_start", "clip_columns"]
+
 LEGAL_INIT = "init must be a fitted linear model with coef_ and intercept_"
 
 

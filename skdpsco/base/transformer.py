@@ -14,6 +14,8 @@ from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.block_records import BlockRecords, blocks_of, is_arrow, read_features
 from skdpsco.data.row_blocks import RowBlocks
 
+__all__ = ["CLIPPED", "BlockTransformerMixin", "ColumnTransform"]
+
 CLIPPED = "columns are clipped to their public bounds, lower and upper"
 
 

@@ -9,6 +9,21 @@ import numpy as np
 
 from skdpsco._kernels import inner, reduction
 
+__all__ = [
+    "UNIT",
+    "check_order",
+    "conjugate",
+    "lp_norm",
+    "power",
+    "project_l1",
+    "project_l2",
+    "project_linf",
+    "project_lp",
+    "project_simplex",
+    "projection_error",
+    "regularity",
+]
+
 UNIT = 2.0**-53  # relative rounding error of one operation
 _LEAST, _LARGEST = 1e-280, 1e300  # between these, sums of squares are exact up to rounding
 _FARTHEST = 2.0**100  # radii; beyond it, distance changes a projection by less than rounding

@@ -28,6 +28,26 @@ from skdpsco.constraints.norms import (
 )
 from skdpsco.constraints.norms import regularity as regularity  # for importers of this module
 
+__all__ = [
+    "BALLS",
+    "L1Ball",
+    "L2Ball",
+    "LpBall",
+    "Polytope",
+    "Simplex",
+    "check_order",
+    "conjugate",
+    "coordinate",
+    "in_double_precision",
+    "lp_norm",
+    "minimiser",
+    "n_vertices",
+    "project",
+    "regularity",
+    "vertex",
+    "vertex_scores",
+]
+
 
 @kernel
 def n_vertices(constraint, D):

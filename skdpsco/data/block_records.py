@@ -11,6 +11,20 @@ from skdpsco.data.digests import new_key
 from skdpsco.data.record_sums import BlockDesign, Hidden, LocalBlocks, Reader
 from skdpsco.data.row_blocks import RowBlocks
 
+__all__ = [
+    "BlockRecords",
+    "as_blocks",
+    "as_features",
+    "blocks_of",
+    "first_record",
+    "is_arrow",
+    "is_blocks",
+    "opened",
+    "read_features",
+    "read_records",
+    "read_tables",
+]
+
 
 def blocks_of(X: Any, y: Any = None) -> RowBlocks | None:
     """Return blocks for `RowBlocks`, Dask collections and Arrow tables, else None.

@@ -17,6 +17,29 @@ from skdpsco._quiet import quietly
 from skdpsco._validation import FLOATS, check_int, check_sparse, select_records
 from skdpsco.data.design import as_design
 
+__all__ = [
+    "Held",
+    "Mapped",
+    "Pair",
+    "Retargeted",
+    "Taken",
+    "array_parts",
+    "as_rows",
+    "as_target_rows",
+    "block_rows",
+    "canonical",
+    "check_apart",
+    "check_block_size",
+    "cuts",
+    "framed",
+    "merged",
+    "n_targets_of",
+    "parquet_parts",
+    "rows_of_array",
+    "table_parts",
+    "target_names",
+]
+
 BLOCK_BYTES = 2**26  # of float64 features, in a block of automatic size
 
 # Dtypes of pandas, by the names of Arrow's types

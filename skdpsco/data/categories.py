@@ -8,6 +8,8 @@ import numpy as np
 
 from skdpsco._validation import is_missing
 
+__all__ = ["check_categories", "codes_among", "is_list"]
+
 
 def is_list(value: Any) -> bool:
     """Whether a value is a list of entries, and not a string, set, mapping or frame."""

@@ -21,6 +21,8 @@ from skdpsco.data.frames import (
     objects_of,
 )
 
+__all__ = ["CATEGORY", "KEYS", "NUMBER", "declared_column", "read_declaration"]
+
 NUMBER, CATEGORY, BOOLEAN = "number", "category", "boolean"
 KEYS: dict[str, tuple[str, ...]] = {
     NUMBER: ("bounds", "integer", "unit", "fill", "missing"),

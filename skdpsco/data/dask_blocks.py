@@ -39,6 +39,8 @@ from skdpsco.data.record_sums import (
     values_of,
 )
 
+__all__ = ["GraphBlocks", "dask_parts", "open_dask"]
+
 MAX_BLOCKS = 2048  # for an automatic block size; the scheduler needs milliseconds per task
 INLINE = 100_000  # floats sent with every task; larger arguments are sent to each worker once
 

@@ -17,6 +17,24 @@ from skdpsco._kernels import inner, kernel
 from skdpsco._typing import MatrixLike
 from skdpsco._validation import check_sparse
 
+__all__ = [
+    "CSC",
+    "CSR",
+    "GATHERED_ROWS",
+    "CentredCSR",
+    "Columns",
+    "Dense",
+    "add_column",
+    "as_columns",
+    "as_design",
+    "clip_scale",
+    "clipped",
+    "clipped_rows",
+    "columns_of",
+    "read_only",
+    "sparse_columns_of",
+]
+
 GATHERED_ROWS = 1024  # records in a dense copy, few enough to stay in the cache
 
 

@@ -14,6 +14,8 @@ from scipy import sparse
 from skdpsco._kernels import njit
 from skdpsco.data.design import read_only
 
+__all__ = ["digest", "digest_of_columns", "digest_of_features", "new_key"]
+
 WORDS = 512  # 64-bit words in a chunk; the first cache holds a chunk beside two keys
 
 

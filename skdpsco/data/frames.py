@@ -10,6 +10,20 @@ import numpy as np
 from skdpsco._quiet import quietly
 from skdpsco._validation import is_missing
 
+__all__ = [
+    "BOOLEANS",
+    "CATEGORICAL",
+    "NUMBERS",
+    "OBJECTS",
+    "TEXT",
+    "kind_of",
+    "missing_in",
+    "numbers_of",
+    "objects_of",
+    "open_frame",
+    "read_quietly",
+]
+
 # What a column may hold according to its dtype, which is public.
 NUMBERS, BOOLEANS, TEXT, CATEGORICAL = "numbers", "booleans", "text", "categories"
 OBJECTS, OTHER = "objects", "other values"

@@ -16,6 +16,23 @@ from skdpsco.data.block_sources import cuts
 from skdpsco.data.design import CSR, CentredCSR, Dense, read_only
 from skdpsco.mechanisms.samplers import summation_error
 
+__all__ = [
+    "FAN_IN",
+    "MOST_RECORDS_ADDED",
+    "PIECE_ROWS",
+    "PIECE_WORK",
+    "add",
+    "depth_of",
+    "one_record",
+    "pieces",
+    "replace_one",
+    "slice_rows",
+    "sum_error",
+    "sum_in_runs",
+    "tree_sum",
+    "work",
+]
+
 FAN_IN = 64  # terms that are added one after the other, at every level of the tree
 PIECE_ROWS = 2**16  # most records of a piece, which a function may add one after the other
 PIECE_WORK = 2**21  # dense entries; reading so many takes far longer than starting a thread

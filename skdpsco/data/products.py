@@ -15,6 +15,24 @@ from skdpsco._kernels import inlined_kernel, inner, njit, reduction
 from skdpsco._typing import MatrixLike
 from skdpsco.data.design import CSR, CentredCSR, Dense
 
+__all__ = [
+    "add_rows",
+    "as_lengths",
+    "as_sums",
+    "as_vector",
+    "common_bound",
+    "correlate",
+    "dot_and_norm_rows",
+    "dot_rows",
+    "multiply_rows",
+    "norm_rows",
+    "norms_of",
+    "predict",
+    "predict_all",
+    "run_room",
+    "scaled_row_norms",
+]
+
 MAX_RUN = 64  # rows
 LEAST_NORM = 2.0**-5  # of rows minus a centre, over that of the centre; rounding is far below
 RUN_ENTRIES = 512  # number of entries in a run of dense rows, unless four rows have more

@@ -7,6 +7,8 @@ import numpy as np
 
 from skdpsco.data.design import read_only
 
+__all__ = ["Data", "numbers_or_nan", "real_numbers"]
+
 Data = tuple[Any, ...]  # arrays with one entry per record along their first axes
 
 

@@ -19,6 +19,8 @@ from skdpsco._kernels import kernel, njit, reduction
 from skdpsco._random import next_uint64
 from skdpsco.data.design import CSR, Dense
 
+__all__ = ["AHEAD", "Blocks", "Row", "fetch_row", "one_pass", "read_row", "row_add", "row_dot"]
+
 CHUNK_RECORDS = 8192  # largest number of records in a chunk
 _ROUNDS = 6  # with 4, adjacent records stay adjacent one and a half times as often as by chance
 _LINE = 64  # bytes of a cache line

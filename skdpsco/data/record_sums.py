@@ -27,6 +27,24 @@ from skdpsco.data.design import CSR, Dense, as_design
 from skdpsco.data.digests import digest
 from skdpsco.data.pieces import PIECE_ROWS, PIECE_WORK, pieces, tree_sum, work
 
+__all__ = [
+    "CHANGED",
+    "BlockDesign",
+    "Failure",
+    "Hidden",
+    "LocalBlocks",
+    "Reader",
+    "Task",
+    "attempt",
+    "check_n_records",
+    "in_pieces",
+    "join_targets",
+    "map_reduce",
+    "transformed",
+    "values_of",
+    "without_gil",
+]
+
 
 def map_reduce(X: Any, y: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """Sum over records: ``function(X, y, *arguments)``, or its sum over blocks.

@@ -34,6 +34,8 @@ from skdpsco.data.record_sums import (
     transformed,
 )
 
+__all__ = ["RowBlocks", "without"]
+
 
 def _column_names(X: Any) -> tuple[str, ...] | None:
     """Names of the columns of a frame, if all are strings."""

@@ -14,6 +14,8 @@ from skdpsco._validation import both_lacks
 from skdpsco.data.columns import CATEGORY, KEYS, NUMBER, declared_column, read_declaration
 from skdpsco.data.frames import open_frame, read_quietly
 
+__all__ = ["Schema"]
+
 
 class Schema:
     """What is public about a table, declared once and used everywhere.

@@ -8,6 +8,8 @@ import numpy as np
 from skdpsco._random import generator
 from skdpsco.privacy.budget import check_unit
 
+__all__ = ["draw_records"]
+
 
 def draw_records(units: Any, max_records_per_unit: int = 1) -> np.ndarray:
     """Draw equally many records of every unit, such as every person, in random order.

@@ -61,6 +61,8 @@ from skdpsco.scaling.calibration import REGRESSION_CURVE, SHORT_CURVE, TargetCur
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.groups.moments import GroupProblem, needed_size
 
+__all__ = ["PrivateGroupDRO"]
+
 AUTO_RADIUS = 10.0  # a safety net, for features and targets in [-1, 1]
 
 

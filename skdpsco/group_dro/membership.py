@@ -11,6 +11,15 @@ from skdpsco._validation import is_missing
 from skdpsco.base.labels import group_numbers, labels_of
 from skdpsco.solvers.groups.problem import GroupedTargets
 
+__all__ = [
+    "Membership",
+    "as_array",
+    "from_groups",
+    "membership_of",
+    "weighted_targets",
+    "with_groups",
+]
+
 
 @dataclass(frozen=True)
 class Membership:

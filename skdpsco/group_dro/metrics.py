@@ -13,6 +13,8 @@ from skdpsco._quiet import quietly, score_by
 from skdpsco.group_dro.membership import as_array, membership_of
 from skdpsco.privacy.report import html_table
 
+__all__ = ["group_report", "worst_group_score", "worst_group_scorer"]
+
 _SCORE_NEEDS = "{} needs sensitive_features, the group of every record that is scored."
 
 

@@ -14,6 +14,17 @@ from skdpsco.solvers.saddle.accelerated_recursive import AcceleratedRecursive
 from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
+__all__ = [
+    "CLASSIFIERS",
+    "GROUP_SOLVERS",
+    "LOSSES",
+    "OPTIONS_CONSTRAINTS",
+    "check_options",
+    "check_prior",
+    "group_solver",
+    "too_small",
+]
+
 LOSSES: dict[str, Any] = {
     "logistic": LogisticMoments,
     "hinge": HingeLoss,

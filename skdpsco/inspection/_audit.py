@@ -26,6 +26,8 @@ from ._trade_off import (
 )
 from .pipeline_report import check_private_steps, privacy_report
 
+__all__ = ["AuditResult", "audit"]
+
 _GIVEN = "statistic"
 # Largest number of released numbers in a statistic; those that differ most are kept.
 _N_COORDINATES = 300

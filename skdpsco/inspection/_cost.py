@@ -13,6 +13,16 @@ from skdpsco.privacy import Budget, Event, RepeatedEvent, ZCDPEvent, compose, ep
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.relations import weakest
 
+__all__ = [
+    "budget_of",
+    "declared_rho",
+    "frozen_steps",
+    "planned",
+    "private_steps",
+    "relation_of",
+    "search_cost",
+]
+
 SMALL_DELTA = 1e-6
 
 

@@ -15,6 +15,8 @@ from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.linear_model.links import resolve_link
 from skdpsco.synthesis import PrivateSynthesizer
 
+__all__ = ["check_plannable", "check_shape", "placeholder", "planted"]
+
 # Largest number of entries of a placeholder, and of records of one without many columns. Zeros take
 # no memory if the system maps pages when they are written, but a fit looks at each of them.
 MOST_ENTRIES, MOST_RECORDS = 2**30, 2**27

@@ -55,6 +55,19 @@ from skdpsco.preprocessing import (
     TableEncoder,
 )
 
+__all__ = [
+    "KEEP_DTYPE",
+    "SPARSE",
+    "UNKNOWN",
+    "bounds",
+    "dtypes_depend_on_values",
+    "enlarges",
+    "fails_for",
+    "layout_of",
+    "layout_of_records",
+    "unmet",
+]
+
 Conditions = dict[str, bool]
 Vouched = Callable[[Any], bool]
 

@@ -41,6 +41,8 @@ from ._record_wise import (
     unmet,
 )
 
+__all__ = ["NOT_PRIVATE", "PRIVATE", "StepReport", "Walk", "about", "check_record_wise", "joined"]
+
 FREE, PRIVATE, NOT_PRIVATE = "data-independent", "private", "NOT private"
 
 LAYOUT = (

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special, stats
 
+__all__ = ["ApproximateGuarantee", "GaussianGuarantee", "Guarantee", "least_found", "lower_bound"]
+
 _POINTS, _ZOOMS = 33, 5
 _CERTAIN = 1e-3  # beyond the points that are searched, a tail is within this distance of 1
 _POWER = 0.8

@@ -23,6 +23,8 @@ from ._cost import budget_of, declared_rho, private_steps
 from ._public_tables import check_plannable, check_shape, planted
 from .pipeline_report import check_private_steps
 
+__all__ = ["PrivacyUtilityDisplay", "RadiusPathDisplay"]
+
 SIMULATED = 4000  # records for the scores of a simulation
 NAMED = 10  # number of curves with a colour and a name in the legend
 

@@ -15,6 +15,8 @@ from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco.group_dro import group_report
 from skdpsco.privacy._history import axes, brief, literal, pyplot
 
+__all__ = ["GroupLossDisplay"]
+
 METRICS = {
     "accuracy": "accuracy",
     "log_loss": "mean log loss",

@@ -11,7 +11,16 @@ from skdpsco.privacy.relations import weakest
 from ._cost import private_steps
 from ._steps import NOT_PRIVATE, PRIVATE, StepReport, Walk, about, check_record_wise, joined
 
-__all__ = ["PipelineReport", "StepReport", "not_private_steps", "privacy_report", "private_steps"]
+__all__ = [
+    "PipelineReport",
+    "StepReport",
+    "check_private_steps",
+    "html_of",
+    "not_private_steps",
+    "privacy_report",
+    "private_steps",
+    "text_table",
+]
 
 _REPORT_HEAD = ("step", "estimator", "status", "epsilon", "delta", "rho (zCDP)", "note")
 

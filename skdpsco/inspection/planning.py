@@ -31,6 +31,8 @@ from skdpsco.solvers.base import Plan
 from ._public_tables import check_plannable, check_shape, placeholder
 from .pipeline_report import html_of, text_table
 
+__all__ = ["PlannedRelease", "PrivacyPlan", "epsilon_for", "n_for", "plan"]
+
 LEAST_EPSILON = 1e-4  # the least epsilon that `epsilon_for` tries
 MOST_SEARCHED = 2**28  # entries of the largest table that `n_for` tries
 

@@ -37,6 +37,8 @@ from skdpsco.losses.library import (
     WeightedMultinomial,
 )
 
+__all__ = ["LinearClassifier", "LinearRegressor", "LogisticClassifier"]
+
 
 def encode_targets(y: np.ndarray, classes: Any, factors: np.ndarray | None = None) -> np.ndarray:
     """Targets for labels among the declared ``classes``, weighted by ``factors`` in [0, 1].

@@ -16,6 +16,8 @@ from skdpsco.moments.inference import uncertainty
 from skdpsco.moments.least_squares import check_within
 from skdpsco.solvers.base import Uncertainty
 
+__all__ = ["CoefficientInference", "MomentInference"]
+
 LEVELS = 1e-9, 1.0 - 1e-9
 
 

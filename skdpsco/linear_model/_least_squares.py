@@ -11,6 +11,8 @@ from skdpsco.moments.private_moments import MomentRelease, release_moments_of
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.base import Uncertainty
 
+__all__ = ["LeastSquaresRegressor"]
+
 
 class LeastSquaresRegressor(MomentRelease, LinearRegressor):
     """Models that means and covariances determine; see the subclasses."""

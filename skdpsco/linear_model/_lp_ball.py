@@ -29,8 +29,8 @@ from skdpsco.data.block_records import BlockRecords, as_blocks
 from skdpsco.data.block_sources import check_apart
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
-from skdpsco.losses import library as losses
-from skdpsco.losses.library import is_proven
+from skdpsco.losses.check import check_loss
+from skdpsco.losses.library import is_proven, taken_on_trust
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import (
     OnePassFrankWolfe,
@@ -40,6 +40,8 @@ from skdpsco.solvers import (
     ProjectedDescent,
     TreeFrankWolfe,
 )
+
+__all__ = ["LOSS", "LP_CONSTRAINTS", "LpModel", "is_stream"]
 
 MAX_SAMPLES = 2**53  # float64 counts exactly up to here
 BALL_SOLVERS: dict[str, Any] = {
@@ -364,7 +366,7 @@ class LpModel(PrivateLinearModel):
                 f"loss={loss!r} is not for {type(self).__name__}: it needs other targets."
             )
         try:
-            losses.check_loss(loss, self._targets)
+            check_loss(loss, self._targets)
         except (ValueError, TypeError) as error:
             kind = ValueError if isinstance(error, ValueError) else TypeError
             raise kind(f"loss={loss!r} cannot be used. {error}") from error
@@ -378,7 +380,7 @@ class LpModel(PrivateLinearModel):
             lines.append(f"records are shrunk to l2 norm {norm:g}, in units of the bounds")
         if self._streaming:
             lines.append("the number of records and the sizes of the blocks are public")
-        return (*lines, *losses.taken_on_trust(loss))
+        return (*lines, *taken_on_trust(loss))
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         solver = self.solver

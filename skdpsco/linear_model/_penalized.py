@@ -25,6 +25,15 @@ from skdpsco.solvers import (
 from skdpsco.solvers.moments.plan import has_matrix
 from skdpsco.solvers.newton_step import NewtonStep
 
+__all__ = [
+    "LITTLE_NOISE",
+    "CompositeModel",
+    "UncalibratedModel",
+    "check_weight",
+    "inverse_penalty",
+    "mixed_penalty",
+]
+
 # Thresholds of "auto" for n mu / (d sqrt(classes)), fitted on data where noise matters.
 COORDINATES_RATIO, COORDINATES_FEATURES = 20.0, 25
 LITTLE_NOISE = 1e4

@@ -20,6 +20,8 @@ from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.moments.class_moments import ClassMoments, class_moments
 from skdpsco.moments.private_moments import MomentRelease, release_moments_of
 
+__all__ = ["PrivateLinearDiscriminantAnalysis"]
+
 
 class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     """Differentially private linear discriminant analysis: normal classes of one covariance.

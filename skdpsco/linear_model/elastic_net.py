@@ -10,6 +10,8 @@ from skdpsco.linear_model._inference import MomentInference
 from skdpsco.linear_model._least_squares import LeastSquaresRegressor
 from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
 
+__all__ = ["PrivateElasticNet", "PrivateRidge"]
+
 
 class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     """Differentially private elastic net: least squares with an l1 and an l2 penalty.

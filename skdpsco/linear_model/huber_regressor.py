@@ -20,6 +20,8 @@ from skdpsco.linear_model._inference import CoefficientInference
 from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
 from skdpsco.losses.library import Huber
 
+__all__ = ["PrivateHuberRegressor"]
+
 AUTO_THRESHOLD = 0.3  # in units of the target's scale
 
 

@@ -18,6 +18,8 @@ from skdpsco._validation import (
 from skdpsco.linear_model._least_squares import LeastSquaresRegressor
 from skdpsco.losses.library import Squared
 
+__all__ = ["PrivateLasso"]
+
 
 class PrivateLasso(LeastSquaresRegressor):
     """Differentially private Lasso: least squares in an l1 ball.

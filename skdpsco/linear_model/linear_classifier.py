@@ -19,6 +19,8 @@ from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel, is_stream
 from skdpsco.losses.library import Hinge, Logistic, Multinomial, SmoothHinge, is_proven
 
+__all__ = ["PrivateLinearClassifier"]
+
 
 def _is_logistic(model: Any) -> bool:
     loss = model.loss

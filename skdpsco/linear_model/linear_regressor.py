@@ -21,6 +21,8 @@ from skdpsco.losses.library import (
 )
 from skdpsco.scaling.target import Target, declared_target
 
+__all__ = ["PrivateLinearRegressor"]
+
 LARGEST_SPARSE_GROWTH = 2.0  # of an automatic radius
 
 

@@ -18,6 +18,8 @@ from skdpsco.linear_model._classifier_regressor import LinearClassifier
 from skdpsco.linear_model._penalized import CompositeModel, inverse_penalty
 from skdpsco.losses.library import OneVsRest, SmoothHinge
 
+__all__ = ["PrivateLinearSVC"]
+
 # Quadratic between both margins: there the best score is the mean of the labels -1 and 1.
 MARGIN_LOSS = SmoothHinge(2.0)
 

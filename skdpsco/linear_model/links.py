@@ -10,7 +10,7 @@ from scipy.special import expit, ndtr
 from skdpsco._validation import check_bound, check_interval
 from skdpsco.solvers.groups.monotone_glm import TabulatedMoments
 
-__all__ = ["Link"]
+__all__ = ["Identity", "Link", "resolve_link"]
 
 # Fine around 0; elsewhere steps are at most 1/250 of the distance from 0, up to a million.
 _GRID = 1e-3 * np.sinh(4e-3 * np.arange(-5375, 5376))

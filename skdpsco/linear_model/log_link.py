@@ -26,6 +26,8 @@ from skdpsco.losses.log_link import (
 from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 
+__all__ = ["PrivateGammaRegressor", "PrivatePoissonRegressor"]
+
 
 class LogLinkModel(LinearRegressor, UncalibratedModel):
     """Means that are exponentials of linear predictions; see the subclasses."""

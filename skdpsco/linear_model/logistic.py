@@ -17,6 +17,8 @@ from skdpsco._validation import (
 )
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 
+__all__ = ["PrivateLogisticL1"]
+
 
 class PrivateLogisticL1(LogisticClassifier):
     """Differentially private logistic regression in an l1 ball.

@@ -16,6 +16,8 @@ from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.linear_model._inference import CoefficientInference
 from skdpsco.linear_model._penalized import CompositeModel, inverse_penalty
 
+__all__ = ["PrivateLogisticRegression"]
+
 
 class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, CompositeModel):
     """Differentially private logistic regression.

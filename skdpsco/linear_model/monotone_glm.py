@@ -34,6 +34,8 @@ from skdpsco.solvers.groups.monotone_glm import (
     PooledMoments,
 )
 
+__all__ = ["PrivateMonotoneGLM"]
+
 LARGEST_NORM = 10.0  # the radius "auto", in units of the link, where features lie in [-1, 1]
 GLM_SOLVERS: dict[str, Any] = {
     "moments": PooledMoments,

@@ -21,6 +21,8 @@ from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mix
 from skdpsco.losses.library import SmoothQuantile
 from skdpsco.solvers.penalized.gradient_descent import full_passes
 
+__all__ = ["PrivateQuantileRegressor"]
+
 
 class QuantileTuning(NamedTuple):
     """Constants of the model, chosen on planted and one-sided data of 500 and 3,000 records.

@@ -11,6 +11,8 @@ from skdpsco._kernels import distinguish, implements, njit
 from skdpsco.constraints.norms import UNIT
 from skdpsco.losses.kernels import curvatures, derivative, derivatives, value, values
 
+__all__ = ["TRIALS", "check_loss"]
+
 # Predictions: round ones, where kinks are; others at irregular distances (multiples of the golden
 # ratio), so that nothing periodic is missed; and far ones.
 NEAR = 8.0

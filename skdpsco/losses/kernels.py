@@ -15,6 +15,20 @@ import numpy as np
 from skdpsco._clipping import clip, clip_both
 from skdpsco._kernels import inlined, inlined_kernel, inner, kernel
 
+__all__ = [
+    "bounded_change",
+    "bounded_curvatures",
+    "bounded_derivatives",
+    "bounded_values",
+    "by_record",
+    "curvature",
+    "curvatures",
+    "derivative",
+    "derivatives",
+    "value",
+    "values",
+]
+
 
 @cache  # an implementation may be registered more than once
 def by_record(implementation: Callable[..., Any]) -> Callable[..., Any]:

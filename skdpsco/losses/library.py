@@ -19,8 +19,39 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import inner
-from skdpsco.losses.check import check_loss as check_loss
 from skdpsco.losses.kernels import curvature, curvatures, derivative, derivatives, value, values
+
+__all__ = [
+    "SOFTMAX",
+    "WEIGHTED",
+    "Absolute",
+    "Hinge",
+    "Huber",
+    "Logistic",
+    "Multinomial",
+    "OneVsRest",
+    "Quantile",
+    "SmoothHinge",
+    "SmoothQuantile",
+    "Squared",
+    "Weighted",
+    "WeightedMultinomial",
+    "curvature",
+    "curvatures",
+    "derivative",
+    "derivatives",
+    "for_kernels",
+    "is_proven",
+    "lipschitz_l2",
+    "lipschitz_norm",
+    "softmax_parts",
+    "taken_on_trust",
+    "unweighted",
+    "value",
+    "values",
+    "with_weights",
+    "without_weights",
+]
 
 
 class Squared(NamedTuple):

@@ -12,6 +12,8 @@ from typing import ClassVar, NamedTuple
 from skdpsco._kernels import inner
 from skdpsco.losses.kernels import curvature, derivative, value
 
+__all__ = ["LEAST_MEAN", "GammaDeviance", "LogLink", "PoissonDeviance", "highest", "usual_mean"]
+
 LEAST_MEAN = 1e-4  # least target of a gamma distribution, and least predicted mean, in units of t
 
 

@@ -17,6 +17,17 @@ from skdpsco._kernels import inner
 from skdpsco._random import below
 from skdpsco.mechanisms.samplers import SCALE_BITS, bernoulli_exp, to_grid
 
+__all__ = [
+    "MAX_COORDINATES",
+    "Buckets",
+    "bucket_of",
+    "draw_signed",
+    "estimate",
+    "forget",
+    "move_to_bucket",
+    "new_buckets",
+]
+
 # Bucket j holds scores that are at least j * BUCKET_WIDTH below the reference; the last holds the
 # rest. exp(-BUCKET_WIDTH / 2**SCALE_BITS) is one half times KEEP, which is just below 1.
 BUCKET_WIDTH = 11_629_080  # ceil(log(2) * 2**24)

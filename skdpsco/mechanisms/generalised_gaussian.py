@@ -20,7 +20,13 @@ import math
 import numpy as np
 
 from skdpsco._kernels import njit
-from skdpsco.mechanisms.samplers import GRID_LIMIT, _check_positive, to_grid
+from skdpsco.mechanisms.samplers import GRID_LIMIT, check_positive, to_grid
+
+__all__ = [
+    "generalised_gaussian_grid",
+    "generalised_gaussian_mechanism",
+    "generalised_gaussian_scale",
+]
 
 # The grid is sigma / 2**8. A coarse grid costs no privacy and hides what floating point does to
 # the noise; its own rounding adds sigma**2 / 2**19 to the variance of a coordinate.
@@ -55,7 +61,7 @@ def generalised_gaussian(
     noise : ndarray of shape (size,)
     """
     _check_order(order)
-    _check_positive(sigma=sigma, size=size)
+    check_positive(sigma=sigma, size=size)
     x = rng.random(size) - _HALF
     x *= rng.standard_gamma(1.0 + 1.0 / order, size) ** (1.0 / order)
     x /= np.abs(x).max()
@@ -87,7 +93,7 @@ def generalised_gaussian_mechanism(
     """
     if order == 2:
         raise ValueError("order must be above 2: the Gaussian has an exact mechanism.")
-    _check_positive(grid=grid)
+    check_positive(grid=grid)
     _round_sums(values, generalised_gaussian(rng, values.size, order, sigma), grid)
 
 
@@ -117,7 +123,7 @@ def generalised_gaussian_scale(sensitivity: float, rho: float, order: float) -> 
     sigma : float
     """
     _check_order(order)
-    _check_positive(sensitivity=sensitivity, rho=rho)
+    check_positive(sensitivity=sensitivity, rho=rho)
     sigma = sensitivity * math.sqrt((order - 1.0) / rho / 2.0) * (1 + 2.0**-40)
     if not np.finfo(float).tiny <= sigma < math.inf:
         raise ValueError(
@@ -140,7 +146,7 @@ def generalised_gaussian_grid(sigma: float, magnitude: float) -> float:
     -------
     grid : float
     """
-    _check_positive(sigma=sigma, magnitude=magnitude)
+    check_positive(sigma=sigma, magnitude=magnitude)
     grid = max(sigma / _CELLS, magnitude / (GRID_LIMIT // 2))
     if grid < np.finfo(float).tiny:
         raise ValueError(

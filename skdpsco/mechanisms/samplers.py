@@ -24,6 +24,26 @@ from skdpsco._kernels import inner, kernel, njit
 from skdpsco._random import below
 from skdpsco.privacy import Event, ExponentialMechanismEvent, LaplaceNoisyMaxEvent
 
+__all__ = [
+    "EXPONENTIAL",
+    "GRID_LIMIT",
+    "LEAST_EPSILON0",
+    "SCALE_BITS",
+    "Exponential",
+    "LaplaceNoisyMax",
+    "bernoulli_exp",
+    "check_positive",
+    "deviation_on",
+    "exponential_grid",
+    "exponential_mechanism",
+    "gaussian_grid",
+    "gaussian_mechanism",
+    "release",
+    "select",
+    "summation_error",
+    "to_grid",
+]
+
 SCALE_BITS = 24  # the scale of the noise is 2**SCALE_BITS grid units; at most 24, see the Gaussian
 
 # Statistics are clamped to +-2**50 units: below, the division by the grid errs by at most 2**-3
@@ -238,7 +258,7 @@ def summation_error(n_terms: int, bound: float, depth: int | None = None) -> flo
     takes part in more than m = ``depth`` additions; None means n - 1, which holds for any order.
     One more u covers a division of the sum. Each of two neighbouring data sets errs by this much.
     """
-    _check_positive(n_terms=n_terms, bound=bound)
+    check_positive(n_terms=n_terms, bound=bound)
     relative = (n_terms if depth is None else min(n_terms, depth + 1)) * 2.0**-53
     if relative > 0.5:
         raise ValueError(f"n_terms={n_terms!r} is too large for a float64 sum.")
@@ -272,7 +292,7 @@ def exponential_grid(sensitivity_range: float, epsilon0: float, magnitude: float
     -------
     grid : float
     """
-    _check_positive(sensitivity_range=sensitivity_range, epsilon0=epsilon0, magnitude=magnitude)
+    check_positive(sensitivity_range=sensitivity_range, epsilon0=epsilon0, magnitude=magnitude)
     return _finest_grid(sensitivity_range, epsilon0 * 2**SCALE_BITS - 4 * GRID_ROUNDING, magnitude)
 
 
@@ -303,7 +323,7 @@ def gaussian_grid(
     -------
     grid : float
     """
-    _check_positive(
+    check_positive(
         sensitivity=sensitivity,
         noise_multiplier=noise_multiplier,
         dimension=dimension,
@@ -331,7 +351,8 @@ def _finest_grid(sensitivity: float, units: float, magnitude: float) -> float:
     return grid
 
 
-def _check_positive(**values: float) -> None:
+def check_positive(**values: float) -> None:
+    """Refuse arguments, given by name, that are not positive and finite."""
     for name, value in values.items():
         if not 0 < value < math.inf:
             raise ValueError(f"{name} must be positive and finite, got {value!r}.")

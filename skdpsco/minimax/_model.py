@@ -15,7 +15,7 @@ from skdpsco._validation import (
     check_X_y,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
-from skdpsco.losses import library as library
+from skdpsco.losses.check import check_loss
 from skdpsco.minimax._solver import (
     MINIMAX_SOLVERS,
     MinimaxProblem,
@@ -26,6 +26,8 @@ from skdpsco.minimax._solver import (
 from skdpsco.scaling.calibration import CLASS_CURVE, SHORT_CURVE, TargetCurve, curve_of
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.moments.plan import has_matrix
+
+__all__ = ["MINIMAX_CONSTRAINTS", "MinimaxModel"]
 
 MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
@@ -91,7 +93,7 @@ class MinimaxModel(PrivateLinearModel):
                 f"losses must be for the targets of {type(self).__name__}; {loss!r} is not."
             )
         try:
-            library.check_loss(loss, self._probes)
+            check_loss(loss, self._probes)
         except (ValueError, TypeError) as error:
             kind = ValueError if isinstance(error, ValueError) else TypeError
             raise kind(f"losses contains {loss!r}, which cannot be used. {error}") from error

@@ -38,6 +38,8 @@ from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisat
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
 from skdpsco.variational.solve import VARIATIONAL_SOLVERS
 
+__all__ = ["MINIMAX_SOLVERS", "MinimaxProblem", "Tasks", "is_one_loss", "minimax_solver"]
+
 
 @dataclass(frozen=True)
 class MinimaxTuning:

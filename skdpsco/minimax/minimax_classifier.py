@@ -29,6 +29,8 @@ from skdpsco.losses.library import (
 from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
 from skdpsco.minimax._solver import Tasks
 
+__all__ = ["PrivateMinimaxClassifier"]
+
 
 class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     """Differentially private linear classifier whose largest loss is small.

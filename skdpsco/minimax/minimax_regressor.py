@@ -24,6 +24,8 @@ from skdpsco.losses.library import (
 from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
 from skdpsco.minimax._solver import Tasks
 
+__all__ = ["PrivateMinimaxRegressor"]
+
 
 class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     """Differentially private linear regression whose largest loss is small.

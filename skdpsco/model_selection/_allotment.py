@@ -26,6 +26,21 @@ from skdpsco.preprocessing.pca import PrivatePCA
 from skdpsco.privacy import BudgetExceededError, Event, rho_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 
+__all__ = [
+    "Grant",
+    "allot",
+    "assumptions_of",
+    "check_private",
+    "fit_granted",
+    "frozen_notes",
+    "granted",
+    "hand_over",
+    "ledger_of",
+    "quieten",
+    "rehearse",
+    "seed_noise",
+]
+
 NOT_INCLUDED = "the cost of the search that chose its parameters is not included"
 
 

@@ -9,6 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import MatrixLike
 
+__all__ = ["BestEstimatorMixin"]
+
 
 def _best_has(method: str):
     def check(self):

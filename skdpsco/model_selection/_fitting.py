@@ -37,6 +37,16 @@ from ._allotment import fit_granted, quieten
 from ._selection import centred_sum
 from .scorers import PrivateScorer
 
+__all__ = [
+    "Part",
+    "check_data",
+    "declare_classes",
+    "fit_and_sum",
+    "in_parallel",
+    "n_classes_of",
+    "target_bound_of",
+]
+
 _ONE_PER_RECORD = "X and y must have one row, and one real number or label, for each record."
 
 

@@ -34,6 +34,16 @@ from skdpsco.solvers import Allowance
 
 from .scorers import R2, ClippedSquaredError, PrivateScorer, clipped_squared_error
 
+__all__ = [
+    "best_try",
+    "centred_sum",
+    "choose_winner",
+    "plan_scores",
+    "plan_search",
+    "release_scorer",
+    "shown_scores",
+]
+
 # Bounds on the norm of the two moments of one record, and on how far replacing it moves them.
 MOMENTS_NORM, MOMENTS_CHANGE = math.sqrt(0.5), math.sqrt(1.29)
 # Share for scores, if they are of the same records as the fits: sums over all of them need little.

@@ -12,6 +12,16 @@ from skdpsco._validation import check_interval, select_records
 from skdpsco.data.record_functions import numbers_or_nan, real_numbers
 from skdpsco.scaling.target import Target
 
+__all__ = [
+    "R2",
+    "ClippedSquaredError",
+    "PrivateScorer",
+    "check_scorer",
+    "clipped_squared_error",
+    "make_private_scorer",
+    "resolve_scorer",
+]
+
 METHODS = ("predict", "predict_proba", "decision_function")
 R2, SQUARED_ERROR = "r2", "neg_clipped_squared_error"
 

@@ -25,7 +25,7 @@ from skdpsco.data.block_records import is_blocks
 from skdpsco.inspection._cost import relation_of
 from skdpsco.privacy import Poisson, Tries, TruncatedNegativeBinomial
 
-from . import _allotment as allotment
+from . import _allotment
 from ._best import BestEstimatorMixin
 from ._fitting import (
     check_data,
@@ -37,6 +37,8 @@ from ._fitting import (
 )
 from ._selection import best_try, choose_winner, plan_search, release_scorer, shown_scores
 from .scorers import PrivateScorer, check_scorer, resolve_scorer
+
+__all__ = ["PrivateGridSearchCV"]
 
 _FACTOR = r"[1-9]\d*(\.\d+)?"  # joblib would evaluate more, but only with several workers
 _PRE_DISPATCH = re.compile(rf"all|[1-9]\d*|({_FACTOR} *\* *)?n_jobs|n_jobs *\* *{_FACTOR}")
@@ -293,10 +295,10 @@ class PrivateGridSearchCV(  # type: ignore[override]
         candidates = self._candidates(grid)
         scoring = resolve_scorer(self.scoring, self.estimator)
         data = check_data(X, y, fit_params, numeric=isinstance(scoring, str))
-        self.ledger = allotment.ledger_of((self.estimator, *candidates), self.ledger)
+        self.ledger = _allotment.ledger_of((self.estimator, *candidates), self.ledger)
         labels = declare_classes(candidates, data.y)
         # A search within another one splits as it did when the outer one rehearsed it.
-        outer = self.ledger if isinstance(self.ledger, allotment.Grant) else None
+        outer = self.ledger if isinstance(self.ledger, _allotment.Grant) else None
         public = public_generator(self.random_state if outer is None else outer.seed)
         order = public.permutation(len(data.y))
         budget = self._budget()
@@ -323,14 +325,14 @@ class PrivateGridSearchCV(  # type: ignore[override]
         # A mistake in a parameter or in the data must cost nothing. Any candidate may win.
         parts = [(plan.rho_fit, train), (plan.rho_refit or plan.rho_fit, data)]
         budgets = [rho for rho, _ in parts]
-        allotment.check_private(candidates, data, self.record_wise, budgets)
+        _allotment.check_private(candidates, data, self.record_wise, budgets)
         unit = budget.max_records_per_unit
         allotted = [
-            [allotment.allot(one, rho, self.delta, public, unit) for rho in budgets]
+            [_allotment.allot(one, rho, self.delta, public, unit) for rho in budgets]
             for one in candidates
         ]
         advice = in_parallel(
-            allotment.rehearse,
+            _allotment.rehearse,
             (
                 (estimator, part)
                 for estimators in allotted
@@ -348,8 +350,8 @@ class PrivateGridSearchCV(  # type: ignore[override]
             rng = release.rng
 
             def model(k: int, part: int) -> Any:
-                granted = allotment.granted(allotted[k][part])
-                return allotment.seed_noise(granted, rng) if release.seeded else granted
+                granted = _allotment.granted(allotted[k][part])
+                return _allotment.seed_noise(granted, rng) if release.seeded else granted
 
             scorer = release_scorer(plan.scores, scoring, validation.y, rng)
             tried = plan.draw(len(grid), rng)
@@ -386,18 +388,18 @@ class PrivateGridSearchCV(  # type: ignore[override]
             self.best_params_ = grid[self.best_index_]
             if best is None or plan.rho_refit > 0.0:  # without a try there is a refit
                 with without_warnings():
-                    best_estimator = allotment.fit_granted(model(self.best_index_, 1), data)
+                    best_estimator = _allotment.fit_granted(model(self.best_index_, 1), data)
             else:
                 assert best is not None  # laws that allow no try need a refit
                 best_estimator = results[best][1]
             # Labels that the search has taken from y look declared to its fits.
-            assumed = allotment.assumptions_of(best_estimator)
+            assumed = _allotment.assumptions_of(best_estimator)
             assumed = tuple(a for a in assumed if not (labels and "labels are public" in a))
-            self.best_estimator_ = allotment.hand_over(best_estimator, self.ledger)
+            self.best_estimator_ = _allotment.hand_over(best_estimator, self.ledger)
             self.scorer_ = scorer
             self.n_splits_ = 1
             covers = f"covers the choice among {len(grid)} candidates and the fit of the best"
-            frozen = allotment.frozen_notes(candidates, self.record_wise)
+            frozen = _allotment.frozen_notes(candidates, self.record_wise)
             release.assumptions = (covers, *labels, *frozen, *scorer.taken_on_trust, *assumed)
 
     def _grid(self) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from skdpsco.privacy import Budget, RepeatedEvent, ZCDPEvent, compose, epsilon_o
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.report import PrivacyReport
 
-from . import _allotment as allotment
+from . import _allotment
 from ._fitting import (
     Part,
     check_data,
@@ -29,6 +29,8 @@ from ._fitting import (
 )
 from ._selection import plan_scores, release_scorer, shown_scores
 from .scorers import PrivateScorer, check_scorer, resolve_scorer
+
+__all__ = ["PrivateScore", "private_cross_val_score"]
 
 
 class PrivateScore(NamedTuple):
@@ -139,13 +141,13 @@ def private_cross_val_score(
         raise TypeError(f"estimator must be an estimator of scikit-learn, got {estimator!r}.")
     if not isinstance(fit_params, (Mapping, NoneType)):
         raise TypeError(f"fit_params must be None or a dict, got {type(fit_params).__name__}.")
-    ledger = allotment.ledger_of([estimator], ledger)
+    ledger = _allotment.ledger_of([estimator], ledger)
     budget = check_budget(epsilon, delta, ledger)
     k = budget.max_records_per_unit
     score_by = resolve_scorer(scoring, estimator)
     data = check_data(X, y, fit_params or {}, numeric=isinstance(score_by, str))
     rho_fit = float(declared_rho(estimator).sum()) / k**2
-    allotment.check_private([estimator], data, record_wise, [rho_fit])
+    _allotment.check_private([estimator], data, record_wise, [rho_fit])
     n = len(data.y)
     if n < 2:
         raise ValueError(f"X must have at least 2 records to be validated, got n_samples={n}.")
@@ -159,27 +161,27 @@ def private_cross_val_score(
     public = public_generator(random_state)
     order = public.permutation(n)
     folds = np.array_split(order, cv)
-    allotted = allotment.allot(estimator, rho_fit, budget.delta, public, k)
+    allotted = _allotment.allot(estimator, rho_fit, budget.delta, public, k)
 
     def others(fold: np.ndarray) -> Part:
         return data.rows(np.setdiff1d(order, fold))
 
     rehearsed = in_parallel(
-        allotment.rehearse, ((allotted, others(fold)) for fold in folds), n_jobs
+        _allotment.rehearse, ((allotted, others(fold)) for fold in folds), n_jobs
     )
     advice = dict.fromkeys(chain(*rehearsed))
     check_scorer(score_by, [estimator], data.y, n_classes_of(estimator, data.y))
 
-    frozen = allotment.frozen_notes([estimator], record_wise)
+    frozen = _allotment.frozen_notes([estimator], record_wise)
     parameters = public_only({"estimator": estimator, "cv": int(cv)})
     payer = Payer(ledger, "private_cross_val_score", parameters, relation_of(estimator))
     guarantee = Budget(epsilon_of(for_units(event, k), budget.delta), budget.delta, k)
     covers = f"covers the score and {cv} models, which stay secret"
     with releasing(payer, event, guarantee, seed, warnings=advice) as release:
         rng, seeded = release.rng, release.seeded
-        models = [allotment.granted(allotted) for _ in folds]
+        models = [_allotment.granted(allotted) for _ in folds]
         if seeded:
-            models = [allotment.seed_noise(model, rng) for model in models]
+            models = [_allotment.seed_noise(model, rng) for model in models]
         scorer = release_scorer(scores, score_by, data.y, rng)
         calls = (
             (model, others(fold), data.rows(fold), scorer, False)

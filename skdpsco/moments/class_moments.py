@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+__all__ = ["ClassMoments", "class_moments"]
+
 # Least variance within classes in any direction, relative to that of all records.
 LEAST_WITHIN = 0.05
 

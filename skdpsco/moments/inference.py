@@ -9,6 +9,8 @@ from skdpsco.moments.least_squares import LeastSquares
 from skdpsco.moments.release import MATRIX, ONE
 from skdpsco.solvers.base import Uncertainty
 
+__all__ = ["uncertainty"]
+
 DOUBTFUL = 0.3  # noise in the covariances of the features, relative to them
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from skdpsco.penalties import L1, ElasticNet
 from skdpsco.solvers.moments.quadratic_model import descend
 
+__all__ = ["LeastSquares", "WeightPath", "check_within"]
+
 PATH_TOLERANCE = 1e-9  # relative, for coefficients; far below any noise
 RADIUS_STEPS = 60  # halvings of an interval of weights, for a given l1 norm
 

@@ -62,6 +62,8 @@ from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS
 from skdpsco.scaling.feature_bounds import clipping_note
 from skdpsco.solvers.moments.plan import MOMENTS
 
+__all__ = ["MomentRelease", "PrivateMoments", "release_moments_of"]
+
 # Indicators of classes have root mean squares of up to half of their bound, and most features have
 # smaller ones. All columns share the noise in scales, so they should be alike beforehand.
 INDICATOR_UNIT = 2.0

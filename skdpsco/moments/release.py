@@ -21,6 +21,16 @@ from skdpsco.scaling.quantiles import halve
 from skdpsco.solvers.base import share_mu
 from skdpsco.solvers.moments.second_moments import symmetric, upper_triangle
 
+__all__ = [
+    "MATRIX",
+    "ONE",
+    "Measured",
+    "declared_or_found",
+    "most_records",
+    "plan_matrix",
+    "release_matrix",
+]
+
 
 class MatrixTuning(NamedTuple):
     """Constants of the release; examples/benchmarks/moments.py shows the resulting accuracy.

@@ -19,6 +19,8 @@ from skdpsco.privacy.relations import ADD_OR_REMOVE, weakest
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers.base import worst_of
 
+__all__ = ["MomentAnswers", "ReleasedMoments"]
+
 UNIVERSAL_ROUNDS = 3  # rounds in which a threshold follows from the variance of the residuals
 DISJOINT = "merged moments are of data sets that have no record in common"
 

@@ -17,6 +17,8 @@ from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.scaling.column_scales import tallied
 from skdpsco.scaling.feature_bounds import without_bounds
 
+__all__ = ["TableSums", "table_counts"]
+
 
 class TableUnits(NamedTuple):
     """Rows are read as ``(clip(x, bound) - centre) * scale``.

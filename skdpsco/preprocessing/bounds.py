@@ -27,6 +27,15 @@ from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
 from skdpsco.data.design import Dense, as_design
 
+__all__ = [
+    "ColumnClipper",
+    "PublicBoundsScaler",
+    "RowClipper",
+    "check_bounds",
+    "check_pair",
+    "map_range",
+]
+
 ORDERS: dict[str, float] = {"l1": 1, "l2": 2, "max": np.inf}
 ENTRIES_AT_ONCE = 2**20  # entries of temporary arrays at any time
 

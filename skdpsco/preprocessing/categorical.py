@@ -22,6 +22,8 @@ from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
 from skdpsco.data.categories import check_categories, codes_among, is_list
 
+__all__ = ["CategoricalDomainEncoder"]
+
 # What columns can hold, by the beginnings of their dtypes' names, in any library.
 HOLDS: dict[tuple[str, ...], type] = {
     ("int", "uint", "float", "bool"): Real,

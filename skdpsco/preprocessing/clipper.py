@@ -20,6 +20,8 @@ from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores, quantil
 
 from .bounds import check_bounds, check_pair, map_range
 
+__all__ = ["PrivateQuantileClipper"]
+
 OCTAVES = 24  # factors of two between the shortest and the longest distance from a centre
 N_POINTS = 513  # number of equidistant centres
 # Centres around zero, in units of the width of the bounds.

@@ -22,6 +22,8 @@ from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.moments.private_moments import MomentRelease, release_moments_of
 
+__all__ = ["PrivatePCA"]
+
 
 class PrivatePCA(
     MomentRelease, ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, PrivateEstimator

@@ -20,6 +20,8 @@ from skdpsco.privacy import Event, GaussianEvent
 
 from .bounds import check_bounds, map_range
 
+__all__ = ["PrivateStandardScaler"]
+
 # Factor of the squares; up to sqrt((11 + 5 sqrt(5)) / 8) their release adds no cost.
 SQUARES = 1.665
 FLOOR = 0.5  # smallest variance, in standard deviations of its noise

@@ -49,6 +49,8 @@ from skdpsco.privacy import (
 from skdpsco.scaling.quantiles import choose
 from skdpsco.scaling.target import Target, TargetPlan, plan_target, release_target
 
+__all__ = ["PrivateFeatureSelector"]
+
 
 @dataclass(frozen=True)
 class SelectionPlan:

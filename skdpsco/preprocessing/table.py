@@ -14,6 +14,8 @@ from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
 from skdpsco.data.schema import Schema
 
+__all__ = ["TableEncoder", "make_private_pipeline"]
+
 
 class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
     """Turn the columns of a declared table into features in [-1, 1].

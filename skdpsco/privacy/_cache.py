@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+__all__ = ["cached", "forget_all"]
+
 _caches: list[Any] = []
 
 

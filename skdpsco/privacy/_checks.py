@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from numbers import Integral, Real
 
+__all__ = ["check_count", "check_partition", "check_real"]
+
 
 def check_real(name: str, value: object, low: float, high: float, *, closed: bool = False) -> float:
     """Return `value` as a float inside (low, high), or [low, high] if `closed`.

@@ -4,6 +4,8 @@ import math
 
 from ._cache import cached
 
+__all__ = ["mu_of_draw"]
+
 _SLOPE = math.sqrt(2 * math.pi) / 4 * (1 + 1e-14)  # of mu at epsilon0 = 0: the largest slope
 _OVERFLOWING = 1000.0  # larger exponentials overflow
 

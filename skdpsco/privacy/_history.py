@@ -9,6 +9,19 @@ from typing import Any
 from ._rows import Charge, running_totals
 from .accounting import zcdp_epsilon
 
+__all__ = [
+    "axes",
+    "brief",
+    "csv_of",
+    "frame_of",
+    "literal",
+    "plain",
+    "plot_charges",
+    "pyplot",
+    "readable",
+    "rows_of",
+]
+
 _NAMES = 15  # number of names that fit below a plot
 _COLOURS = 7
 _BIG = 2**63

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable
 
+__all__ = ["between", "minimise", "solve"]
+
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _SPAN = 15.0  # width of a search, in log b
 

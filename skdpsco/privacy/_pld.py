@@ -10,6 +10,8 @@ from ._cache import cached
 from .events import Event, GaussianEvent, NoOpEvent, leaves
 from .sampling import PoissonSampledGaussianEvent, log_moment_of_sample
 
+__all__ = ["MOST_STEPS", "check_accountant", "pld_applies", "pld_delta", "pld_epsilon"]
+
 _ERROR = 1e-10  # error of delta in floating-point convolutions of thousands of steps
 _MAX_CELLS = 5e5  # cells of the distribution of a step, and half of those of the total
 _LARGEST_EPSILON = 30.0  # above it, or with less noise, a Renyi curve is as good

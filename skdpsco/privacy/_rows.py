@@ -15,6 +15,28 @@ from typing import Any, NamedTuple
 from .budget import Budget
 from .relations import WITHIN_GROUPS, check_relation
 
+__all__ = [
+    "CREATE",
+    "SCHEMA",
+    "Account",
+    "Balance",
+    "Charge",
+    "Damage",
+    "accounts",
+    "charges_of",
+    "check",
+    "close_partition",
+    "n_charges_of",
+    "open_partition",
+    "read_account",
+    "read_part",
+    "register",
+    "running_totals",
+    "upgrade",
+    "verify",
+    "write",
+]
+
 SCHEMA = 3
 _OLD_SUMS = (
     1e-10  # relative error of sums in files without seals, some of which were not rounded up

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 from ._rows import CREATE, SCHEMA, Damage, check, upgrade, verify
 
+__all__ = ["IN_MEMORY", "Store", "absolute", "check_dataset", "is_database"]
+
 Outcome = TypeVar("Outcome")
 
 _APPLICATION = 0x736B6470  # "skdp": marks a file as a ledger

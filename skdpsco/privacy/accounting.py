@@ -47,6 +47,24 @@ from .events import (
 from .random_stopping import Tries, log_moment_of_best, zcdp_of_best
 from .sampling import PoissonSampledGaussianEvent, log_moment_of_sample
 
+__all__ = [
+    "allows",
+    "calibrate",
+    "delta_of",
+    "epsilon_of",
+    "for_units",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "gdp_of",
+    "is_gaussian",
+    "mu_of",
+    "rho_of",
+    "zcdp_delta",
+    "zcdp_epsilon",
+    "zcdp_rho",
+]
+
 _REPORT_SLACK = 1e-11
 _CALIBRATION_SLACK = 1e-9
 _SMALLEST_RHO = 1e-90  # of a try; an event allows a little less

@@ -8,6 +8,8 @@ from ._checks import check_count, check_real
 from .accounting import gaussian_mu, zcdp_epsilon, zcdp_rho
 from .relations import LARGEST_UNIT
 
+__all__ = ["Budget", "check_unit"]
+
 # A plan asks for them many times.
 _rho, _mu = cached(64)(zcdp_rho), cached(64)(gaussian_mu)
 

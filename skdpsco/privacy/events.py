@@ -13,6 +13,21 @@ from typing import Any
 from ._checks import check_count, check_real
 from .random_stopping import Poisson, Tries, TruncatedNegativeBinomial
 
+__all__ = [
+    "ComposedEvent",
+    "Event",
+    "ExponentialMechanismEvent",
+    "GaussianEvent",
+    "LaplaceNoisyMaxEvent",
+    "NoOpEvent",
+    "PureDPEvent",
+    "RandomStoppingEvent",
+    "RepeatedEvent",
+    "ZCDPEvent",
+    "compose",
+    "leaves",
+]
+
 _POSITIVE = 1e-100, 1e100  # the range of "positive": squares neither vanish nor overflow
 
 

@@ -48,6 +48,8 @@ from .relations import (
 )
 from .report import html_table
 
+__all__ = ["BudgetExceededError", "Ledger", "Remaining", "Spent"]
+
 _GLANCE = 0.2  # seconds that a repr waits for others who use the file
 _COLUMNS = ["time", "estimator", "parameters", "event", "rho", "epsilon", "part", "relation"]
 _SUM_ROUNDING = 1e-10  # tolerance of sums, rounded up; calibrated rhos leave 1e-9 free

@@ -20,6 +20,8 @@ from fractions import Fraction
 from ._checks import check_count, check_real
 from ._numerics import minimise, solve
 
+__all__ = ["Poisson", "Tries", "TruncatedNegativeBinomial", "log_moment_of_best", "zcdp_of_best"]
+
 _COST_ROUNDING = 1e-11  # relative rounding of every cost, upwards
 _CELL = 0.01  # half of the relative precision of `zcdp_of_best`
 _SMALLEST_GAMMA = 1e-9

@@ -3,6 +3,19 @@
 import re
 from collections.abc import Iterable
 
+__all__ = [
+    "ADD_OR_REMOVE",
+    "LARGEST_UNIT",
+    "RELATIONS",
+    "REPLACE_ONE",
+    "WITHIN_GROUPS",
+    "check_relation",
+    "records_of_unit",
+    "replacements",
+    "unit_relation",
+    "weakest",
+]
+
 REPLACE_ONE = "replace-one"
 # Neighbours replace one record by another of the same groups: weaker than "replace-one".
 WITHIN_GROUPS = "replace-one within groups"

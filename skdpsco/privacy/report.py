@@ -9,6 +9,8 @@ from typing import Any
 from .events import Event
 from .relations import ADD_OR_REMOVE
 
+__all__ = ["PrivacyReport", "html_table"]
+
 
 def html_table(caption: str, rows: Iterable[tuple[str, ...]]) -> str:
     """An HTML table whose rows have a name and some values."""

@@ -10,6 +10,8 @@ from typing import Any
 from ._checks import check_real
 from .events import Event
 
+__all__ = ["PoissonSampledGaussianEvent", "log_moment_of_sample"]
+
 _WORD = 2**53
 _ALIAS = 40.0  # minus the logarithm of the relative error of the trapezoidal rule
 _TAIL = 13.0  # standard deviations beyond which the sum stops

@@ -23,6 +23,19 @@ from skdpsco.privacy import Event
 from skdpsco.scaling.conditioning import shrunk
 from skdpsco.solvers.base import share_mu
 
+__all__ = [
+    "CALIBRATION",
+    "CLASS_CURVE",
+    "REGRESSION_CURVE",
+    "SHORT_CURVE",
+    "Calibration",
+    "CalibrationPlan",
+    "TargetCurve",
+    "calibration_pays",
+    "curve_of",
+    "plan_calibration",
+]
+
 
 class CalibrationTuning(NamedTuple):
     """Constants of the plan and of the fit to the table: docs/proofs/calibration.md.

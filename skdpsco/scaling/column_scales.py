@@ -24,6 +24,18 @@ from skdpsco.mechanisms.samplers import (
 from skdpsco.privacy import Event, GaussianEvent, compose
 from skdpsco.solvers.base import Problem
 
+__all__ = [
+    "COLUMN_SCALES",
+    "LOWEST",
+    "N_BINS",
+    "ScalePlan",
+    "Scales",
+    "count_grid",
+    "plan_scales",
+    "release_scales",
+    "tallied",
+]
+
 # Bin b counts entries with 2**(b + LOWEST - 1) <= |x| < 2**(b + LOWEST). The first bin also counts
 # all smaller entries except zeros, and the last also those equal to their bound, 1.
 N_BINS, LOWEST = 64, -63

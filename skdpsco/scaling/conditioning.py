@@ -31,6 +31,16 @@ from skdpsco.privacy import Event
 from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import share_mu
 
+__all__ = [
+    "CONDITIONING",
+    "Conditioning",
+    "ConditioningPlan",
+    "condition",
+    "conditioning_pays",
+    "plan_conditioning",
+    "shrunk",
+]
+
 
 class ConditioningTuning(NamedTuple):
     """Constants of the plan, fitted on data as in examples/benchmarks/robustness.py.

@@ -11,6 +11,8 @@ from skdpsco.mechanisms.samplers import gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, NoOpEvent
 from skdpsco.scaling.column_scales import LOWEST, N_BINS, count_grid, tallied
 
+__all__ = ["BoundPlan", "bounds_of_counts", "clipping_note", "plan_bounds", "without_bounds"]
+
 LARGEST_BOUND = 2.0**31  # the largest bound that may be found
 # The bins of a tally are [2**(k-1), 2**k). Values are shrunk slightly, so that a power of two
 # counts in the bin that ends at it.

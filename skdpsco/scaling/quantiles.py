@@ -8,6 +8,17 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco.mechanisms.samplers import Exponential, gaussian_mechanism, select, to_grid
 
+__all__ = [
+    "choose",
+    "choose_index",
+    "choose_score",
+    "count_above",
+    "count_up_to",
+    "cover_scores",
+    "halve",
+    "quantile_scores",
+]
+
 
 def count_up_to(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     """Number of values that are at most each of the increasing ``candidates``."""

@@ -10,6 +10,8 @@ from skdpsco.mechanisms.samplers import GRID_LIMIT, gaussian_grid, gaussian_mech
 from skdpsco.privacy import Event, ZCDPEvent, compose
 from skdpsco.solvers.base import Allowance, share_mu
 
+__all__ = ["RECORD_COUNT", "CountPlan", "plan_count"]
+
 POWERS_OF_FOUR = tuple(4**k for k in range(14))  # numbers of records
 
 

@@ -16,6 +16,8 @@ from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.base import Uncertainty
 
+__all__ = ["Stage", "Units", "rehearsed", "release_stages"]
+
 
 class Units(NamedTuple):
     """The conversion of a solver's numbers to the user's units.

@@ -11,6 +11,8 @@ from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
 from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores, quantile_scores
 
+__all__ = ["Target", "TargetPlan", "declared_target", "least_n_mu", "plan_target", "release_target"]
+
 
 class DrawTuning(NamedTuple):
     """Constants of one draw, or of several that share a budget.

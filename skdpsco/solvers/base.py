@@ -26,6 +26,28 @@ from skdpsco.privacy import (
     rho_of,
 )
 
+__all__ = [
+    "LARGEST_PRODUCT",
+    "LEAST_PRODUCT",
+    "PROBES",
+    "Allowance",
+    "Plan",
+    "Problem",
+    "Remainder",
+    "Result",
+    "Uncertainty",
+    "assumed_of",
+    "check_bound_on",
+    "check_cost",
+    "check_scales",
+    "check_smooth",
+    "check_supported",
+    "curvature_of",
+    "prediction_spread",
+    "share_mu",
+    "worst_of",
+]
+
 # Range of products of bounds, within which float64 numbers keep all digits and do not overflow.
 LEAST_PRODUCT, LARGEST_PRODUCT = 1e-250, 1e250
 

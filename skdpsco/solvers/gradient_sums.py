@@ -28,6 +28,8 @@ from skdpsco.losses.library import for_kernels, lipschitz_l2
 from skdpsco.mechanisms.samplers import gaussian_mechanism, select, to_grid
 from skdpsco.solvers.vertex_choice import select_vertex
 
+__all__ = ["clipped_gradient_sum", "walk_minimisers", "walk_vertices", "write_minimiser"]
+
 
 class GradientLimits(NamedTuple):
     """The bounds that the terms of a sum are clipped to.

@@ -25,6 +25,8 @@ from skdpsco.solvers.penalized.gradient_descent import (
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
+__all__ = ["NewtonStep"]
+
 
 class NewtonStepTuning(NamedTuple):
     """Constants of the plan, fitted on data as in examples/benchmarks/standard_errors.py.

@@ -6,6 +6,8 @@ from typing import NamedTuple
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import project
 
+__all__ = ["move_into", "whole_steps"]
+
 
 class FrankWolfeTuning(NamedTuple):
     """Constants of the automatic number of steps.

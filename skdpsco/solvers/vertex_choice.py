@@ -23,6 +23,8 @@ from skdpsco.constraints.sets import (
 )
 from skdpsco.mechanisms.samplers import select, to_grid
 
+__all__ = ["VertexModel", "polytope_of", "select_vertex"]
+
 
 class AxisPolytope(NamedTuple):
     """Convex hull of points on the axes: vertex k is ``length[k]`` times unit vector ``axis[k]``.

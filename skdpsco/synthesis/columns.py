@@ -8,6 +8,19 @@ from sklearn.utils.validation import validate_data
 
 from skdpsco._validation import is_missing, read_X
 
+__all__ = [
+    "PANDAS",
+    "POLARS",
+    "ColumnTable",
+    "as_list",
+    "assemble",
+    "columns_in",
+    "public_dtype",
+    "read_table",
+    "taken",
+    "typed",
+]
+
 PANDAS, POLARS = "pandas", "polars"
 PYTHON: dict[str, type] = {
     "bool": bool,

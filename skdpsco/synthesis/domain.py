@@ -17,7 +17,7 @@ from skdpsco._validation import LARGEST, check_int, in_column_order, is_missing
 from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.data.columns import NUMBER
 from skdpsco.data.schema import Schema
-from skdpsco.solvers.synthesis.workload import DENSE_CELLS, _dense
+from skdpsco.solvers.synthesis.workload import DENSE_CELLS, is_dense
 from skdpsco.synthesis.columns import (
     ColumnTable,
     as_list,
@@ -27,6 +27,8 @@ from skdpsco.synthesis.columns import (
     taken,
     typed,
 )
+
+__all__ = ["Bins", "Domain", "Encoder", "declare"]
 
 # Bins of a schema's numbers: one per whole number up to the first limit, otherwise this many.
 MAX_WHOLE, EQUAL_BINS = 32, 16
@@ -147,7 +149,7 @@ class Domain:
     @property
     def dense(self) -> bool:
         """Whether all cells may be listed."""
-        return _dense(self.shape)
+        return is_dense(self.shape)
 
     def positions(self, columns: Any) -> Any:
         """Replace names of columns by their positions; leave anything else as it is.

@@ -10,6 +10,8 @@ from skdpsco._validation import check_int
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
 from skdpsco.synthesis.domain import Domain
 
+__all__ = ["legal", "problem_of", "tabulate", "workload_of"]
+
 
 def legal(name: str, make: Any, *arguments: Any) -> Any:
     """Return ``make(*arguments)``; its errors name the parameter ``name``."""

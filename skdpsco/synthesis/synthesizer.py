@@ -27,6 +27,8 @@ from skdpsco.synthesis.columns import PANDAS, POLARS, ColumnTable, read_table
 from skdpsco.synthesis.domain import Bins, Domain, Encoder, declare
 from skdpsco.synthesis.queries import legal, problem_of, tabulate, workload_of
 
+__all__ = ["PrivateSynthesizer"]
+
 SYNTHESIS_SOLVERS: dict[str, Any] = {
     "auto": MeasureProject,
     "measure-project": MeasureProject,

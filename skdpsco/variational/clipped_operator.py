@@ -11,6 +11,8 @@ from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data
 from skdpsco.variational.games import BilinearGame, QuadraticGame
 from skdpsco.variational.maximal_loss import MaximalLoss
 
+__all__ = ["Clipped", "check_operator"]
+
 N_PROBES = 32  # pairs of points at which monotonicity is tried
 
 

@@ -13,6 +13,8 @@ from skdpsco.constraints.sets import Simplex
 from skdpsco.solvers.saddle.geometry import Block, Geometry
 from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data
 
+__all__ = ["BilinearGame", "QuadraticGame", "duality_gap"]
+
 MAX_RESPONSE_STEPS = 10_000  # most steps of the search for a best response
 
 
@@ -118,7 +120,7 @@ class _VectorGame:
 
     def _residuals(self, z: np.ndarray, data: Data) -> tuple[np.ndarray, ...]:
         b, m = self.bound, self.blocks[0].size
-        u, v, a, c = (_clipped(array, b) for array in self._arrays(data))
+        u, v, a, c = (within(array, -b, b) for array in self._arrays(data))
         return u, v, u @ z[:m] - a, v @ z[m:] - c
 
 
@@ -288,10 +290,6 @@ def _with(z: np.ndarray, part: slice, w: np.ndarray) -> np.ndarray:
 def _chunks(data: Data) -> Iterator[Data]:
     for start in range(0, len(data[0]), OPERATOR_ROWS):
         yield tuple(array[start : start + OPERATOR_ROWS] for array in data)
-
-
-def _clipped(array: np.ndarray, bound: float) -> np.ndarray:
-    return within(array, -bound, bound)
 
 
 @inner

@@ -13,7 +13,7 @@ from skdpsco._clipping import within
 from skdpsco._kernels import njit
 from skdpsco._validation import check_bound, check_int
 from skdpsco.constraints.sets import L1Ball, Simplex
-from skdpsco.losses import library as library
+from skdpsco.losses.check import check_loss
 from skdpsco.losses.library import (
     Hinge,
     Logistic,
@@ -22,11 +22,20 @@ from skdpsco.losses.library import (
     Squared,
     derivatives,
     for_kernels,
+    is_proven,
     values,
 )
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.problem import Data
-from skdpsco.variational.games import _clipped
+
+__all__ = [
+    "ENTRIES",
+    "PreparedBall",
+    "PreparedVertices",
+    "VertexTasks",
+    "check_losses",
+    "check_weight_bounds",
+]
 
 ENTRIES = 1 << 19  # features read at a time: rows are still cached when they are used again
 IDLE = 1e-9  # bound of a player who has nothing to choose, relative to the other's
@@ -145,7 +154,7 @@ class LossTasks:
         self.slope, self.centre = max(self._slopes), 0.5 * max(self._highest)
         # The constants have to hold without clipping, which has not been proved for a user's own
         # losses, and the rounding of predictions must hardly change slopes.
-        proven = all(library.is_proven(loss) for loss in self.losses)
+        proven = all(is_proven(loss) for loss in self.losses)
         beta = max(loss.smoothness() for loss in self.losses)
         rounding = beta * self.radius * (self.n_features + 3)
         self.monotone = proven and (beta == math.inf or rounding <= STEEPEST * self.slope)
@@ -175,7 +184,7 @@ class LossTasks:
                 level, slope = np.empty(n), np.empty((n, self.n_outputs))
                 _losses_and_slopes(for_kernels(loss), Z, _targets_of(loss, column), level, slope)
                 level = within(level, 0.0, self._highest[k])
-                slope = _clipped(slope, self._slopes[k])
+                slope = within(slope, -self._slopes[k], self._slopes[k])
                 if self.class_weights is not None:
                     of_class = column if self.n_outputs > 1 else column > 0.0
                     weights = self.class_weights[of_class.astype(np.intp)]
@@ -215,7 +224,7 @@ class LossTasks:
         """Targets clipped to their bounds; whole numbers for the softmax."""
         if self.n_outputs > 1:
             return np.rint(within(targets, 0.0, self.n_outputs - 1.0))
-        return _clipped(targets, self.target_bound)
+        return within(targets, -self.target_bound, self.target_bound)
 
 
 class VertexTasks(LossTasks):
@@ -290,8 +299,8 @@ class VertexTasks(LossTasks):
             payoffs[:] = 0.0
         model, tasks = self.blocks
         return (
-            _clipped(self.radius * factors, model.lipschitz),
-            _clipped(payoffs, tasks.lipschitz),
+            within(self.radius * factors, -model.lipschitz, model.lipschitz),
+            within(payoffs, -tasks.lipschitz, tasks.lipschitz),
         )
 
     def _chunks(self, data: Any) -> Iterator[tuple[Any, np.ndarray, Any]]:
@@ -383,9 +392,11 @@ class PreparedBall(LossTasks):
             factors, payoffs = self._factors(
                 self.coef(z), mixture, rows, targets, groups[0] if groups else None
             )
-            total[:size] += _weighted_sum(_clipped(factors, model.lipschitz), rows).ravel()
+            total[:size] += _weighted_sum(
+                within(factors, -model.lipschitz, model.lipschitz), rows
+            ).ravel()
             if self.n_tasks > 1:
-                total[size:] -= _clipped(payoffs, tasks.lipschitz).sum(axis=0)
+                total[size:] -= within(payoffs, -tasks.lipschitz, tasks.lipschitz).sum(axis=0)
         return total
 
 
@@ -419,13 +430,14 @@ def check_losses(losses: Any) -> tuple[Any, ...]:
         )
     for loss in several:
         if type(loss) is not Multinomial:
-            library.check_loss(loss, (-1.0, 1.0) if isinstance(loss, OF_SIGNS) else TRIED_TARGETS)
+            check_loss(loss, (-1.0, 1.0) if isinstance(loss, OF_SIGNS) else TRIED_TARGETS)
         elif check_int("n_classes of Multinomial", loss.n_classes) < 2:
             raise ValueError(f"losses must have at least two classes, got {loss!r}.")
     return tuple(several)
 
 
-def _weight_bounds(given: Any) -> np.ndarray:
+def check_weight_bounds(given: Any) -> np.ndarray:
+    """Check the bounds of the weights, one for each group, and return them as an array."""
     bounds = [check_bound("weight_bounds", bound) for bound in np.ravel(np.asarray(given))]
     if np.ndim(given) != 1 or not bounds:
         raise ValueError(f"weight_bounds must be numbers, one for each group, got {given!r}.")

@@ -10,8 +10,9 @@ import numpy as np
 
 from skdpsco._clipping import within
 from skdpsco.solvers.saddle.problem import Data
-from skdpsco.variational.games import _clipped
-from skdpsco.variational.loss_tasks import ENTRIES, VertexTasks, _weight_bounds, check_losses
+from skdpsco.variational.loss_tasks import ENTRIES, VertexTasks, check_losses, check_weight_bounds
+
+__all__ = ["MaximalLoss"]
 
 
 class MaximalLoss(VertexTasks):
@@ -84,7 +85,7 @@ class MaximalLoss(VertexTasks):
         target_bound: float = 1.0,
         weight_bounds: Any = None,
     ) -> None:
-        groups = np.ones(1) if weight_bounds is None else _weight_bounds(weight_bounds)
+        groups = np.ones(1) if weight_bounds is None else check_weight_bounds(weight_bounds)
         super().__init__(check_losses(losses), n_features, radius, n_targets, target_bound, groups)
         self.n_arrays = 2 if weight_bounds is None else 3
 
@@ -114,7 +115,7 @@ class MaximalLoss(VertexTasks):
 
     def _read(self, data: Data) -> tuple[Any, np.ndarray, Any]:
         """Rows, targets and weights of records, clipped to their bounds."""
-        rows = _clipped(np.asarray(data[0], dtype=np.float64), 1.0)
+        rows = within(np.asarray(data[0], dtype=np.float64), -1.0, 1.0)
         targets = self._targets(np.asarray(data[1], dtype=np.float64))
         if self.n_arrays == 2:
             return rows, targets.reshape(len(rows), -1), None

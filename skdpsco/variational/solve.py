@@ -30,6 +30,14 @@ from skdpsco.solvers.saddle.mirror_prox import Data, MirrorProx, VariationalProb
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 from skdpsco.variational.clipped_operator import Clipped, check_operator
 
+__all__ = [
+    "VARIATIONAL_SOLVERS",
+    "Block",
+    "MatrixGame",
+    "VariationalSolution",
+    "solve_variational_inequality",
+]
+
 VARIATIONAL_SOLVERS: dict[str, Callable[[], Any]] = {
     "accelerated-recursive": AcceleratedRecursive,
     "bias-reduced-mirror-descent": BiasReducedMirrorDescent,

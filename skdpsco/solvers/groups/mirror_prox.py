@@ -29,6 +29,8 @@ from skdpsco.solvers.saddle.mirror_prox import MirrorProx
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
+__all__ = ["AbsoluteLoss", "GroupMirrorProx", "HingeLoss"]
+
 # Bounds on the second derivative of the losses that have one.
 CURVATURES: dict[type, float] = {LogisticMoments: 0.25, SquaredMoments: 1.0}
 # This share of the largest loss is subtracted from losses. Sqrt(2) times the rest is below 1, so

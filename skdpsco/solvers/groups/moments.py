@@ -37,13 +37,11 @@ from skdpsco.solvers.l1.refit import newton_pays
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 
 __all__ = [
+    "MAX_GROUP_FEATURES",
     "GroupMoments",
-    "GroupMomentsPlan",
     "GroupProblem",
-    "GroupResult",
     "LogisticMoments",
     "SquaredMoments",
-    "mixtures",
     "needed_size",
 ]
 

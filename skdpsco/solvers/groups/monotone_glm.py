@@ -38,6 +38,8 @@ from skdpsco.solvers.lp_ball.projected_descent import ProjectedDescent
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx, MirrorProxPlan, VariationalProblem
 
+__all__ = ["GradientMirrorProx", "PooledDescent", "PooledMoments", "TabulatedMoments"]
+
 METHOD = "mirror-prox"
 
 

@@ -10,6 +10,19 @@ from skdpsco._clipping import within
 from skdpsco.solvers.base import Problem, Result
 from skdpsco.solvers.groups.saddle_of_model import GaussianModel, QuadraticModel
 
+__all__ = [
+    "GroupProblem",
+    "GroupResult",
+    "GroupedTargets",
+    "LogisticMoments",
+    "SquaredMoments",
+    "bounded_losses",
+    "bounded_responses",
+    "bounded_targets",
+    "mixtures",
+    "weighed",
+]
+
 
 @dataclass(frozen=True)
 class LogisticMoments:

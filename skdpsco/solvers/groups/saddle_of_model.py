@@ -10,6 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
+__all__ = [
+    "LARGEST_COEF",
+    "TRAPEZOID",
+    "GaussianModel",
+    "GroupLevels",
+    "QuadraticModel",
+    "Saddle",
+    "shrink_groups",
+]
+
 
 def _rule(nodes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return nodes, weights / weights.sum()

@@ -28,6 +28,8 @@ from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertic
 from skdpsco.solvers.steps import whole_steps
 from skdpsco.solvers.vertex_choice import polytope_of
 
+__all__ = ["FrankWolfe", "NoisyFrankWolfe"]
+
 MECHANISMS: dict[str, Any] = {"exponential": Exponential(), "laplace": LaplaceNoisyMax()}
 
 

@@ -34,6 +34,18 @@ from skdpsco.solvers.moments.second_moments import positive_definite, upper_tria
 from skdpsco.solvers.penalized.gradient_descent import stable_step
 from skdpsco.solvers.steps import move_into
 
+__all__ = [
+    "REFIT",
+    "Refit",
+    "RefitPlan",
+    "newton_pays",
+    "noise_fits",
+    "plan_last_step",
+    "plan_refit",
+    "row_squares",
+    "sum_over",
+]
+
 
 class RefitTuning(NamedTuple):
     """Constants of the refit, fitted on data as in examples/benchmarks/l1_accuracy.py.

@@ -24,6 +24,8 @@ from skdpsco.mechanisms.samplers import release
 from skdpsco.solvers.base import Problem, share_mu
 from skdpsco.solvers.l1.refit import newton_pays
 
+__all__ = ["ScreenPlan", "plan_screen", "select_coordinates"]
+
 
 class ScreenTuning(NamedTuple):
     """Constants of the screening, fitted on the simulated text of examples/benchmarks/_data.py.

@@ -32,6 +32,8 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, Exponential, exponential_mec
 from skdpsco.solvers.base import LARGEST_PRODUCT, LEAST_PRODUCT
 from skdpsco.solvers.vertex_choice import VertexModel
 
+__all__ = ["integer_error", "is_incremental", "new_path", "run_sparse", "schedule_of"]
+
 MAX_RECORDS = 2**26  # with more, rounding to integers would need additional noise
 
 

@@ -35,6 +35,8 @@ from skdpsco.solvers.penalized.gradient_descent import GradientDescent, Gradient
 from skdpsco.solvers.penalized.problem import unpenalised
 from skdpsco.solvers.steps import move_into
 
+__all__ = ["Stagewise"]
+
 
 class StagewiseTuning(NamedTuple):
     """Constants of the plan, fitted on data as in examples/benchmarks/l1_accuracy.py.

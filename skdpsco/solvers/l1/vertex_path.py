@@ -43,6 +43,8 @@ from skdpsco.solvers.l1.sparse_path import (
 )
 from skdpsco.solvers.vertex_choice import VertexModel, select_vertex
 
+__all__ = ["VertexPlan", "plan_vertices", "run_vertices"]
+
 SAME_GRID = 1.05  # largest ratio of bounds on slopes for which steps share a grid
 
 

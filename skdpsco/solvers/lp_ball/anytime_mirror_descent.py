@@ -23,6 +23,8 @@ from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import (
 )
 from skdpsco.solvers.vertex_choice import VertexModel, polytope_of, select_vertex
 
+__all__ = ["AnytimeMirrorDescent"]
+
 MAX_FRESH = 1000  # most vertices per span that users may ask for
 
 

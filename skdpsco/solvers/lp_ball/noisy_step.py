@@ -18,6 +18,8 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.solvers.base import Problem, prediction_spread
 from skdpsco.solvers.steps import move_into
 
+__all__ = ["Steps", "ball_slope", "euclidean_radius", "step_grid"]
+
 # Bounds on derivatives must be in this range, since clipping squares numbers of their size.
 SLOPE_RANGE = 1e-120, 1e120
 

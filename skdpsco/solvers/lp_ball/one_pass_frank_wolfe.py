@@ -19,6 +19,8 @@ from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
 from skdpsco.solvers.vertex_choice import VertexModel, polytope_of, select_vertex
 
+__all__ = ["OnePassFrankWolfe", "PolytopeBounds", "polytope_bounds"]
+
 
 class OnePassTuning(NamedTuple):
     """Constants of the automatic number of steps.

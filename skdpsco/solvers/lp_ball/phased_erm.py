@@ -20,6 +20,8 @@ from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, euclidean_radi
 from skdpsco.solvers.lp_ball.randomised_smoothing import SmoothedPlan, plan_smoothed, run_smoothed
 from skdpsco.solvers.penalized.gradient_descent import stable_step
 
+__all__ = ["PhasedERM"]
+
 SCHEDULES = ("one-phase", "localised")
 SMOOTHINGS = ("none", "randomised")
 

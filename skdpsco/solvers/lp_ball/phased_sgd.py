@@ -24,6 +24,8 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan, Problem, Result
 
+__all__ = ["PhasedSGD"]
+
 
 class PhaseRule(NamedTuple):
     """How phases differ, and the constants that decide their number and step lengths.

@@ -16,6 +16,8 @@ from skdpsco.solvers.penalized.gradient_descent import GradientDescent, Gradient
 from skdpsco.solvers.penalized.problem import unpenalised
 from skdpsco.solvers.steps import move_into
 
+__all__ = ["ProjectedDescent"]
+
 
 class ProjectedDescent:
     """Gradient descent with momentum and without a constraint, then projection onto the ball.

@@ -19,6 +19,8 @@ from skdpsco.solvers.base import Plan, Problem, Result
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, euclidean_radius, step_grid
 from skdpsco.solvers.penalized.sgd import noise_multiplier, poisson_sample
 
+__all__ = ["SmoothedPlan", "plan_smoothed", "run_smoothed"]
+
 
 class SmoothingTuning(NamedTuple):
     """Limits on the automatic number of steps, chosen by hand for time.

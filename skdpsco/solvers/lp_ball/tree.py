@@ -11,6 +11,8 @@ import numpy as np
 
 from skdpsco.privacy._cache import cached
 
+__all__ = ["Node", "along_paths", "nodes", "share_records", "step_size", "travel", "uses"]
+
 
 class Node(NamedTuple):
     """The node whose batch a step reads.

@@ -12,6 +12,8 @@ from skdpsco.mechanisms.samplers import summation_error
 from skdpsco.solvers.base import Problem, check_scales, curvature_of, prediction_spread
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, travel, uses
 
+__all__ = ["LEAST_CHANGE", "TREE_TUNING", "BallBounds", "expected", "noise_order", "weights"]
+
 # Smallest clipping norm of a difference of gradients, relative to the bound on a gradient. Without
 # it the norm would be 0, which is not allowed, where a point has not moved.
 LEAST_CHANGE = 2.0**-40

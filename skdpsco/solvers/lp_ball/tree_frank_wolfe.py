@@ -43,6 +43,8 @@ from skdpsco.solvers.lp_ball.tree_bounds import (
 )
 from skdpsco.solvers.vertex_choice import select_vertex
 
+__all__ = ["TreeFrankWolfe"]
+
 NOISES = ("gaussian", "generalised-gaussian", "exponential")
 
 

@@ -45,6 +45,8 @@ from skdpsco.solvers.moments.sums import (
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
+__all__ = ["Moments"]
+
 LINE = 1.1341  # largest distance of two points (q**2, q / 2), |q| <= 1
 _OF_THE_TARGET = (derivative, derivatives)
 FAR = 1e200  # coefficients; larger ones are of no use

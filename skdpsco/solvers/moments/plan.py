@@ -9,6 +9,8 @@ from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
+__all__ = ["MOMENTS", "MomentsPlan", "bound_of", "has_matrix", "shares"]
+
 
 class MomentsTuning(NamedTuple):
     """Constants of the solver, fitted on data as in examples/benchmarks/coordinate_descent.py.

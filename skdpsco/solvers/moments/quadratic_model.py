@@ -12,6 +12,8 @@ from skdpsco._kernels import njit
 from skdpsco.penalties import L2, scaled_prox
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
+__all__ = ["Model", "descend", "james_stein", "saturation"]
+
 MAX_SWEEPS = 1000  # sweeps of coordinate descent over the coefficients of a model
 SWEEP_TOLERANCE = 1e-13  # relative change in a sweep
 

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+__all__ = ["positive_definite", "symmetric", "upper_triangle"]
+
 
 def upper_triangle(M: np.ndarray) -> np.ndarray:
     """Entries on and above the diagonal; their l2 norm is the Frobenius norm of ``M``."""

@@ -29,6 +29,18 @@ from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import Logistic, Multinomial, Squared, softmax_parts
 from skdpsco.solvers.base import PROBES
 
+__all__ = [
+    "Ones",
+    "Responses",
+    "Targets",
+    "centred",
+    "count_longer",
+    "respond",
+    "second_moment_sums",
+    "shortened_sums",
+    "square_sums",
+]
+
 
 @cache
 def _by_record(implementation: Callable[..., Any]) -> Callable[..., Any]:

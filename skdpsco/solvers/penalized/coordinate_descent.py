@@ -28,6 +28,18 @@ from skdpsco.scaling.column_scales import (
 from skdpsco.solvers.base import Plan, Result, check_bound_on
 from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
 
+__all__ = [
+    "PARTIAL_SUMS",
+    "CoordinateDescent",
+    "check_clip",
+    "clip_bounds",
+    "column_major",
+    "largest_slope",
+    "replace_in_partial_sums",
+    "settle_slopes",
+    "slopes",
+]
+
 PARTIAL_SUMS = 512  # of a column; this many records are processed at a time
 
 

@@ -32,6 +32,23 @@ from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.solvers.penalized.problem import CompositeProblem
 from skdpsco.solvers.penalized.shrinkage import GradientSteps, shrink_result
 
+__all__ = [
+    "GRADIENT_DESCENT",
+    "Coordinates",
+    "GradientDescent",
+    "GradientDescentPlan",
+    "full_passes",
+    "gradient_grid",
+    "noisy_gradient",
+    "passes",
+    "plenty",
+    "proximal_step",
+    "release_coordinates",
+    "share_scales",
+    "stable_step",
+    "unscaled",
+]
+
 
 class GradientDescentTuning(NamedTuple):
     """Constants of the plan, fitted on data as in examples/benchmarks/coordinate_descent.py.

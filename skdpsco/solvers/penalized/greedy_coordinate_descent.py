@@ -40,6 +40,8 @@ from skdpsco.solvers.penalized.coordinate_descent import (
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
 
+__all__ = ["GreedyCoordinateDescent"]
+
 
 class GreedyTuning(NamedTuple):
     """Constants of the plan, fitted on data as in examples/benchmarks/coordinate_descent.py.

@@ -11,6 +11,8 @@ from skdpsco.losses.log_link import LogLink
 from skdpsco.penalties import L2, checked
 from skdpsco.solvers.base import Problem
 
+__all__ = ["CompositeProblem", "CoordinateModel", "unpenalised"]
+
 
 class CoordinateModel(NamedTuple):
     """What kernels know about the objective along coordinates: the penalty, and curvatures.

@@ -41,6 +41,8 @@ from skdpsco.solvers.penalized.gradient_descent import (
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
+__all__ = ["SGD", "noise_multiplier", "poisson_sample"]
+
 LEAST_PROBABILITY = 1e-9  # probability that a record is in a sample
 ACCOUNTANTS = ("auto", "rdp", "pld")
 

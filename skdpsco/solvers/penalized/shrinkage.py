@@ -11,6 +11,8 @@ import numpy as np
 from skdpsco.losses.library import SOFTMAX, Huber, Squared, lipschitz_l2, unweighted
 from skdpsco.losses.log_link import LogLink, usual_mean
 
+__all__ = ["GradientSteps", "shrink_result"]
+
 
 class ShrinkageTuning(NamedTuple):
     """Constants of the factor.

@@ -23,6 +23,8 @@ from skdpsco.solvers.saddle.extragradient import ACCELERATED, Round, Solve, proj
 from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data, VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import check_rounds, pull_weights
 
+__all__ = ["AcceleratedRecursive"]
+
 ASSUMPTIONS = (
     "the operator is monotone for every data set, and keeps its bounds and its smoothness "
     "without being clipped",

@@ -29,7 +29,7 @@ from skdpsco.solvers.saddle.vertex_draws import (
     walk_batches,
 )
 
-__all__ = ["BiasReducedMirrorDescent", "BiasReducedPlan"]
+__all__ = ["BiasReducedMirrorDescent"]
 
 MAX_LEVEL = 12  # a step at this level takes 2**13 draws; chosen by hand, for time
 

@@ -25,7 +25,7 @@ from skdpsco.solvers.saddle.problem import Data, VariationalProblem, runs_of
 from skdpsco.solvers.saddle.vertex_draws import check_game, lipschitz, log_sizes, second_smoothness
 from skdpsco.solvers.steps import whole_steps
 
-__all__ = ["BoostedMirrorDescent", "BoostedPlan"]
+__all__ = ["BoostedMirrorDescent"]
 
 LEAST_FAILURE = 1e-6  # a smaller probability would ask for more than 22 runs
 

@@ -15,6 +15,8 @@ from skdpsco.constraints.sets import L1Ball, Simplex, project
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data, VariationalProblem
 
+__all__ = ["ACCELERATED", "Round", "Solve", "project_blocks"]
+
 
 @dataclass(frozen=True)
 class AcceleratedTuning:

@@ -17,6 +17,8 @@ from skdpsco._validation import check_bound
 from skdpsco.constraints.sets import Simplex, conjugate, in_double_precision
 from skdpsco.solvers.saddle.prox import order_of, unit_prox
 
+__all__ = ["Block", "Geometry", "conjugate", "finite_lp_norm"]
+
 
 def smooth_order(p: float, size: int) -> float:
     """``pbar``, an order near p and at most 2 whose squared norm is strongly convex.

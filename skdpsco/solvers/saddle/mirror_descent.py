@@ -27,7 +27,7 @@ from skdpsco.solvers.saddle.vertex_draws import (
     walk_batches,
 )
 
-__all__ = ["MirrorDescent", "MirrorDescentPlan"]
+__all__ = ["MirrorDescent", "mirror_steps"]
 
 MOST_DRAWS = 10**6  # sums over draws must fit into 64-bit integers
 

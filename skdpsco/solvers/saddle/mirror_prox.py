@@ -17,23 +17,12 @@ from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.problem import (
     Data,
-    MonotoneOperator,
     VariationalProblem,
     calibration,
     runs_of,
 )
 
-__all__ = [
-    "MIRROR_METHODS",
-    "Data",
-    "MirrorProx",
-    "MirrorProxPlan",
-    "MirrorSchedule",
-    "MonotoneOperator",
-    "Pull",
-    "VariationalProblem",
-    "calibration",
-]
+__all__ = ["MIRROR_PROX", "Data", "MirrorProx", "MirrorProxPlan", "Pull", "VariationalProblem"]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from typing import Any
 from skdpsco._kernels import inner, kernel, njit
 from skdpsco.constraints.sets import L1Ball, L2Ball, LpBall, Simplex, lp_norm
 
+__all__ = ["order_of", "unit_prox"]
+
 _LONGEST = 4.0  # longer than any coordinate of a displacement within a set of radius 1
 _SEARCH_STEPS = 200  # limit on a bracketed search, which usually ends after a dozen steps
 _CLOSE = 2.0**-50  # relative width at which a bracket is narrow enough

@@ -19,6 +19,8 @@ from skdpsco.solvers.saddle.mirror_prox import (
     VariationalProblem,
 )
 
+__all__ = ["RecursiveRegularisation", "check_rounds", "pull_weights"]
+
 MAX_RECURSIONS = 40  # each halves the error; theory asks for fewer than log2(n_samples)
 
 

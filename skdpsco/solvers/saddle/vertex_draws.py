@@ -17,6 +17,21 @@ from skdpsco.data.pieces import replace_one
 from skdpsco.mechanisms.samplers import SCALE_BITS, exponential_grid, exponential_mechanism, to_grid
 from skdpsco.solvers.saddle.problem import Data, VariationalProblem, runs_of
 
+__all__ = [
+    "DESCENT",
+    "Batches",
+    "Scores",
+    "check_game",
+    "choose_steps",
+    "left_for",
+    "linear_weights",
+    "lipschitz",
+    "log_sizes",
+    "second_smoothness",
+    "spend",
+    "walk_batches",
+]
+
 LEAST_RANGE = 2.0**-21  # range of a draw; rounding to the grid needs 2.5 * 2**-SCALE_BITS of it
 
 

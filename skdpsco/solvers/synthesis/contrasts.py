@@ -18,6 +18,20 @@ from skdpsco._kernels import njit
 from skdpsco.privacy._cache import cached
 from skdpsco.solvers.synthesis.workload import LinearQueries, QueryProblem
 
+__all__ = [
+    "Subset",
+    "helmert",
+    "interchangeable",
+    "largest_move",
+    "n_contrasts",
+    "positions",
+    "scales",
+    "sensitivity",
+    "singles",
+    "synthesis",
+    "worth_of_subsets",
+]
+
 Subset = tuple[int, ...]
 
 MAX_PATTERNS = 2**20  # most sets of columns over which a sensitivity is maximised exactly

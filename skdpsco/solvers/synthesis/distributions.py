@@ -11,6 +11,8 @@ from scipy.optimize import minimize
 
 from skdpsco.solvers.synthesis.workload import DENSE_CELLS, LinearQueries
 
+__all__ = ["Histogram", "ProductHistogram", "ProductMixture", "nearest_distribution"]
+
 
 @dataclass(frozen=True, eq=False)
 class Histogram:

@@ -34,6 +34,8 @@ from skdpsco.solvers.synthesis.workload import (
     count_tables,
 )
 
+__all__ = ["MeasurePlan", "MeasureProject", "plan_contrasts", "plan_weighted", "statistic"]
+
 CONTRASTS, CELLS, QUERIES = "contrasts", "cells", "queries"
 
 MAX_SUBSETS = 2**15  # contrasts are measured if linear queries depend on at most so many subsets

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco.solvers.synthesis import product_mixture_fit as _latent_class
+from skdpsco.solvers.synthesis import product_mixture_fit
 from skdpsco.solvers.synthesis.contrasts import Subset, helmert, n_contrasts, positions, scales
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductHistogram, ProductMixture
 from skdpsco.solvers.synthesis.reconstruction import (
@@ -20,6 +20,8 @@ from skdpsco.solvers.synthesis.reconstruction import (
     projection_steps,
 )
 from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem, SynthesisResult
+
+__all__ = ["MeasuredQueries", "MeasuredTables"]
 
 ROUGH = 8  # A fit that only serves choices takes this many times fewer steps; chosen by hand.
 GROUP_CELLS = 2**16  # Most cells of a group of columns, if the domain is too large for a histogram.
@@ -59,9 +61,9 @@ class MeasuredTables:
     ) -> Any:
         """Start with independent columns, from noisy contrasts of single columns."""
         shape, n = self.problem.shape, self.problem.n_samples
-        terms = _latent_class.terms(subsets, shape)
+        terms = product_mixture_fit.terms(subsets, shape)
         precisions = 1.0 / (np.square(deviations) + 1.0 / n)
-        self.base = _latent_class.fit(shape, terms, values, precisions, 1, rng, n_starts=1)
+        self.base = product_mixture_fit.fit(shape, terms, values, precisions, 1, rng, n_starts=1)
         self.add(subsets, values, deviations)
 
     def add(self, subsets: tuple[Subset, ...], values: np.ndarray, deviations: np.ndarray) -> None:

@@ -26,6 +26,8 @@ from skdpsco.solvers.synthesis.workload import (
     count_tables,
 )
 
+__all__ = ["MIRROR_DESCENT", "MultiplicativeWeights"]
+
 BEST_RESPONSE, MIRROR_DESCENT = "best-response", "mirror-descent"
 VARIANTS = (BEST_RESPONSE, MIRROR_DESCENT)
 

@@ -11,6 +11,8 @@ from skdpsco._kernels import njit
 from skdpsco.solvers.synthesis.contrasts import Subset
 from skdpsco.solvers.synthesis.distributions import ProductMixture
 
+__all__ = ["fit", "terms"]
+
 # Weight of half the squared norm of the logits, which keeps probabilities above 0; chosen by hand.
 LOGIT_RIDGE = 0.5
 

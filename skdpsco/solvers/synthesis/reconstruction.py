@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco.constraints.norms import project_simplex
-from skdpsco.solvers.synthesis import product_mixture_fit as _latent_class
+from skdpsco.solvers.synthesis import product_mixture_fit
 from skdpsco.solvers.synthesis.contrasts import (
     Subset,
     helmert,
@@ -24,6 +24,8 @@ from skdpsco.solvers.synthesis.contrasts import (
 )
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture, nearest_distribution
 from skdpsco.solvers.synthesis.workload import QueryProblem, SynthesisResult
+
+__all__ = ["RECONSTRUCTION", "NoisyContrasts", "by_size", "project_queries", "projection_steps"]
 
 
 class ReconstructionTuning(NamedTuple):
@@ -147,9 +149,9 @@ class NoisyContrasts:
         # Even a perfect model differs from the records by noise and by sampling error.
         precisions = 1.0 / (np.square(self.deviations[chosen]) + 1.0 / problem.n_samples)
         tuning = RECONSTRUCTION
-        return _latent_class.fit(
+        return product_mixture_fit.fit(
             problem.shape,
-            _latent_class.terms(low, problem.shape),
+            product_mixture_fit.terms(low, problem.shape),
             values,
             precisions,
             tuning.components if problem.dense else tuning.large_components,

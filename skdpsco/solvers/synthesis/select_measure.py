@@ -44,6 +44,8 @@ from skdpsco.solvers.synthesis.workload import (
     count_tables,
 )
 
+__all__ = ["SelectMeasure"]
+
 # Limits on the number of candidates and of their cells. Pairs of columns are always candidates.
 MAX_CANDIDATES, MAX_CELLS = 2**15, 2**22
 

@@ -15,6 +15,18 @@ import numpy as np
 from skdpsco._validation import check_int
 from skdpsco.data.record_sums import map_reduce
 
+__all__ = [
+    "DENSE_CELLS",
+    "MAX_AXES",
+    "CodeBlocks",
+    "LinearQueries",
+    "Marginals",
+    "QueryProblem",
+    "SynthesisResult",
+    "count_tables",
+    "is_dense",
+]
+
 DENSE_CELLS = 2**20  # no array over the whole of a larger domain is ever made
 MAX_ANSWERS = 2**24  # cells of all tables of a workload; chosen by hand, for memory
 MAX_TABLES = 2**18  # tables of a workload; chosen by hand, for time
@@ -22,7 +34,8 @@ MAX_AXES = 30  # most axes of an array over a domain
 MAX_PRODUCTS = 2**31  # most multiplications that an exact sensitivity may take
 
 
-def _dense(shape: tuple[int, ...]) -> bool:
+def is_dense(shape: tuple[int, ...]) -> bool:
+    """Whether the share of every cell of a table of this shape is kept in one array."""
     return len(shape) <= MAX_AXES and math.prod(shape) <= DENSE_CELLS
 
 
@@ -137,7 +150,7 @@ class LinearQueries:
     def check(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError if the domain has too many cells, or not one for each matrix column."""
         n_cells = math.prod(shape)
-        if not _dense(shape):
+        if not is_dense(shape):
             raise ValueError(
                 f"Linear queries need a domain of at most {DENSE_CELLS} cells and {MAX_AXES} "
                 f"columns, got {n_cells} and {len(shape)}: ask for marginals, or merge categories."
@@ -240,7 +253,7 @@ class QueryProblem:
     @property
     def dense(self) -> bool:
         """Whether the domain is small enough for arrays over all cells."""
-        return _dense(self.shape)
+        return is_dense(self.shape)
 
     @property
     def n_answers(self) -> int:
