@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cases import each
 from numpy.testing import assert_allclose
+from query_answers import true_answers
 
 from skdpsco.constraints.norms import project_simplex
 from skdpsco.privacy import Budget, GaussianEvent
@@ -33,7 +34,7 @@ from skdpsco.solvers.synthesis.contrasts import (
 )
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductHistogram, ProductMixture
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
-from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem, true_answers
+from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 SHAPE = (2, 3, 1, 4)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import each
+from query_answers import true_answers
 
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, NoOpEvent, rho_of
@@ -15,7 +16,7 @@ from skdpsco.solvers.base import check_cost
 from skdpsco.solvers.synthesis import multiplicative_weights
 from skdpsco.solvers.synthesis import workload as _workload
 from skdpsco.solvers.synthesis.multiplicative_weights import VARIANTS
-from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem, true_answers
+from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 HUGE = SimpleNamespace(rho=1e8)

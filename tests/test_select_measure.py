@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import each
+from query_answers import true_answers
 
 from skdpsco.privacy import Budget, GaussianEvent, NoOpEvent, is_gaussian, rho_of
 from skdpsco.solvers import SelectMeasure
@@ -18,7 +19,7 @@ from skdpsco.solvers.synthesis.contrasts import helmert, positions, scales
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductHistogram
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.measurements import MeasuredQueries, MeasuredTables
-from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem, true_answers
+from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 

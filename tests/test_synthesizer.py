@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
+from query_answers import true_answers
 from scikit_learn_checks import scikit_learn_checks
 from sklearn import config_context
 from sklearn.base import clone
@@ -20,7 +21,7 @@ from skdpsco.privacy import Budget, BudgetExceededError, Ledger, mu_of, rho_of
 from skdpsco.solvers.synthesis import measure_project
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
-from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem, true_answers
+from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem
 from skdpsco.synthesis import Bins
 from skdpsco.synthesis.columns import read_table
 from skdpsco.synthesis.domain import declare

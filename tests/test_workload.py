@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from query_answers import true_answers
 
 from skdpsco.solvers.synthesis import workload as module
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture, nearest_distribution
@@ -13,7 +14,6 @@ from skdpsco.solvers.synthesis.workload import (
     Marginals,
     QueryProblem,
     count_table,
-    true_answers,
 )
 
 SHAPE = (2, 3, 1, 4)

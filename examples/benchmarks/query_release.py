@@ -43,7 +43,7 @@ import numpy as np
 from l1_speed import report
 
 from skdpsco import PrivacyWarning, PrivateSynthesizer
-from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem, true_answers
+from skdpsco.solvers.synthesis.workload import Marginals, count_tables
 from skdpsco.synthesis.synthesizer import SYNTHESIS_SOLVERS
 
 N, D = 10_000, 10
@@ -69,8 +69,9 @@ def errors(solver, d, seed, queries):
     start = time.perf_counter()
     model.fit(X)
     seconds = time.perf_counter() - start
-    workload = LinearQueries(matrix) if queries else Marginals(3)
-    wrong = np.abs(model.answers_ - true_answers(QueryProblem((2,) * d, workload, N), X))
+    tables = [tuple(range(d))] if queries else Marginals(3).columns(d)
+    shares = np.concatenate([table.ravel() for table in count_tables(X, tables, (2,) * d)]) / N
+    wrong = np.abs(model.answers_ - (matrix @ shares if queries else shares))
     return {"max": wrong.max(), "mean": wrong.mean(), "seconds": seconds}
 
 

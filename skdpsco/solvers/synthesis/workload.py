@@ -318,14 +318,3 @@ def count_table(codes: np.ndarray, columns: tuple[int, ...], shape: tuple[int, .
         cells *= shape[j]
         cells += codes[:, j]
     return np.bincount(cells, minlength=math.prod(sizes)).reshape(sizes)
-
-
-def true_answers(problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
-    """Exact answers of data, for comparison only; they are never released."""
-    everything = tuple(range(problem.n_columns))
-    if isinstance(problem.workload, LinearQueries):
-        shares = count_table(codes, everything, problem.shape).ravel() / codes.shape[0]
-        return problem.workload.matrix @ shares
-    tables = problem.workload.columns(problem.n_columns)
-    counts = [count_table(codes, table, problem.shape).ravel() for table in tables]
-    return np.concatenate(counts) / codes.shape[0]
