@@ -370,10 +370,10 @@ def test_gradient_of_the_model():
     assert len(factors) == sum(n_contrasts(subset, shape) for subset in subsets)
     targets, precisions = rng.normal(size=len(factors)), rng.random(len(factors))
     starts = np.array([0, 2, 5, 6, 10])
-    x = rng.normal(size=3 * 11)
+    x, prior = rng.normal(size=(2, 3 * 11))
 
     def value(x):
-        return _latent_class.objective(x, 3, starts, factors, targets, precisions, 0.1)
+        return _latent_class.objective(x, 3, starts, factors, targets, precisions, prior)
 
     steps = 1e-6 * np.eye(len(x))
     numerical = [(value(x + step)[0] - value(x - step)[0]) / 2e-6 for step in steps]
@@ -398,7 +398,8 @@ def test_the_model_finds_a_mixture():
         np.full(sum(map(len, targets)), 1e6),
         2,
         rng,
-        max_iter=1000,
+        3,
+        1000,
     )
     assert found.answers(Marginals(5)) == pytest.approx(mixture.answers(Marginals(5)), abs=1e-3)
 

@@ -44,7 +44,7 @@ def setting(monkeypatch, case, mu):
     plan = {  # whichever promises least error
         "contrasts": lambda: measure_project.plan_contrasts(problem, mu, worth),
         "cells": lambda: measure_project._plan_cells(problem, mu, worth),
-        "queries": lambda: measure_project._plan_answers(problem, mu),
+        "queries": lambda: measure_project._plan_answers(problem, mu, 0.01),
     }[strategy]()
     assert plan.strategy == strategy
     assert mu_of(plan.event) == pytest.approx(mu)

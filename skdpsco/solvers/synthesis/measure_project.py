@@ -5,6 +5,7 @@ Proof: docs/proofs/measure_project.md. All noise is in one release, from which
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -48,17 +49,22 @@ class MeasureTuning(NamedTuple):
 
     Parameters
     ----------
-    prior : float
-        A model is assumed to know contrasts of means with a variance of ``prior / n_samples``.
+    left : tuple of float
+        Variances with which contrasts of means are assumed to be known beforehand: those of single
+        columns, of which little is known, and those of pairs, which are about as independent
+        columns have them.
+    sampling : float
+        Least such variance, times n_samples; that of larger subsets, which follow from pairs.
     prior_share : float
-        Share of the budget that is divided under this assumption; the rest is divided as if the
-        model knew nothing.
+        Share of the budget that is divided under this assumption; the rest is divided as if
+        nothing were known.
     clear : float
         A strategy is preferred to a simpler one if its predicted error is less than ``clear`` times
         that of the simpler one.
     """
 
-    prior: float = 4.0
+    left: tuple[float, ...] = (0.3, 0.01)
+    sampling: float = 4.0
     prior_share: float = 0.9
     clear: float = 0.95
 
@@ -82,7 +88,7 @@ class MeasurePlan(Plan):
     weights : tuple of float
         Factor of each subset's contrasts before noise is added.
     error : float
-        Predicted sum of the squared errors of all answers, times n_samples.
+        Predicted sum of the squared errors of all answers.
     """
 
     strategy: str = CELLS
@@ -130,10 +136,10 @@ class MeasureProject:
             plan = _better(plan_contrasts(problem, mu, worth), plan)
         workload = problem.workload
         # The sensitivity is at least the reach, which is faster to compute.
-        if isinstance(workload, LinearQueries) and (
-            _error_of_queries(problem, mu, workload.reach) < MEASURE.clear * plan.error
-        ):
-            plan = _better(_plan_answers(problem, mu), plan)
+        if isinstance(workload, LinearQueries) and worth:
+            left = float(np.average(_left(problem, worth), weights=list(worth.values())))
+            if _error_of_queries(problem, mu, workload.reach, left) < MEASURE.clear * plan.error:
+                plan = _better(_plan_answers(problem, mu, left), plan)
         return plan
 
     def run(
@@ -177,14 +183,23 @@ def _plan(problem, mu, strategy, change, size, magnitude, error) -> MeasurePlan:
 
 
 def _precision(problem: QueryProblem, mu: float, change: float) -> float:
-    """Precision of a noisy mean relative to the model; one record moves the sum by ``change``."""
-    return MEASURE.prior * problem.n_samples * (mu / change) ** 2
+    """Precision of a noisy mean, of which one record moves the sum by ``change``."""
+    return (problem.n_samples * mu / change) ** 2
+
+
+def _left(problem: QueryProblem, subsets: Iterable[Subset]) -> np.ndarray:
+    """Variances with which the contrasts of ``subsets`` are assumed to be known beforehand."""
+    least = MEASURE.sampling / problem.n_samples
+    by_order = dict(enumerate(MEASURE.left, start=1))
+    return np.array([max(least, by_order.get(len(subset), 0.0)) for subset in subsets])
 
 
 def _plan_cells(problem: QueryProblem, mu: float, worth: dict[Subset, float]) -> MeasurePlan:
     """Measure the counts of all cells; a replaced record moves from one cell to another."""
-    x = _precision(problem, mu, math.sqrt(2.0)) / problem.n_cells
-    error = MEASURE.prior * sum(worth.values()) / (1.0 + x)
+    precision = _precision(problem, mu, math.sqrt(2.0)) / problem.n_cells
+    error = float(
+        (np.array(list(worth.values())) / (1.0 / _left(problem, worth) + precision)).sum()
+    )
     n = problem.n_samples
     return _plan(problem, mu, CELLS, math.sqrt(2.0), problem.n_cells, float(n), error)
 
@@ -192,27 +207,29 @@ def _plan_cells(problem: QueryProblem, mu: float, worth: dict[Subset, float]) ->
 def plan_contrasts(problem: QueryProblem, mu: float, worth: dict[Subset, float]) -> MeasurePlan:
     """Measure weighted contrasts of the subsets of ``worth``.
 
-    If x is the precision of a subset's contrasts relative to the model's, the error is about the
-    sum of worth / (1 + x), where the budget limits the sum of x times `largest_move`.
+    If p is the precision of the noisy contrasts of a subset, and l the variance with which they are
+    known beforehand, the error is about the sum of worth / (1 / l + p), where the budget limits the
+    sum of p times `largest_move`.
     """
     shape = problem.shape
     subsets = by_size(worth, shape)
     worths = np.array([worth[s] for s in subsets])
     costs = np.array([largest_move(s, shape) for s in subsets])
+    known = 1.0 / _left(problem, subsets)
     total = _precision(problem, mu, 1.0)
     ratio = np.sqrt(worths / costs)
-    low, high = 0.0, total / (costs @ ratio) + 1.0 / ratio.min()
+    low, high = 0.0, total / (costs @ ratio) + (known / ratio).max()
     for _ in range(100):  # bisection
         level = (low + high) / 2
         low, high = (
             (low, level)
-            if costs @ np.maximum(level * ratio - 1.0, 0.0) > MEASURE.prior_share * total
+            if costs @ np.maximum(level * ratio - known, 0.0) > MEASURE.prior_share * total
             else (level, high)
         )
-    x = np.maximum(low * ratio - 1.0, 0.0) + (1 - MEASURE.prior_share) * total * ratio / (
+    p = np.maximum(low * ratio - known, 0.0) + (1 - MEASURE.prior_share) * total * ratio / (
         costs @ ratio
     )
-    return plan_weighted(problem, mu, subsets, x / x.max(), worths)
+    return plan_weighted(problem, mu, subsets, p / p.max(), worths)
 
 
 def plan_weighted(
@@ -225,7 +242,8 @@ def plan_weighted(
         raise ValueError(f"n_samples={n!r} is too large for tables of that size.")
     weights = np.sqrt(squares)
     exact = sensitivity(shape, dict(zip(subsets, squares, strict=True)), interchangeable(problem))
-    error = MEASURE.prior * float((worths / (1.0 + _precision(problem, mu, exact) * squares)).sum())
+    precisions = _precision(problem, mu, exact) * squares
+    error = float((worths / (1.0 / _left(problem, subsets) + precisions)).sum())
     # Entries of contrasts are below sqrt(size) for every column.
     magnitude = n * max(
         w * math.sqrt(math.prod(shape[j] for j in s)) for s, w in zip(subsets, weights, strict=True)
@@ -237,22 +255,25 @@ def plan_weighted(
     return replace(plan, subsets=tuple(subsets), weights=tuple(weights.tolist()))
 
 
-def _plan_answers(problem: QueryProblem, mu: float) -> MeasurePlan:
+def _plan_answers(problem: QueryProblem, mu: float, left: float) -> MeasurePlan:
     """Measure the centred queries themselves."""
     m, n_cells = problem.workload.matrix.shape
     # The matrix is multiplied with counts: Higham's bound for sums of n_cells products, twice.
     rounding = 2.0 * math.sqrt(m) * (n_cells + 2) * 2.0**-52 * problem.n_samples
     change = problem.workload.sensitivity + rounding
-    error = _error_of_queries(problem, mu, change)
+    error = _error_of_queries(problem, mu, change, left)
     return _plan(problem, mu, QUERIES, change, m, float(problem.n_samples), error)
 
 
-def _error_of_queries(problem: QueryProblem, mu: float, change: float) -> float:
-    """Predicted error if one record moves the sums of the centred queries by ``change``."""
-    variances = problem.workload.centred.var(axis=1)
+def _error_of_queries(problem: QueryProblem, mu: float, change: float, left: float) -> float:
+    """Predicted error if one record moves the sums of the centred queries by ``change``.
+
+    Means of queries of variance 1 are known beforehand with the variance ``left``.
+    """
+    variances = left * problem.workload.centred.var(axis=1)
     noise = 1.0 / _precision(problem, mu, change) if change else 0.0
-    left = (variances * noise / (variances + noise + 1e-300)).sum()
-    return MEASURE.prior * problem.workload.scale**2 * float(left)
+    error = (variances * noise / (variances + noise + 1e-300)).sum()
+    return problem.workload.scale**2 * float(error)
 
 
 def _sources(problem: QueryProblem, subsets) -> list[tuple[Subset, list[Subset]]]:

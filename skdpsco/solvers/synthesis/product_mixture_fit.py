@@ -1,8 +1,9 @@
 """Fit a mixture of products (a latent-class model) to noisy contrasts, as post-processing."""
 
 import math
+import operator
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -11,10 +12,32 @@ from skdpsco._kernels import njit
 from skdpsco.solvers.synthesis.contrasts import Subset
 from skdpsco.solvers.synthesis.distributions import ProductMixture
 
-__all__ = ["fit", "terms"]
+__all__ = ["fit", "independent_contrasts", "terms"]
 
-# Weight of half the squared norm of the logits, which keeps probabilities above 0; chosen by hand.
-LOGIT_RIDGE = 0.5
+
+class MixtureTuning(NamedTuple):
+    """Constants of the fit, chosen on Adult and on simulated data.
+
+    See section 5 of docs/proofs/measure_project.md.
+
+    Parameters
+    ----------
+    ridge : float
+        Weight of half the squared distance of the logits from those of independent columns, and of
+        theirs from 0.
+    spread : float
+        Standard deviation of the logits of components around those of independent columns at the
+        start.
+    memory : int
+        Number of earlier steps that L-BFGS remembers.
+    """
+
+    ridge: float = 0.2
+    spread: float = 1.0
+    memory: int = 20
+
+
+MIXTURE = MixtureTuning()
 
 
 def terms(subsets: tuple[Subset, ...], shape: tuple[int, ...]) -> np.ndarray:
@@ -37,6 +60,18 @@ def terms(subsets: tuple[Subset, ...], shape: tuple[int, ...]) -> np.ndarray:
     return np.concatenate(parts)
 
 
+def independent_contrasts(factors: np.ndarray, values: np.ndarray, n_singles: int) -> np.ndarray:
+    """Contrasts of single columns among ``values``, or 0, followed by a 1.
+
+    The product of its entries at a row of ``factors`` is that contrast of independent columns.
+    """
+    alone = (factors[:, 1:] == n_singles).all(axis=1)
+    found = np.zeros(n_singles + 1)
+    found[-1] = 1.0
+    found[factors[alone, 0]] = values[alone]
+    return found
+
+
 def fit(
     shape: tuple[int, ...],
     factors: np.ndarray,
@@ -44,10 +79,13 @@ def fit(
     precisions: np.ndarray,
     n_components: int,
     rng: np.random.Generator,
-    n_starts: int = 3,
-    max_iter: int = 100,
+    n_starts: int,
+    max_iter: int,
 ) -> ProductMixture:
     """Minimise ``sum of precision * (contrast of the mixture - target)**2 / 2``, roughly.
+
+    First, independent columns are fitted to the contrasts of single columns, near the uniform
+    distribution. The components of a mixture are then held near these.
 
     Parameters
     ----------
@@ -58,29 +96,41 @@ def fit(
     n_components : int
     rng : numpy.random.Generator
         Draws the starting points.
-    n_starts : int, default=3
+    n_starts : int
         Number of runs, of which the best is returned.
-    max_iter : int, default=100
+    max_iter : int
     """
     starts = np.concatenate([[0], np.cumsum(shape)])
-    arguments = (n_components, starts, factors, targets, precisions, LOGIT_RIDGE)
-    best, least = np.zeros(n_components * (1 + starts[-1])), np.inf
-    for _ in range(n_starts):
-        start = np.zeros(best.size)
-        start[n_components:] = rng.random(start.size - n_components) - 0.5
-        with np.errstate(all="ignore"):
-            found = minimize(
-                lambda x: objective(x, *arguments),
-                start,
-                jac=True,
-                method="L-BFGS-B",
-                options={"maxiter": max_iter, "ftol": 1e-7},
-            )
-        if np.isfinite(found.x).all() and found.fun < least:
-            best, least = found.x, found.fun
+    alone = (factors[:, 1:] == starts[-1] - len(shape)).all(axis=1)
+    singles = starts, factors[alone], targets[alone], precisions[alone]
+    prior = np.zeros(1 + starts[-1])
+    independent = _minimise(prior, 1, *singles, prior, max_iter)[1]
+    prior = np.concatenate([np.zeros(n_components), np.tile(independent[1:], n_components)])
+    found = [(np.inf, prior)]
+    for _ in range(n_starts if n_components > 1 else 0):
+        start = prior.copy()
+        start[n_components:] += MIXTURE.spread * rng.standard_normal(prior.size - n_components)
+        found.append(
+            _minimise(start, n_components, starts, factors, targets, precisions, prior, max_iter)
+        )
+    best = min(found, key=operator.itemgetter(0))[1]
     weights = _softmax(best[:n_components])
     logits = best[n_components:].reshape(n_components, -1)
     return ProductMixture(weights, tuple(_softmax(logits[:, a:b]) for a, b in pairwise(starts)))
+
+
+def _minimise(start, n_components, starts, factors, targets, precisions, prior, max_iter):
+    """The least value of `objective` that was found, and where; infinity if it is not finite."""
+    arguments = (n_components, starts, factors, targets, precisions, prior)
+    with np.errstate(all="ignore"):
+        found = minimize(
+            lambda x: objective(x, *arguments),
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": max_iter, "ftol": 1e-7, "maxcor": MIXTURE.memory},
+        )
+    return (found.fun, found.x) if np.isfinite(found.x).all() else (np.inf, prior)
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
@@ -89,9 +139,12 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def objective(
-    x: Any, n_components: Any, starts: Any, factors: Any, targets: Any, precisions: Any, ridge: Any
+    x: Any, n_components: Any, starts: Any, factors: Any, targets: Any, precisions: Any, prior: Any
 ) -> Any:
-    """Value and gradient at x, the logits of the components followed by those of all columns."""
+    """Value and gradient at x, the logits of the components followed by those of all columns.
+
+    ``prior`` holds the logits from which distances are penalised.
+    """
     p = _softmax(x[:n_components])
     logits = x[n_components:].reshape(n_components, -1)
     to = np.zeros_like(p), np.zeros_like(logits)
@@ -102,7 +155,8 @@ def objective(
     value = _accumulate(p, logits, starts, moments, room, to)
     to_p, to_logits = to
     gradient = np.concatenate([p * (to_p - p @ to_p), to_logits.ravel()])
-    return value + 0.5 * ridge * (x @ x), gradient + ridge * x
+    away = x - prior
+    return value + 0.5 * MIXTURE.ridge * (away @ away), gradient + MIXTURE.ridge * away
 
 
 @njit

@@ -4,7 +4,7 @@ Source: docs/proofs/measure_project.md, section 5.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import combinations
@@ -42,6 +42,9 @@ class ReconstructionTuning(NamedTuple):
         one that is released as it is, which many noisy contrasts would make worse.
     model_size : int
         Largest number of these contrasts.
+    model_starts : int
+        Number of runs of the fit of a model that is projected. One that is released as it is has a
+        single one.
     model_steps, large_model_steps : int
         Number of fitting steps for a model that is projected, and for one that is released as it
         is.
@@ -63,8 +66,9 @@ class ReconstructionTuning(NamedTuple):
     model_order: int = 3
     large_model_order: int = 2
     model_size: int = 2**16
+    model_starts: int = 3
     model_steps: int = 100
-    large_model_steps: int = 400
+    large_model_steps: int = 800
     steps: int = 500
     work: int = 2**24
     enough: int = 10
@@ -145,35 +149,42 @@ class NoisyContrasts:
             chosen = np.arange(sum(n_contrasts(subset, problem.shape) for subset in low))
         else:
             chosen = _in_domain(problem, low) - 1
-        values = self._shrunken(low, chosen)
+        factors = product_mixture_fit.terms(low, problem.shape)
+        values = self._shrunken(factors, chosen)
         # Even a perfect model differs from the records by noise and by sampling error.
         precisions = 1.0 / (np.square(self.deviations[chosen]) + 1.0 / problem.n_samples)
         tuning = RECONSTRUCTION
         return product_mixture_fit.fit(
             problem.shape,
-            product_mixture_fit.terms(low, problem.shape),
+            factors,
             values,
             precisions,
             tuning.components if problem.dense else tuning.large_components,
             rng,
-            max_iter=tuning.model_steps if problem.dense else tuning.large_model_steps,
+            tuning.model_starts if problem.dense else 1,
+            tuning.model_steps if problem.dense else tuning.large_model_steps,
         )
 
-    def _shrunken(self, low: Sequence[Subset], chosen: np.ndarray) -> np.ndarray:
-        """Contrasts of the subsets ``low``, shrunk towards 0, those of the uniform distribution.
+    def _shrunken(self, factors: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Contrasts of low order, shrunk towards those of independent columns.
 
-        The contrasts of an order share James and Stein's factor, reduced by two standard deviations
-        of its estimate from pure noise: so noise leaves the model uniform.
+        Those of single columns are shrunk towards 0, that is to say, the uniform distribution. The
+        contrasts of an order are assumed to have one variance around these, which is estimated and
+        reduced by two standard deviations of its estimate from pure noise: so noise leaves
+        independent columns. No variance is above 1, as no distribution is further from uniform.
         """
         values, noise = self.values[chosen], np.square(self.deviations[chosen])
-        found = np.empty(values.shape)
+        n_singles = sum(self.problem.shape) - self.problem.n_columns
+        found = np.zeros(values.shape)
         for order in np.unique(self.orders[chosen]):
             here = self.orders[chosen] == order
-            # In units of the noise, which differs between subsets.
-            square = float((np.square(values[here]) / noise[here]).sum())
-            m = np.count_nonzero(here)
-            excess = square - m - RECONSTRUCTION.doubt * math.sqrt(2.0 * m)
-            found[here] = values[here] * max(0.0, excess / square)
+            singles = product_mixture_fit.independent_contrasts(factors, found, n_singles)
+            expected = singles[factors[here]].prod(axis=1) if order > 1 else 0.0
+            away, weights = values[here] - expected, 1.0 / noise[here]
+            doubt = RECONSTRUCTION.doubt * math.sqrt(2.0 * away.size)
+            excess = float(weights @ np.square(away)) - away.size - doubt
+            variance = min(1.0, max(0.0, excess) / float(weights.sum()))
+            found[here] = expected + away * variance / (variance + noise[here])
         return found
 
     def _low(self) -> tuple[Subset, ...]:
