@@ -95,8 +95,6 @@ def test_the_automatic_radius_grows_less_for_sparse_records(convert, radius):
 @scikit_learn_checks(PrivateLinearRegressor(), others=[PrivateLinearClassifier()])
 @pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
 def test_scikit_learn_checks(estimator, check):
-    if "check_class_weight_classifiers" in repr(check):
-        pytest.skip("It asks for 100 steps and passes 50 records, each of which is read once.")
     check(estimator)
 
 
