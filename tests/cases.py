@@ -2,27 +2,37 @@
 
 import functools
 import inspect
+import traceback
+
+import pytest
 
 
 def each(names, cases):
     """`pytest.mark.parametrize` in one test, for cases that take less time than pytest for a test.
 
-    The first case that fails ends the test, and is printed.
+    All cases run, and those that fail are printed with what they raise. The test ends with the
+    error of the first of them.
     """
-    names = [names] if isinstance(names, str) else names
+    names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+    cases = [(case,) if len(names) == 1 else tuple(case) for case in cases]
+    assert cases
+    assert {len(case) for case in cases} == {len(names)}
 
     def decorate(test):
         signature = inspect.signature(test)
 
         @functools.wraps(test)
         def run(**fixtures):
+            errors = []
             for case in cases:
-                values = (case,) if len(names) == 1 else case
                 try:
-                    test(**fixtures, **dict(zip(names, values, strict=True)))
-                except BaseException:
-                    print(*names, "=", *values)
-                    raise
+                    test(**fixtures, **dict(zip(names, case, strict=True)))
+                except (Exception, pytest.fail.Exception) as error:
+                    print(*names, "=", *case)
+                    traceback.print_exc()
+                    errors.append(error)
+            if errors:
+                raise errors[0]
 
         others = [given for name, given in signature.parameters.items() if name not in names]
         run.__signature__ = signature.replace(parameters=others)

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.constraints import L1Ball, L2Ball, Simplex
 from skdpsco.privacy import Budget, mu_of
@@ -200,8 +201,8 @@ def exact_projection(w, radius, signed):
     return [-v if signed and x < 0 else v for v, x in zip(kept, w, strict=True)]
 
 
-@pytest.mark.parametrize("constraint", [Simplex(), Simplex(0.3), L1Ball(0.7)], ids=str)
-@pytest.mark.parametrize("d", [1, 2, 9, 60])
+@each("constraint", [Simplex(), Simplex(0.3), L1Ball(0.7)])
+@each("d", [1, 2, 9, 60])
 def test_projections_err_by_less_than_is_allowed_for(constraint, d):
     geometry = Geometry((Block(constraint, d, 1.0),))
     rng = np.random.default_rng(d)
@@ -320,8 +321,8 @@ def test_every_record_is_in_one_round():
 # --- the theorem
 
 
-@pytest.mark.parametrize("saddle", [True, False])
-@pytest.mark.parametrize("rho", [0.01, 1.0, 1e4])
+@each("saddle", [True, False])
+@each("rho", [0.01, 1.0, 1e4])
 def test_constants_of_the_theorem(saddle, rho):
     operator = Affine(L2Ball(1.0), Simplex())
     operator.saddle = saddle

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.constraints import L2Ball, LpBall, Simplex
 from skdpsco.solvers import AcceleratedRecursive, Allowance
@@ -52,7 +53,7 @@ def test_only_what_is_declared_monotone():
         solve(solver=AcceleratedRecursive(n_rounds=30))
 
 
-@pytest.mark.parametrize(
+@each(
     ("n_rounds", "error"), [(0, ValueError), (41, ValueError), (1.5, TypeError), (True, TypeError)]
 )
 def test_bad_rounds(n_rounds, error):

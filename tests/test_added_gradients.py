@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, cross_val_score
@@ -170,7 +171,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("model", "match"), REFUSED)
+@each(("model", "match"), REFUSED)
 @pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
 def test_what_is_refused(model, match):
     ledger = Ledger(1.0, 1e-6)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from test_one_pass_frank_wolfe import LOSSES, OCTAHEDRON, Declared, data, objective
 
@@ -110,7 +111,7 @@ def test_plans_keep_to_the_budget(fresh):
 
 
 @FRESH
-@pytest.mark.parametrize("n_iter", [1, 12])
+@each("n_iter", [1, 12])
 def test_rounding_is_paid_for(fresh, n_iter):
     """With so many records and coefficients, it takes a good part of the budget."""
     n, d, rho = 10**8, 10**6, 1e-6
@@ -159,7 +160,7 @@ def test_noise_falls_as_epsilon_grows_until_steps_are_long():
     assert rho_of(plan.event) == pytest.approx(largest_rho(cut(500, 10, 0), plan.bounds))
 
 
-@pytest.mark.parametrize("bad", [-1, 1001, 1.0, True, None, "all", math.nan, [10], np.bool_(1)])
+@each("bad", [-1, 1001, 1.0, True, None, "all", math.nan, [10], np.bool_(1)])
 def test_bad_numbers_of_fresh_vertices(bad):
     with pytest.raises((TypeError, ValueError), match=r"fresh must be an int in \[0, 1000\]"):
         AnytimeMirrorDescent(bad)

@@ -8,7 +8,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
+from cases import each
 
 ROOT = Path(__file__).parents[1] / "skdpsco"
 PACKAGE = ROOT.name
@@ -293,7 +293,7 @@ def test_only_the_generator_warns():
     assert [module for module, tree in trees().items() if warns(tree)] == ["_random"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("module", "line", "wrong"),
     [
         ("privacy.events", "from skdpsco.losses import Squared", "imports losses"),
@@ -315,7 +315,7 @@ def test_the_rules_find_what_they_forbid(module, line, wrong):
     assert any(wrong in sentence for sentence in wrong_imports(module, ast.parse(line)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("module", "line"),
     [
         ("privacy.report", "from .events import Event"),

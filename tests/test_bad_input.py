@@ -143,12 +143,12 @@ def test_parameters(Estimator, name, value, match):
     assert "array([[" not in message
 
 
-@pytest.mark.parametrize(("value", "match"), BAD_TARGET_BOUNDS)
+@each(("value", "match"), BAD_TARGET_BOUNDS)
 def test_target_bound(value, match):
     refuses(PrivateLasso(target_bound=value), match)
 
 
-@pytest.mark.parametrize(("value", "match"), BAD_CLASSES)
+@each(("value", "match"), BAD_CLASSES)
 def test_classes(value, match):
     refuses(PrivateLogisticL1(classes=value), match)
 
@@ -160,7 +160,7 @@ def test_too_small_a_budget(Estimator):
 
 
 @BOTH
-@pytest.mark.parametrize(
+@each(
     "params",
     [
         {"radius": 1e60, "feature_bound": 1e60},
@@ -277,7 +277,7 @@ BAD_Y = {
 
 
 @BOTH
-@pytest.mark.parametrize("case", BAD_Y)
+@each("case", BAD_Y)
 def test_y(Estimator, case):
     bad, match, match_classifier = BAD_Y[case]
     if Estimator is PrivateLogisticL1 and match_classifier != "same":

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.constraints import L1Ball, Simplex
 from skdpsco.mechanisms.samplers import SCALE_BITS
@@ -106,7 +107,7 @@ def test_what_a_step_evaluates():
     np.testing.assert_allclose(many, [0.25, 0.75, 0.25, 0.75])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_the_exact_cost_of_a_schedule(seed):
     """Against sums over what every record sees, from the grids that are used."""
     game, n, rho, bound = Cubic(np.eye(3)), 60, 1e-3, 2.0
@@ -178,7 +179,7 @@ def test_the_automatic_schedule():
     assert linear_weights(5).mean() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "match"),
     [
         ({"blocks": (Block(Simplex(), 2, 1.0), Block(L1Ball(1.0), 2, 1.0))}, "exactly two"),
@@ -196,7 +197,7 @@ def test_problems_that_are_refused(changes, match):
         BiasReducedMirrorDescent().plan(VariationalProblem(game, 10), Budget(1.0, 1e-6), n_iter)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error"),
     [
         ({"max_level": -1}, ValueError),

@@ -8,6 +8,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from scipy import sparse
 
 from skdpsco import (
@@ -223,7 +224,7 @@ def test_parquet_and_arrow(tmp_path):
 # ------------------------------------------------------------------------------ the tree
 
 
-@pytest.mark.parametrize("n", [1, 2, FAN_IN, FAN_IN + 1, 3 * FAN_IN, FAN_IN**2 + 5])
+@each("n", [1, 2, FAN_IN, FAN_IN + 1, 3 * FAN_IN, FAN_IN**2 + 5])
 def test_the_tree_is_fixed_and_adds_every_term_once(n):
     terms = [(np.array([1.0, 0.1 * k]), np.array(k)) for k in range(n)]
     total, count = tree_sum(iter(terms))

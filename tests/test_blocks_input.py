@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.preprocessing import FunctionTransformer
@@ -132,7 +133,7 @@ def test_targets_are_given_once():
         PrivateLasso().fit(RowBlocks.from_arrays(X), Y[1:])
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "parameters", "error", "message"),
     [
         ((X, Y), {"block_size": 0}, ValueError, "block_size must be None or an int >= 1, got 0"),

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.constraints import Simplex
 from skdpsco.mechanisms.samplers import SCALE_BITS
@@ -275,7 +276,7 @@ def test_reports_name_what_the_runs_rest_on():
     assert "records are numbers" in solution.privacy.assumptions
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, 1.5, math.nan, math.inf, True, "0.1", None, [0.1]])
+@each("bad", [0.0, -1.0, 1.5, math.nan, math.inf, True, "0.1", None, [0.1]])
 def test_bad_failures(bad):
     with pytest.raises((TypeError, ValueError), match=r"failure must be a number in \[1e-06, 1\]"):
         BoostedMirrorDescent(bad)

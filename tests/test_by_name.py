@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
@@ -81,10 +82,9 @@ def test_one_helper_for_all(kind):
 
 
 @each_kind
-@pytest.mark.parametrize(
+@each(
     "transformer",
     [PublicBoundsScaler(), ColumnClipper(), PrivateQuantileClipper(), PrivateStandardScaler()],
-    ids=lambda transformer: type(transformer).__name__,
 )
 def test_bounds_of_transformers(kind, transformer):
     given = {"lower": KINDS[kind](LOWER), "upper": KINDS[kind](UPPER)}
@@ -138,7 +138,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+@each("model", MODELS)
 def test_models_refuse_other_names_before_the_charge(model):
     y = np.arange(len(FRAME)) % 2
     more = {"sensitive_features": y} if isinstance(model, PrivateGroupDRO) else {}
@@ -148,7 +148,7 @@ def test_models_refuse_other_names_before_the_charge(model):
         clone(model).set_params(**unpayable).fit(FRAME, y, **more)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+@each("model", MODELS)
 def test_models_take_what_a_schema_says_of_the_target(model):
     about = {"classes": CLASSES} if "classes" in model.get_params() else {"target_bound": SCHEMA}
     if isinstance(model, PrivateMonotoneGLM):

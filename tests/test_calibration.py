@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from scipy.special import expit
 
@@ -89,8 +90,8 @@ def fitted(make, n=3000, epsilon=1.0, shift=0.0, seed=0, **params):
 # ---- the fit to a table
 
 
-@pytest.mark.parametrize("curve", CURVES)
-@pytest.mark.parametrize("truth", [(1.5, 0.4), (0.4, -0.5), (1.0, 0.0)])
+@each("curve", CURVES)
+@each("truth", [(1.5, 0.4), (0.4, -0.5), (1.0, 0.0)])
 def test_hardly_any_noise_finds_slope_and_shift(curve, truth):
     plan = plan_calibration(1000, 1000, 400, 0.5, curve)  # the solver is expected to be far off
     x, counts, b = np.linspace(-0.5, 0.5, 8), np.full(8, 125.0), 0.1

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco import _clipping as clipping
 
@@ -13,8 +14,8 @@ ROOM = 1.0 + 2.0**-40
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # kernels do not warn, and Python does
-@pytest.mark.parametrize("bound", [1e-300, 0.5, 3.0])
-@pytest.mark.parametrize("norm", [1e-3, 1.0, 4.0])
+@each("bound", [1e-300, 0.5, 3.0])
+@each("norm", [1e-3, 1.0, 4.0])
 def test_rows_times_the_norms_of_their_records_are_within_the_bound(norm, bound):
     R = ROWS.copy()
     clipping.clip_records(R, np.full(len(R), norm), bound)
@@ -26,7 +27,7 @@ def test_rows_times_the_norms_of_their_records_are_within_the_bound(norm, bound)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(("entry", "norm"), [(0.5, np.inf), (np.inf, 0.5), (0.4, 0.5), (2.0, 0.5)])
+@each(("entry", "norm"), [(0.5, np.inf), (np.inf, 0.5), (0.4, 0.5), (2.0, 0.5)])
 def test_entries_and_norms_are_within_both_bounds(entry, norm):
     for R in (ROWS.copy(), ROWS[:, :1].copy()):
         clipping.clip_both(R, entry, norm)
@@ -35,7 +36,7 @@ def test_entries_and_norms_are_within_both_bounds(entry, norm):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("order", [1.0, 1.5, 2.0, np.inf])
+@each("order", [1.0, 1.5, 2.0, np.inf])
 def test_norms_of_any_order_are_within_the_limit(order):
     for row in ROWS:
         short = row.copy()

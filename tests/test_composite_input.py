@@ -42,7 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
 MODELS = [PrivateElasticNet, PrivateRidge, PrivateLogisticRegression]
 ALL = pytest.mark.parametrize("Estimator", MODELS)
-REGRESSORS = pytest.mark.parametrize("Estimator", MODELS[:2])
+REGRESSORS = each("Estimator", MODELS[:2])
 SAMPLING = SGD(accountant="rdp")  # which plans at once
 BY_DESCENT = ["coordinate-descent", "greedy-coordinate-descent", "gradient-descent", SAMPLING]
 # Every solver with one estimator: to compile all combinations takes minutes.
@@ -246,49 +246,49 @@ def test_common_parameters(Estimator, name, value, match):
 
 
 @REGRESSORS
-@pytest.mark.parametrize(("name", "value", "match"), OF_REGRESSORS)
+@each(("name", "value", "match"), OF_REGRESSORS)
 def test_parameters_of_regressors(Estimator, name, value, match):
     refuses(Estimator(**{name: value}), match)
 
 
-@pytest.mark.parametrize(("name", "value", "match"), RATIO)
+@each(("name", "value", "match"), RATIO)
 def test_l1_ratio(name, value, match):
     refuses(PrivateElasticNet(**{name: value}), match)
     refuses(PrivateLogisticRegression(**{name: value}), match)
 
 
-@pytest.mark.parametrize(("name", "value", "match"), OF_LOGISTIC)
+@each(("name", "value", "match"), OF_LOGISTIC)
 def test_parameters_of_logistic_regression(name, value, match):
     refuses(PrivateLogisticRegression(**{name: value}), match)
 
 
 @REGRESSORS
-@pytest.mark.parametrize(("value", "match"), BAD_TARGET_BOUNDS)
+@each(("value", "match"), BAD_TARGET_BOUNDS)
 def test_target_bound(Estimator, value, match):
     refuses(Estimator(target_bound=value), match)
 
 
 @REGRESSORS
-@pytest.mark.parametrize(("feature_bound", "target_bound"), [(1e-60, 1e60), (1e60, 1e-60)])
+@each(("feature_bound", "target_bound"), [(1e-60, 1e60), (1e60, 1e-60)])
 def test_quotients_of_bounds(Estimator, feature_bound, target_bound):
     match = r"target_bound / feature_bound must be in \[1e-100, 1e\+100\]"
     refuses(Estimator(feature_bound=feature_bound, target_bound=target_bound), match)
 
 
-@pytest.mark.parametrize(("value", "match"), BAD_CLASSES)
+@each(("value", "match"), BAD_CLASSES)
 def test_classes(value, match):
     refuses(PrivateLogisticRegression(classes=value), match)
 
 
 # Linear models share what reads X; that of models with bounds is tests/test_bad_input.py.
-@pytest.mark.parametrize("case", BAD_X)
+@each("case", BAD_X)
 def test_X(case):
     bad, match = BAD_X[case]
     refuses(PrivateRidge(feature_bound=None), match, X=bad)
 
 
-@pytest.mark.parametrize("Estimator", MODELS[1:])
-@pytest.mark.parametrize("case", BAD_Y)
+@each("Estimator", MODELS[1:])
+@each("case", BAD_Y)
 def test_y(Estimator, case):
     bad, match, of_classifiers = BAD_Y[case]
     if Estimator is PrivateLogisticRegression and of_classifiers != "same":

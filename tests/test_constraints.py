@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco._kernels import implements, njit
 from skdpsco.constraints import (
@@ -304,7 +305,7 @@ def test_norm_bound(constraint):
         assert constraint.norm_bound() == pytest.approx(largest, rel=1e-12)
 
 
-@pytest.mark.parametrize("dimension", [1, 2, D, 300])
+@each("dimension", [1, 2, D, 300])
 @every
 def test_gaussian_width(constraint, dimension):
     if isinstance(constraint, Polytope) and dimension != D:

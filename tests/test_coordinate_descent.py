@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -102,8 +103,8 @@ def test_passes_and_lengths_follow_public_sizes():
     assert [steps(20, 500), steps(2600, 500)] == [1, 8] < [1, steps(10**6, 500)]
 
 
-@pytest.mark.parametrize("cls", [CoordinateDescent, GreedyCoordinateDescent])
-@pytest.mark.parametrize("clip", [0.0, -1.0, math.nan, math.inf, True, None, "none", [1.0]])
+@each("cls", [CoordinateDescent, GreedyCoordinateDescent])
+@each("clip", [0.0, -1.0, math.nan, math.inf, True, None, "none", [1.0]])
 def test_bad_clip(cls, clip):
     with pytest.raises((TypeError, ValueError), match="clip must be"):
         cls(clip=clip)
@@ -146,8 +147,8 @@ def test_a_derivative_without_a_bound_is_refused(solver):
 # ------------------------------------------------------------------------------ pieces
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+@each("intercept", [False, True])
+@each("layout", [np.asarray, sparse.csr_matrix])
 def test_columns_are_what_kernels_see(layout, intercept):
     rng = np.random.default_rng(0)
     X = rng.normal(scale=2.0, size=(3000, 4)) * (rng.random((3000, 4)) < 0.5)

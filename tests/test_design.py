@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 
 from skdpsco._kernels import njit
@@ -178,8 +179,8 @@ def seen(X, bounds, intercept=False):
     return A
 
 
-@pytest.mark.parametrize("flag", [None, True, False])
-@pytest.mark.parametrize("index", [np.int32, np.int64])
+@each("flag", [None, True, False])
+@each("index", [np.int32, np.int64])
 def test_duplicates_are_summed_before_they_are_clipped(index, flag):
     # Cell (0, 1) is 0.8 + 0.8 - 0.1 and (1, 0) is 5 - 4.75; row 1 is not sorted either.
     X = stale(
@@ -203,8 +204,8 @@ def test_unsorted_columns(flag):
         np.testing.assert_array_equal(array, original)
 
 
-@pytest.mark.parametrize("flag", [None, True])
-@pytest.mark.parametrize(
+@each("flag", [None, True])
+@each(
     ("values", "indices", "indptr"),
     [
         ([1.0, 1.0], [0, 3], [0, 1, 2]),  # a column too far

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import each
 from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
 from sklearn.base import clone
@@ -190,7 +191,7 @@ def test_fits_are_no_worse_than_the_frequent_label(covariance, apart):
     assert medians[2] > (-0.02 if apart == 0.0 else 0.2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("params", "match"),
     [
         ({"priors": [0.5, 0.5]}, "priors"),

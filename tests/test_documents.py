@@ -5,7 +5,7 @@ import pkgutil
 import re
 from pathlib import Path
 
-import pytest
+from cases import each
 from sklearn.base import BaseEstimator
 
 import skdpsco
@@ -73,7 +73,7 @@ def test_every_page_is_reached_once_from_the_first():
     assert sorted(reached) == PAGES
 
 
-@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: path.stem)
+@each("path", MARKDOWN)
 def test_links_and_formulas(path):
     text = path.read_text("utf-8")
     assert broken_links(path, text) == []
@@ -101,7 +101,7 @@ PROOFS = sorted(
 )
 
 
-@pytest.mark.parametrize("path", PROOFS, ids=lambda p: p.stem)
+@each("path", PROOFS)
 def test_proofs_say_what_they_show_and_lead_to_their_code(path):
     title, _, box = path.read_text("utf-8").partition(":::{admonition} In short\n")
     assert title.count("\n") == 2

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from cases import each
 from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator
 
@@ -30,7 +31,7 @@ def test_bins():
     assert_array_equal(np.bincount(Bins(edges).codes(values), minlength=29), counts)
 
 
-@pytest.mark.parametrize(
+@each(
     ("edges", "error"),
     [
         *(
@@ -140,7 +141,7 @@ ARRAYS = [
 ]
 
 
-@pytest.mark.parametrize(("X", "given"), ARRAYS)
+@each(("X", "given"), ARRAYS)
 def test_arrays_there_and_back(X, given):
     domain, codes = domain_of(given, X)
     back = domain.decode(codes)
@@ -215,7 +216,7 @@ LIST = r"must be a list of at least one category, all different"
 FIT = "does not fit this column of X, whose dtype is"
 
 
-@pytest.mark.parametrize(
+@each(
     ("domain", "message"),
     [
         (None, "domain must be declared"),
@@ -251,7 +252,7 @@ def test_illegal_domains(domain, message):
         domain_of(domain, FRAME)
 
 
-@pytest.mark.parametrize(
+@each(
     ("X", "domain", "message"),
     [
         (np.array([[0.0], [NAN]]), 2, r"NaN or another missing value in column 0: list None among"),
@@ -284,8 +285,7 @@ def test_illegal_domains(domain, message):
         (pl.DataFrame({"a": []}), 2, "at least one row and one column, got shape"),
         (np.array([0, 1]), 2, "Expected 2D array"),
         (np.array([[1j]]), 2, "Complex data not supported"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_illegal_records(X, domain, message):
     with pytest.raises((TypeError, ValueError), match=message) as info:
         domain_of(domain, X)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import ElasticNet, Ridge
@@ -62,8 +63,8 @@ def test_ridge_is_that_of_scikit_learn(fit_intercept, convert, target_bound):
         close(fitted(PrivateRidge, convert(X), y, **params), reference)
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("l1_ratio", [0.0, 0.5, 1.0])
+@each("fit_intercept", [True, False])
+@each("l1_ratio", [0.0, 0.5, 1.0])
 def test_elastic_net_is_that_of_scikit_learn(fit_intercept, l1_ratio):
     X, y, bounds = data()
     params = {"alpha": 0.4, "l1_ratio": l1_ratio, "fit_intercept": fit_intercept}
@@ -226,8 +227,8 @@ def test_few_records(n, pooled, found):
     assert_array_equal(model.feature_bound_, 1.0 if not found else 2.0**-7)
 
 
-@pytest.mark.parametrize(("n", "d"), [(100, 3), (1200, 3), (10**5, 3), (10**5, 1), (5000, 10**4)])
-@pytest.mark.parametrize("rho", [1e-6, 0.0244, 1e3, 1e10])
+@each(("n", "d"), [(100, 3), (1200, 3), (10**5, 3), (10**5, 1), (5000, 10**4)])
+@each("rho", [1e-6, 0.0244, 1e3, 1e10])
 def test_plan_of_bounds(n, d, rho):
     plan = plan_bounds(n, d, rho)
     if plan.grid is None:

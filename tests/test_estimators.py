@@ -14,6 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
@@ -472,7 +473,7 @@ def test_joblib_file(Estimator, tmp_path):
 
 
 @BOTH
-@pytest.mark.parametrize(
+@each(
     "params",
     [
         {},
@@ -535,7 +536,7 @@ def test_given_number_of_steps():
 
 @BOTH
 @ROUTES
-@pytest.mark.parametrize("n_classes", [2, 3])
+@each("n_classes", [2, 3])
 def test_no_intercept(Estimator, route, n_classes):
     X, y = data()
     model = fitted(Estimator, X, target_of(Estimator, y, n_classes), fit_intercept=False, **route)
@@ -564,10 +565,10 @@ def test_coefficients_are_in_the_ball(Estimator, n_classes, bound, solver, radiu
 
 
 @BOTH
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("n_iter", ["auto", 12])
-@pytest.mark.parametrize("radius", ["auto", 2.0])
+@each("n_classes", [2, 3])
+@each("fit_intercept", [True, False])
+@each("n_iter", ["auto", 12])
+@each("radius", ["auto", 2.0])
 def test_path(Estimator, n_classes, fit_intercept, n_iter, radius):
     X, y = data()
     bounds = np.array([3.0, 1.0, 2.0, 6.0])
@@ -714,8 +715,8 @@ def test_constant_columns(Estimator, value):
 
 
 @BOTH
-@pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("solver", SOLVERS)
+@each("n", [1, 2, 3])
+@each("solver", SOLVERS)
 def test_hardly_any_records(Estimator, n, solver):
     X, y = data()
     params = {} if Estimator is PrivateLasso else {"classes": [0, 1]}

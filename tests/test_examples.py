@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn import datasets
 from sklearn.utils import Bunch
 
@@ -170,9 +171,7 @@ def test_raw_tables(name, monkeypatch, capsys):
     assert run_on_raw_table(name, capsys) > 0.8
 
 
-@pytest.mark.parametrize(
-    "name", [*RAW_TABLES, "plot_study_week", "plot_hospitals", "plot_synthetic_table"]
-)
+@each("name", [*RAW_TABLES, "plot_study_week", "plot_hospitals", "plot_synthetic_table"])
 def test_whole_tasks_are_short(name):
     module = ast.parse((ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8"))
     lines = {line for part in module.body[1:] for line in range(part.lineno, part.end_lineno + 1)}

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_allclose
 from own_solver import OneGradient, write_slopes
 
@@ -249,10 +250,8 @@ def test_what_numba_cannot_compile_costs_nothing():
     refused(defined("Keeps")({"a": 1.0}), "Keeps.*Numba cannot compile or run `derivative`")
 
 
-@pytest.mark.parametrize(
-    "constant", [np.float32(1.0), np.float16(1.0), np.longdouble(1.0), "1", 10**400, 1j, [1.0]]
-)
-@pytest.mark.parametrize("role", ["lipschitz", "smoothness"])
+@each("constant", [np.float32(1.0), np.float16(1.0), np.longdouble(1.0), "1", 10**400, 1j, [1.0]])
+@each("role", ["lipschitz", "smoothness"])
 def test_constants_are_numbers_in_double_precision(role, constant):
     """A float32 would make steps, sensitivities and noise scales as imprecise."""
     loss = defined("Short", **{role: constant})(1.0)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco._clipping import clip_entries
 from skdpsco._kernels import njit
@@ -139,11 +140,11 @@ def test_not_a_number_is_clipped_in_machine_code():
         np.testing.assert_array_equal(function(R.copy(), 0.5), expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("solver", "constraint"),
     [(Stagewise(), L1Ball(2.0)), (Stagewise(), None), (NoisyFrankWolfe(), L2Ball(2.0))],
 )
-@pytest.mark.parametrize("n_iter", [None, 4])
+@each("n_iter", [None, 4])
 def test_unbounded_derivatives_are_refused_before_the_charge(solver, constraint, n_iter):
     problem = Problem(Squared(), constraint, N, 3)
     with pytest.raises(ValueError, match="must have a bound"):

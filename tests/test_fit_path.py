@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import each
 
 import skdpsco
 from skdpsco.base import private_estimator
@@ -171,7 +172,7 @@ class Refusing(skdpsco.Ledger):
 
 
 @pytest.mark.filterwarnings("always")
-@pytest.mark.parametrize("Estimator", with_fit())
+@each("Estimator", with_fit())
 def test_warnings_name_the_line_that_called_fit(Estimator):
     estimator = Estimator(**MADE_WITH.get(Estimator, {}))
     estimator.set_params(random_state=0, ledger=Refusing(2.0, 1e-6))

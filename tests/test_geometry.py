@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
 from skdpsco.solvers.saddle.geometry import Block, Geometry, conjugate, smooth_order
@@ -110,8 +111,8 @@ def test_no_slope_no_step():
     assert not block.prox(np.full(4, 7.0), block.start(), 1.0).any()
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 10, 1000])
-@pytest.mark.parametrize("constraint", [Simplex(), L2Ball(1.0), LpBall(1.2, 1.0)], ids=str)
+@each("size", [1, 2, 3, 4, 10, 1000])
+@each("constraint", [Simplex(), L2Ball(1.0), LpBall(1.2, 1.0)])
 def test_norms(constraint, size):
     block, rng = Block(constraint, size, 1.0), np.random.default_rng(0)
     assert block.p <= block.pbar <= 2.0
@@ -175,7 +176,7 @@ def test_product_geometry():
         assert dual <= beta * geometry.norm(u) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "error", "match"),
     [
         ((LpBall(2.5, 1.0), 3, 1.0), ValueError, "order"),

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
@@ -137,7 +138,7 @@ def test_heavy_tails_are_part_of_a_mean():
 
 
 @both_solvers
-@pytest.mark.parametrize("clip", [0.0, -1.0, math.nan, math.inf, True, None, "none", [1.0]])
+@each("clip", [0.0, -1.0, math.nan, math.inf, True, None, "none", [1.0]])
 def test_bad_clip(cls, clip):
     with pytest.raises((TypeError, ValueError), match="clip must be"):
         cls(clip=clip)

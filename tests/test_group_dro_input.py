@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from scipy import sparse
 from test_group_dro_estimator import data, model
 
@@ -98,14 +99,14 @@ BAD_PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize(("sensitive", "groups", "kind", "message"), BAD_GROUPS)
+@each(("sensitive", "groups", "kind", "message"), BAD_GROUPS)
 def test_bad_groups(sensitive, groups, kind, message):
     X, y, _ = data(40)
     with pytest.raises(kind, match=message):
         model(groups=groups).fit(X, y, sensitive_features=sensitive)
 
 
-@pytest.mark.parametrize(("params", "kind", "message"), BAD_PARAMETERS)
+@each(("params", "kind", "message"), BAD_PARAMETERS)
 def test_bad_parameters(params, kind, message):
     X, y, group = data(40)
     with pytest.raises(kind, match=message):

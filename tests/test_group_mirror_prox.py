@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 
 from skdpsco.constraints import L1Ball, L2Ball
@@ -193,8 +194,8 @@ def test_sensitivity_over_neighbours(loss, allowed, private, same):
     assert (largest >= 0.99 * sensitivity).all()
 
 
-@pytest.mark.parametrize("overlap", [1, 3])
-@pytest.mark.parametrize("average_weight", [0.0, 0.6, 1.0])
+@each("overlap", [1, 3])
+@each("average_weight", [0.0, 0.6, 1.0])
 def test_largest_weights_are_reached_at_a_corner(overlap, average_weight):
     prior = (0.5, 0.05, 0.2, 0.7)
     problem = GroupProblem(
@@ -361,7 +362,7 @@ def test_a_worst_group_is_better_off_than_with_the_average(solver):
 # --- what is refused
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error", "match"),
     [
         ({"solver": 3}, TypeError, "solver"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco import PrivateGroupDRO, PrivateLogisticL1
 from skdpsco.group_dro import worst_group_score
@@ -31,8 +32,8 @@ def random_model(seed=0, d=4):
     return A @ A.T / d + np.eye(d), 0.5 * rng.normal(size=d), rng
 
 
-@pytest.mark.parametrize("kind", [GaussianModel, QuadraticModel])
-@pytest.mark.parametrize("size", [0.0, 0.3, 5.0])
+@each("kind", [GaussianModel, QuadraticModel])
+@each("size", [0.0, 0.3, 5.0])
 def test_slopes_are_derivatives_of_the_value(kind, size):
     M, mean, rng = random_model()
     model = kind(M, mean)

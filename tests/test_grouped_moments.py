@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import ElasticNet, Ridge
@@ -190,7 +191,7 @@ def test_classes_within_groups():
     assert model.score(X[rows], label[rows]) > 0.9
 
 
-@pytest.mark.parametrize(
+@each(
     ("params", "more", "match"),
     [
         ({"groups": ["a", "b", "c"]}, {}, "sensitive_features must be given"),

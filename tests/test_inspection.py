@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -167,7 +168,7 @@ PIPELINES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@each("name", PIPELINES)
 def test_status(name):
     estimator, expected = PIPELINES[name]
     report = privacy_report(estimator)
@@ -203,7 +204,7 @@ def test_names_are_those_of_set_params():
     assert set(names[:-1]) <= set(estimator.get_params(deep=True))
 
 
-@pytest.mark.parametrize(
+@each(
     ("step", "alternative"),
     [
         (StandardScaler(), "PrivateStandardScaler or PublicBoundsScaler"),
@@ -258,7 +259,7 @@ def test_vouching_for_what_was_cloned_by_a_fit():
         assert privacy_report(transformer, record_wise=[item]).private
 
 
-@pytest.mark.parametrize(
+@each(
     ("record_wise", "error", "match"),
     [
         (["nonsense"], ValueError, "nonsense.*are no parts.*columntransformer__c0.*privatelasso"),
@@ -283,7 +284,7 @@ def test_no_vouching_for_costs():
             privacy_report(Pipeline([("a", estimator)]), record_wise=["a"])
 
 
-@pytest.mark.parametrize("estimator", [None, "passthrough", 3, PrivateLasso, [PrivateLasso()]])
+@each("estimator", [None, "passthrough", 3, PrivateLasso, [PrivateLasso()]])
 def test_bad_estimator(estimator):
     with pytest.raises(TypeError, match="estimator must be an instance"):
         privacy_report(estimator)

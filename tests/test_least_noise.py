@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 import skdpsco.data.pieces as summation
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
@@ -110,7 +111,7 @@ GRIDS = {
 }
 
 
-@pytest.mark.parametrize("name", GRIDS)
+@each("name", GRIDS)
 def test_noise_of_sums_does_not_grow_with_the_number_of_records(name):
     """One record moves a sum by as much, whatever n: with rounding by 1 % more at 10^8."""
     few, many = (np.array(GRIDS[name](n)) for n in (10**6, 10**8))
@@ -123,8 +124,8 @@ def up(x, bits=6):
     return np.ldexp(np.ceil(mantissa * 2.0**bits), exponent - bits)
 
 
-@pytest.mark.parametrize("order", [1.0, 2.0, math.inf])
-@pytest.mark.parametrize("d", [1, 2, 30])
+@each("order", [1.0, 2.0, math.inf])
+@each("d", [1, 2, 30])
 def test_the_error_of_a_sum_of_vectors_has_no_factor_of_the_dimension(order, d):
     """Sums by additions that err by as much as they may, in numbers of 6 bits."""
     unit = 2.0**-5  # a number of 6 bits is rounded up by less than that
@@ -242,7 +243,7 @@ def row(direction, length, weight):
     return np.append(length * np.array(direction), weight * math.sqrt(MOMENTS.intercept))
 
 
-@pytest.mark.parametrize("K", [2, 3, 4, 7])
+@each("K", [2, 3, 4, 7])
 def test_what_a_record_changes_in_label_moments(K):
     """Pairs of targets, or of responses, times rows: the largest distance is what is charged."""
     rng = np.random.default_rng(K)

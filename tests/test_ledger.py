@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.base import clone
 
 from skdpsco import PrivateLasso
@@ -171,7 +172,7 @@ EVENTS = [
 ]
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=repr)
+@each("event", EVENTS)
 def test_charge_of_an_event(event):
     ledger = Ledger(1.0, 1e-6)
     ledger.charge(event, "Thing", {"radius": 2.0})
@@ -193,11 +194,10 @@ def test_nothing_can_always_be_released():
     assert len(ledger.charges()) == 5
 
 
-@pytest.mark.parametrize(
+@each(
     "event",
     [GaussianEvent(1e-100), PureDPEvent(1e100), ZCDPEvent(1e100)]
     + [RepeatedEvent(GaussianEvent(1.0), 10**power) for power in (10, 300, 400)],
-    ids=[*"abc", "10", "10**300", "10**400"],
 )
 def test_huge_charges(event):
     ledger = Ledger(1.0, 1e-6)
@@ -221,7 +221,7 @@ def test_forged_events(rho):
     assert ledger.remaining().rho == ledger.rho
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "error", "match"),
     [
         ((Unknown(),), TypeError, "No charge is known .* Unknown"),
@@ -246,7 +246,7 @@ def test_charges_that_are_refused(arguments, error, match):
 # --- constructor
 
 
-@pytest.mark.parametrize(
+@each(
     ("changed", "error", "match"),
     [
         *(({"epsilon": v}, ValueError, r"epsilon .* \(0, inf\)") for v in (0, -1, NAN, INF)),
@@ -371,7 +371,7 @@ def test_after_the_block_parts_are_closed():
     assert ledger.charges() == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("partition", "error", "match"),
     [
         ([[0, 1], [1, 2]], ValueError, "partition must consist of disjoint parts"),

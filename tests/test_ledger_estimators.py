@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -161,7 +162,7 @@ def test_a_fit_that_dies_after_its_charge_stays_charged(Estimator, monkeypatch):
 
 
 @BOTH
-@pytest.mark.parametrize(
+@each(
     ("params", "records"),
     [({"epsilon": -1.0}, X), ({"radius": "big"}, X), ({}, X + np.nan), ({"feature_bound": [1]}, X)],
 )
@@ -198,7 +199,7 @@ def test_an_exceeded_budget_draws_nothing_and_keeps_the_earlier_fit(Estimator):
     assert vars(new).keys() == new.get_params().keys()
 
 
-@pytest.mark.parametrize("ledger", [1.0, "ledger.db", {}, Budget(1.0, 1e-6)])
+@each("ledger", [1.0, "ledger.db", {}, Budget(1.0, 1e-6)])
 @BOTH
 def test_what_is_no_ledger(Estimator, ledger):
     with pytest.raises((TypeError, ValueError), match="The 'ledger' parameter"):

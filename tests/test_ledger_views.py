@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 
 from skdpsco.model_selection._allotment import ledger_of
 from skdpsco.preprocessing import PrivateStandardScaler
@@ -54,7 +55,7 @@ PARAMETERS = {
 }
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@each("name", PARAMETERS)
 def test_parameters(name):
     value, expected = PARAMETERS[name]
     ledger = Ledger(1.0, 1e-6)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from own_solver import OneGradient
 from scikit_learn_checks import scikit_learn_checks
@@ -115,7 +116,7 @@ def test_tags_and_parameters(Estimator):
 
 
 @BOTH
-@pytest.mark.parametrize(
+@each(
     ("p", "ball"),
     [
         (1, L1Ball(6.0)),
@@ -253,7 +254,7 @@ def test_two_classes():
 # --- solvers
 
 
-@pytest.mark.parametrize(
+@each(
     ("p", "n", "d", "epsilon", "name", "name_for_blocks"),
     [
         (1.0, 1, 0, 1.0, "phased-erm", "phased-sgd"),
@@ -349,7 +350,7 @@ def test_every_solver_learns(Estimator, params):
 
 
 @BOTH
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_kinds_of_X(Estimator, kind):
     X, y = data()
     y = target_of(Estimator, y)

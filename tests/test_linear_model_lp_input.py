@@ -76,18 +76,18 @@ def test_parameters(Estimator, name, value, match):
     assert "array([[" not in message
 
 
-@pytest.mark.parametrize(("value", "match"), BAD_TARGET_BOUNDS)
+@each(("value", "match"), BAD_TARGET_BOUNDS)
 def test_target_bound(value, match):
     refuses(PrivateLinearRegressor(target_bound=value), match)
 
 
-@pytest.mark.parametrize(("value", "match"), BAD_CLASSES)
+@each(("value", "match"), BAD_CLASSES)
 def test_classes(value, match):
     refuses(PrivateLinearClassifier(classes=value), match)
 
 
 @BOTH
-@pytest.mark.parametrize(
+@each(
     "params",
     [
         {"radius": 1e60, "feature_bound": 1e60},
@@ -156,17 +156,17 @@ def _(loss, z, y):
 
 
 @BOTH
-@pytest.mark.parametrize("loss", [Vector(), Steep(), Bare()], ids=lambda loss: type(loss).__name__)
+@each("loss", [Vector(), Steep(), Bare()])
 def test_losses_of_users_are_probed(Estimator, loss):
     refuses(Estimator(loss=loss), f"loss.*{type(loss).__name__}|{type(loss).__name__}.*loss")
 
 
-@pytest.mark.parametrize("loss", [Logistic(), SmoothHinge(), Hinge(), Multinomial(2)])
+@each("loss", [Logistic(), SmoothHinge(), Hinge(), Multinomial(2)])
 def test_losses_of_labels(loss):
     refuses(PrivateLinearRegressor(loss=loss), "loss=.* is not for PrivateLinearRegressor")
 
 
-@pytest.mark.parametrize("loss", ["hinge", "smooth-hinge", Logistic(), Multinomial(2)])
+@each("loss", ["hinge", "smooth-hinge", Logistic(), Multinomial(2)])
 def test_losses_of_several_classes(loss):
     match = r"With 3 classes loss must be 'logistic' or Multinomial\(3\), got "
     refuses(PrivateLinearClassifier(loss=loss), match, y=np.arange(N) % 3)
@@ -179,7 +179,7 @@ def test_losses_of_two_classes():
 
 
 @BOTH
-@pytest.mark.parametrize("solver", ["phased-sgd", "tree-frank-wolfe", "one-pass-frank-wolfe"])
+@each("solver", ["phased-sgd", "tree-frank-wolfe", "one-pass-frank-wolfe"])
 def test_solvers_that_need_a_smooth_loss(Estimator, solver):
     loss = "hinge" if Estimator is PrivateLinearClassifier else "absolute"
     refuses(Estimator(loss=loss, solver=solver, p=1.0), "smooth")
@@ -204,7 +204,7 @@ def test_X(Estimator, case):
 
 
 @BOTH
-@pytest.mark.parametrize("case", BAD_Y)
+@each("case", BAD_Y)
 def test_y(Estimator, case):
     bad, match, of_classifiers = BAD_Y[case]
     if Estimator is PrivateLinearClassifier and of_classifiers != "same":
@@ -253,7 +253,7 @@ def test_hardly_any_records(Estimator, solver):
 
 
 @BOTH
-@pytest.mark.parametrize("value", [0.0, 1e-320, 3.0, 1e308])
+@each("value", [0.0, 1e-320, 3.0, 1e308])
 def test_constant_columns(Estimator, value):
     assert np.isfinite(fitted(Estimator, np.full_like(X, value), Y).coef_).all()
 

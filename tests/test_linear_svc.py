@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from sklearn.linear_model import SGDClassifier
@@ -133,7 +134,7 @@ def test_labels_blocks_and_plain_pipelines():
     assert (plain.predict(X) == whole.predict(X)).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("params", "error", "match"),
     [
         ({"solver": "moments"}, ValueError, "solver"),

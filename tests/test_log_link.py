@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -203,7 +204,7 @@ def test_fits_are_hardly_worse_than_a_constant(Model, kind):
 
 
 @each_model
-@pytest.mark.parametrize(
+@each(
     ("params", "match"),
     [
         ({"alpha": -1.0}, "alpha"),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco._kernels import inner
 from skdpsco.losses import (
@@ -88,7 +89,7 @@ def test_check_accepts_a_good_loss():
     check_loss(Own(jump=0.5, steepest=1.5, bend=math.inf))
 
 
-@pytest.mark.parametrize(
+@each(
     ("loss", "match"),
     [
         (Own(slope=1.1, steepest=2.0, bend=2.0), "it is not that of the value"),
@@ -230,7 +231,7 @@ def test_check_accepts_other_losses(name):
     check_loss(make(at, slope, *constants), targets=(-1.0, 1.0))
 
 
-@pytest.mark.parametrize("name", BAD)
+@each("name", BAD)
 def test_check_finds_small_mistakes(name):
     at, slope, constants, match = BAD[name]
     with pytest.raises(ValueError, match=rf"^Made\d+.*({match})"):
@@ -295,7 +296,7 @@ def test_check_takes_bounds_on_predictions_at_their_word():
         check_loss(SmoothHinge(0.0))
 
 
-@pytest.mark.parametrize(
+@each(
     ("loss", "match"),
     [
         (Bare(), "Bare needs a method `lipschitz`"),
@@ -306,7 +307,6 @@ def test_check_takes_bounds_on_predictions_at_their_word():
         (Logistic, "loss must be an instance of a NamedTuple"),
         ("logistic", "loss must be an instance of a NamedTuple, got 'logistic'"),
     ],
-    ids=str,
 )
 def test_check_names_what_is_missing(loss, match):
     with pytest.raises(TypeError, match=match):

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco._kernels import njit
 from skdpsco.losses import (
@@ -153,7 +154,7 @@ def test_multinomial_curvature_bounds_the_hessian(loss):
     assert largest[0] == pytest.approx(loss.smoothness(), abs=1e-9)
 
 
-@pytest.mark.parametrize("bound", [0.0, 0.3, 1.0, 5.0])
+@each("bound", [0.0, 0.3, 1.0, 5.0])
 @scalar
 def test_lipschitz_is_the_largest_derivative(loss, bound):
     largest = max(
@@ -175,7 +176,7 @@ def test_lipschitz_everywhere(loss):
         assert loss.lipschitz() == math.inf
 
 
-@pytest.mark.parametrize("bound", [0.0, 0.3, 1.0, 5.0])
+@each("bound", [0.0, 0.3, 1.0, 5.0])
 @multinomial
 def test_multinomial_lipschitz_is_the_largest_component(loss, bound):
     # Predictions differ by at most the bound; the target's is the smallest in the worst case.
@@ -375,8 +376,8 @@ def test_huber_is_the_clipped_square():
         np.testing.assert_array_equal(evaluate(kernel, Huber(delta=0.9), Z, y), expected)
 
 
-@pytest.mark.parametrize("size", [0.0, 1.0, 1e8, 1e16, 1e17, 1e100, -1e17])
-@pytest.mark.parametrize("n_classes", [2, 3, 10])
+@each("size", [0.0, 1.0, 1e8, 1e16, 1e17, 1e100, -1e17])
+@each("n_classes", [2, 3, 10])
 def test_probabilities_sum_to_one_at_any_size(n_classes, size):
     loss = Multinomial(n_classes)
     for gap in (0.0, 1.0):

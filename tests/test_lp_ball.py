@@ -16,7 +16,7 @@ UNIT = 2.0**-53
 BETWEEN = [1.02, 1.1, 1.5, 1.9, 2.5, 3.0, 4.0, 20.0, 300.0]
 ORDERS = [1.0, *BETWEEN[:4], 2.0, *BETWEEN[4:], math.inf]
 each_order = pytest.mark.parametrize("p", ORDERS)
-between = pytest.mark.parametrize("p", BETWEEN)
+between = each("p", BETWEEN)
 
 
 @njit
@@ -181,13 +181,13 @@ def test_projection_error_bounds_the_rounding_for_extreme_orders(p):
     assert 0.0 < worst <= 0.1  # 3 units of the rounding of v and of the radius included
 
 
-@pytest.mark.parametrize("p", [1.0 + 2.0**-41, 2.0**41, 0.5, math.nan])
+@each("p", [1.0 + 2.0**-41, 2.0**41, 0.5, math.nan])
 def test_orders_without_a_bound_are_refused(p):
     with pytest.raises(ValueError, match=r"p must be 1, in \[1 \+ 2\*\*-40, 2\*\*40\] or inf, got"):
         LpBall(p, 1.0).projection_error(3)
 
 
-@pytest.mark.parametrize("p", [*ORDERS, 1.0 + 2.0**-40, 2.0**40])
+@each("p", [*ORDERS, 1.0 + 2.0**-40, 2.0**40])
 def test_orders_with_a_bound(p):
     assert LpBall(p, 1.0).projection_error(3) == L1Ball(1.0).projection_error(3) == 660 * UNIT
 
@@ -264,7 +264,7 @@ def test_projection_of_extreme_numbers(p):
                     np.testing.assert_allclose(w, radius * unit, rtol=1e-6, atol=1e-300)
 
 
-@pytest.mark.parametrize("p", [1.0 + 2.0**-40, 1.0 + 1e-6, 1e6, 1e15])
+@each("p", [1.0 + 2.0**-40, 1.0 + 1e-6, 1e6, 1e15])
 def test_projection_for_extreme_orders(p):
     # Close to the limit; the search ends.
     limit = 1.0 if p < 2.0 else math.inf
@@ -386,7 +386,7 @@ def test_regularity_of_the_dual_norm(p, D):
     assert tightest > 0.999 or D > 5  # attained by signs
 
 
-@pytest.mark.parametrize("p", [0.9, 2.1, math.nan, math.inf])
+@each("p", [0.9, 2.1, math.nan, math.inf])
 def test_regularity_needs_an_order_up_to_2(p):
     with pytest.raises(ValueError, match=r"p must be in \[1, 2\]"):
         regularity(p, 10)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import integrate, optimize, special
 
 from skdpsco.privacy import gaussian_delta, zcdp_delta
@@ -66,7 +67,7 @@ def test_l2_exponent():
     assert math.log(7) - 1 < 1 < math.log(8) - 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("d", "needed", "claimed", "excess"),
     [
         (3, 2.46, 2.20, 1.12),

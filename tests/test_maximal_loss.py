@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco import Ledger, PrivateMinimaxRegressor
 from skdpsco.losses import (
@@ -269,7 +270,7 @@ def test_bad_parameters(arguments, error, message):
         MaximalLoss(*arguments)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error", "message"),
     [
         ({"n_targets": 0}, ValueError, "n_targets"),

@@ -73,7 +73,7 @@ def error(problem, codes, **options):
     return np.abs(result.answers - true_answers(problem, codes)).max()
 
 
-@pytest.mark.parametrize("shape", [SHAPE, (5,), (2, 2, 2), (1,)])
+@each("shape", [SHAPE, (5,), (2, 2, 2), (1,)])
 def test_contrasts_are_orthogonal(shape):
     contrasts = contrasts_of_cells(shape)
     n_cells = len(contrasts)

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numba
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.data.pieces import replace_one, sum_error
 from skdpsco.mechanisms import samplers as m
@@ -91,8 +92,8 @@ def test_a_release_has_the_planned_multiplier_and_returns_its_deviation():
     assert 10.0 < deviation < 10.0 * (1.0 + 1e-6)
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
-@pytest.mark.parametrize(
+@each("bad", [0.0, -1.0, np.nan, np.inf])
+@each(
     ("function", "names"),
     [
         (m.summation_error, ["n_terms", "bound"]),
@@ -117,7 +118,7 @@ def test_what_no_grid_can_offer_is_refused():
         m.summation_error(2**53, 1.0)
 
 
-@pytest.mark.parametrize("n", [1, 2, 1000, 100_000])
+@each("n", [1, 2, 1000, 100_000])
 def test_summation_error(n):
     bound, rng = 3.0, seeded()
     claimed = m.summation_error(n, bound)
@@ -130,8 +131,8 @@ def test_summation_error(n):
         assert abs(running - math.fsum(terms)) <= claimed
 
 
-@pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize("n", [2, 100, 2**17])
+@each("parts", [1, 3])
+@each("n", [2, 100, 2**17])
 def test_sensitivities_hold_for_sums_that_are_rounded_apart(n, parts):
     """The record goes from one end to the other, and both sums err by the most, away from it."""
     bound, unit = 3.0, np.full(parts, 1.0 / math.sqrt(parts))

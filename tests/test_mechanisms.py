@@ -7,6 +7,7 @@ from itertools import product
 import numba
 import numpy as np
 import pytest
+from cases import each
 from scipy import stats
 
 from skdpsco._random import generator
@@ -194,7 +195,7 @@ def test_selection_extremes(select):
     assert p_value(equal, np.arange(5), np.ones(5)) > FALSE_ALARM
 
 
-@pytest.mark.parametrize(
+@each(
     ("sampler", "args"),
     [
         (m.bernoulli_exp, (3_000_000, m.SCALE_BITS)),

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from cases import each
 from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
 from scipy.special import expit
@@ -224,7 +225,7 @@ def test_in_cross_validation():
 # ------------------------------------------------------------------------------ solvers
 
 
-@pytest.mark.parametrize(
+@each(
     ("n_classes", "loss", "n", "d", "mu", "moments"),
     [
         (2, Logistic(), 10_000, 20, 0.2, True),
@@ -247,7 +248,7 @@ def test_automatic(n_classes, loss, n, d, mu, moments):
         assert isinstance(found.solver, MirrorDescent)
 
 
-@pytest.mark.parametrize(
+@each(
     ("tasks", "descends"),
     [
         (Tasks((Squared(1.0),)), True),
@@ -325,7 +326,7 @@ def test_steps_are_those_that_were_asked_for(prior):
 # ------------------------------------------------------------------------------ bad input
 
 
-@pytest.mark.parametrize(
+@each(
     ("params", "error", "message"),
     [
         ({"losses": "squared"}, ValueError, "losses must be among"),
@@ -379,7 +380,7 @@ def test_more_than_two_classes_have_the_softmax_only():
             classifier(losses=losses).fit(X, y)
 
 
-@pytest.mark.parametrize(
+@each(
     ("params", "error", "message"),
     [
         ({"losses": "logistic"}, ValueError, "losses must be among"),

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.constraints import L2Ball, Simplex
 from skdpsco.data.pieces import sum_error
@@ -97,8 +98,8 @@ def test_every_record_is_used_at_most_once(n, n_iter):
     assert other.calls == again.calls
 
 
-@pytest.mark.parametrize("bounds", [(1.0, 1.0), (0.3, 7.0)])
-@pytest.mark.parametrize("n_iter", [1, 5, 40, None])
+@each("bounds", [(1.0, 1.0), (0.3, 7.0)])
+@each("n_iter", [1, 5, 40, None])
 def test_no_record_pays_more_than_the_budget(bounds, n_iter):
     game, n, rho, K = Payoffs(np.zeros((4, 9))), 400, 0.02, 3
     game.blocks = (Block(Simplex(), 4, bounds[0]), Block(Simplex(), 9, bounds[1]))
@@ -208,7 +209,7 @@ def test_the_automatic_schedule_is_affordable(n, rho):
             assert rho_of(plan.event) <= rho
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "match"),
     [
         ({"blocks": (Block(Simplex(), 2, 1.0),)}, "exactly two"),
@@ -234,7 +235,7 @@ def test_problems_that_are_refused(changes, match):
         MirrorDescent().plan(VariationalProblem(game, 10), budget, n_iter)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error"),
     [
         ({"n_draws": 0}, ValueError),
@@ -304,8 +305,8 @@ def test_games(game):
     assert np.abs(total).max() <= 0.1 * (1 + 1e-12) < np.abs(rows[0]).max()
 
 
-@pytest.mark.parametrize("game", [BilinearGame(2, 3), QuadraticGame(2, 3)])
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])
+@each("game", [BilinearGame(2, 3), QuadraticGame(2, 3)])
+@each("bad", [np.nan, np.inf, -np.inf, 1e308])
 def test_no_record_exceeds_its_bounds(game, bad):
     data = records(game, 6)
     z = np.array([0.3, 0.7, 0.2, 0.2, 0.6])
@@ -336,7 +337,7 @@ def test_duality_gap():
     assert duality_gap(game, z, *data) == pytest.approx(best, abs=1e-5)
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "error", "match"),
     [
         (lambda: BilinearGame(0, 2), ValueError, "n_rows"),

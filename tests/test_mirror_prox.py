@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.constraints import L2Ball, Simplex
 from skdpsco.mechanisms.samplers import SCALE_BITS
@@ -181,8 +182,8 @@ def test_gaps_fall_with_the_number_of_records():
 # --- privacy
 
 
-@pytest.mark.parametrize("method", MIRROR_METHODS)
-@pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Allowance(0.05)], ids=str)
+@each("method", MIRROR_METHODS)
+@each("budget", [Budget(1.0, 1e-6), Allowance(0.05)])
 def test_plan_spends_exactly_its_budget(method, budget):
     problem = VariationalProblem(Game(7, 30), 1000)
     plan = MirrorProx(method).plan(problem, budget)
@@ -379,7 +380,7 @@ def test_more_rounds_pull_less(operator):
     assert gaps[0] > 1.5 * gaps[1] > 2.0 * gaps[2]
 
 
-@pytest.mark.parametrize(
+@each(
     ("solver", "options", "error"),
     [
         (MirrorProx, {"method": "extragradient"}, ValueError),
@@ -402,8 +403,7 @@ def test_more_rounds_pull_less(operator):
         (MirrorProx, {"n_epochs": None}, TypeError),
         (RecursiveRegularisation, {"solver": 3}, TypeError),
         (RecursiveRegularisation, {"solver": MirrorProx}, TypeError),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_bad_parameters(solver, options, error):
     with pytest.raises(error, match=f"{next(iter(options))} must be"):
         solver(**options)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from cases import each
 from numpy.testing import assert_array_equal
 from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
@@ -149,7 +150,7 @@ def test_a_scorer_that_need_not_clip_is_refused():
         searched(PrivateLogisticL1(), LABELS, scoring=Unbounded(log_likelihood, -3.0, 0.0))
 
 
-@pytest.mark.parametrize(
+@each(
     ("score", "expected"),
     [(np.nan, -1.0), (-np.inf, -1.0), (np.inf, 2.0), (0.5, 0.5), (9.0, 2.0), (-9.0, -1.0)],
 )
@@ -162,7 +163,7 @@ def refuse(scores):
     raise RuntimeError("a negative number")
 
 
-@pytest.mark.parametrize(
+@each(
     "fails",
     [
         refuse,

@@ -146,8 +146,8 @@ def test_scorers(scoring, estimator, match):
     )
 
 
-@pytest.mark.parametrize("make", [make_private_scorer, PrivateScorer])
-@pytest.mark.parametrize(
+@each("make", [make_private_scorer, PrivateScorer])
+@each(
     ("arguments", "match"),
     [
         (("accuracy", 0, 1), "record_score must be callable, got 'accuracy'"),
@@ -314,7 +314,7 @@ def test_target(y, match):
     refuses_search(match, lasso, {"privatelasso__radius": [1.0]}, y=y)
 
 
-@pytest.mark.parametrize(
+@each(
     ("y", "match"),
     [
         (np.where(Y, NAN, 1.0), "Input y contains NaN"),
@@ -345,7 +345,7 @@ BAD_ARGUMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "match"), BAD_ARGUMENTS)
+@each(("arguments", "match"), BAD_ARGUMENTS)
 def test_cross_validation(arguments, match):
     arguments = {"estimator": MODEL, "X": X, "y": Y, **arguments}
     refuses(match, lambda ledger: private_cross_val_score(ledger=ledger, **arguments))

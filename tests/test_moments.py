@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.linear_model import ElasticNet as SkElasticNet
 from sklearn.linear_model import Lasso, LogisticRegression, Ridge
@@ -262,7 +263,7 @@ def test_what_is_released_where():
     assert plan(10**5, 20, Squared(), n_iter=3) == sufficient
 
 
-@pytest.mark.parametrize("row_norm", [0.0, -1.0, 1e-101, 1e101, math.inf, math.nan, True, "1", 1j])
+@each("row_norm", [0.0, -1.0, 1e-101, 1e101, math.inf, math.nan, True, "1", 1j])
 def test_wrong_row_norms(row_norm):
     with pytest.raises((TypeError, ValueError), match=r"row_norm must be (in|a positive number)"):
         Moments(row_norm)

@@ -303,7 +303,7 @@ BAD_LINKS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "kind", "message"), BAD_LINKS)
+@each(("arguments", "kind", "message"), BAD_LINKS)
 def test_bad_links(arguments, kind, message):
     with pytest.raises(kind, match=message):
         Link(*arguments)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco._kernels import implements, njit
 from skdpsco.constraints import L1Ball
@@ -70,7 +71,7 @@ def test_hinge_is_the_limit_of_smooth_ones():
             assert abs(value(Hinge(), z, y) - value(SmoothHinge(1e-3), z, y)) <= 5e-4 + 1e-12
 
 
-@pytest.mark.parametrize("bound", [0.0, 0.3, 5.0, math.inf])
+@each("bound", [0.0, 0.3, 5.0, math.inf])
 @every
 def test_lipschitz_is_the_largest_derivative(loss, bound):
     reach = min(bound, 1e4)
@@ -121,8 +122,8 @@ derivative.register(Curved)(lambda loss, z, y: -y if y * z < 1.0 else 0.0)
 curvature.register(Curved)(lambda loss, z, y: 0.0)
 
 
-@pytest.mark.parametrize("loss", [*NONSMOOTH, Curved()], ids=str)
-@pytest.mark.parametrize("solver", [FrankWolfe(), NoisyFrankWolfe(), Stagewise()])
+@each("loss", [*NONSMOOTH, Curved()])
+@each("solver", [FrankWolfe(), NoisyFrankWolfe(), Stagewise()])
 def test_solvers_whose_steps_need_a_curvature_refuse(solver, loss):
     problem = Problem(loss, L1Ball(1.0), 100, 3)
     match = (

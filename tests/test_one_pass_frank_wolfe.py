@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
@@ -201,7 +202,7 @@ def test_noise_falls_as_epsilon_grows():
     assert np.all(np.diff(np.log(grids)) < -1.0)
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.0, True, None, "all", math.nan, [10]])
+@each("bad", [0, -1, 1.0, True, None, "all", math.nan, [10]])
 def test_bad_batch_sizes(bad):
     with pytest.raises((TypeError, ValueError), match="batch_size must be 'auto' or an int >= 1"):
         OnePassFrankWolfe(bad)

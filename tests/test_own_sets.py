@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 
 from skdpsco._random import generator
@@ -166,8 +167,8 @@ def test_how_a_polytope_is_seen():
         assert type(polytope_of(ball, 3).radius) is float
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, math.inf])
-@pytest.mark.parametrize("seed", range(5))
+@each("order", [1, 2, 3, math.inf])
+@each("seed", range(5))
 def test_size_of_points_on_axes(order, seed):
     rng = np.random.default_rng(seed)
     axis, length = rng.integers(3, size=5), rng.normal(size=5)
@@ -207,7 +208,7 @@ vertex.register(Broken)(lambda constraint, k, out: None)
 coordinate.register(Outside)(lambda constraint, k, D: (D, 1.0))
 
 
-@pytest.mark.parametrize(
+@each(
     ("constraint", "error", "match"),
     [
         (Broken("count"), ValueError, "Broken: `n_vertices` must return an int >= 1, got 0"),
@@ -228,7 +229,7 @@ coordinate.register(Outside)(lambda constraint, k, D: (D, 1.0))
         (None, TypeError, "needs the kernel `n_vertices`, and there is no constraint"),
     ],
 )
-@pytest.mark.parametrize("solver", [FrankWolfe(), OnePassFrankWolfe(), AnytimeMirrorDescent()])
+@each("solver", [FrankWolfe(), OnePassFrankWolfe(), AnytimeMirrorDescent()])
 def test_mistakes_of_polytopes_are_found_by_the_plan(solver, constraint, error, match):
     problem = Problem(Logistic(), constraint, 100, 3)
 
@@ -330,7 +331,7 @@ def test_blocks_are_those_of_the_library():
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("ball", [L1Ball, L2Ball, Simplex, lambda r: LpBall(np.float32(1.5), r)])
+@each("ball", [L1Ball, L2Ball, Simplex, lambda r: LpBall(np.float32(1.5), r)])
 def test_radii_are_in_double_precision(ball):
     """A float32 would make sensitivities as imprecise."""
     problem = Problem(Logistic(), ball(np.float32(0.3)), 100, 3)
@@ -371,7 +372,7 @@ def composite(penalty, loss=None):
     return CompositeProblem(loss, None, 100, 3, penalty=penalty, unit=(1.0,) * 3)
 
 
-@pytest.mark.parametrize(
+@each(
     "solver", [CoordinateDescent(), GreedyCoordinateDescent(), GradientDescent(), SGD(), Moments()]
 )
 def test_missing_kernels_of_penalties_are_named(solver):
@@ -421,7 +422,7 @@ subdifferential.register(Foreign)(lambda penalty, w: (0.0, 0.0))
 subdifferential.register(Single)(lambda penalty, w: w)
 
 
-@pytest.mark.parametrize(
+@each(
     ("solver", "spec", "kernel"),
     [
         (NoisyFrankWolfe(), Foreign(), "minimiser"),
@@ -447,11 +448,10 @@ def test_own_penalties_do_not_make_steps_of_gradients_without_noise():
         ask(GreedyCoordinateDescent(), composite(L1(0.1)))
 
 
-@pytest.mark.parametrize(
+@each(
     "penalty",
     [L1(-0.1), L2(-0.1), ElasticNet(-0.1, 0.0), ElasticNet(0.1, -0.1), Box(-1.0), L1(math.nan),
-     L2(math.inf), Jump(-0.1), Jump(math.nan), Jump(math.inf), Jump("1"), Jump(None)],
-)  # fmt: skip
+     L2(math.inf), Jump(-0.1), Jump(math.nan), Jump(math.inf), Jump("1"), Jump(None)])  # fmt: skip
 def test_parameters_of_penalties(penalty):
     """With a negative one `prox` need not be Lipschitz."""
     name = type(penalty).__name__

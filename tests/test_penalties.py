@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco._kernels import njit
 from skdpsco.penalties import (
@@ -108,7 +109,7 @@ def test_subdifferential_holds_all_slopes(penalty):
 
 
 @each_penalty
-@pytest.mark.parametrize("scale", [0.3, 1.0, 20.0])
+@each("scale", [0.3, 1.0, 20.0])
 def test_the_gap_vanishes_where_a_proximal_step_stays(penalty, scale):
     for v in POINTS:
         for weight in (0.5, 2.0):

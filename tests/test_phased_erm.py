@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
@@ -353,7 +354,7 @@ def test_long_rows_are_shrunk_for_prediction_and_gradient():
 # ------------------------------------------------------------------------------ bad parameters
 
 
-@pytest.mark.parametrize("bad", ["phases", "", None, 1, True, ["one-phase"]])
+@each("bad", ["phases", "", None, 1, True, ["one-phase"]])
 def test_bad_options(bad):
     with pytest.raises(ValueError, match="schedule must be one of"):
         PhasedERM(schedule=bad)
@@ -383,8 +384,8 @@ class Declared(NamedTuple):
         return 0.0
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("bound", [math.inf, math.nan, 0.0, -1.0, 1e-160, 1e160])
+@each("options", OPTIONS)
+@each("bound", [math.inf, math.nan, 0.0, -1.0, 1e-160, 1e160])
 def test_a_derivative_without_a_bound(options, bound):
     """Or with one that clipping cannot keep, as its square under- or overflows."""
     problem = Problem(Declared(bound), L2Ball(1.0), 10, 2)

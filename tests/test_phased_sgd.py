@@ -97,7 +97,7 @@ def test_plans_keep_to_the_budget_and_to_the_proof(ball, loss, schedule):
 
 
 @schedules
-@pytest.mark.parametrize("intercept", [False, True])
+@each("intercept", [False, True])
 @balls
 def test_the_longest_steps_are_not_expansive(ball, intercept, schedule):
     """Two over the smoothness, which little noise and a curved loss would exceed otherwise."""
@@ -384,13 +384,13 @@ def test_projections_are_as_exact_as_the_proof_says():
 # ------------------------------------------------------------------------------ input
 
 
-@pytest.mark.parametrize("bad", ["auto", None, 1, "Theorem", ["theorem"]])
+@each("bad", ["auto", None, 1, "Theorem", ["theorem"]])
 def test_bad_schedules(bad):
     with pytest.raises(ValueError, match="schedule must be one of"):
         PhasedSGD(schedule=bad)
 
 
-@pytest.mark.parametrize("bad", ["yes", None, 1, 0.0])
+@each("bad", ["yes", None, 1, 0.0])
 def test_bad_shuffles(bad):
     with pytest.raises(TypeError, match="shuffle must be a bool"):
         PhasedSGD(shuffle=bad)

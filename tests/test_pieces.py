@@ -8,6 +8,7 @@ import warnings
 import numba
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
@@ -225,8 +226,8 @@ def test_threads_do_not_warn_and_their_errors_arrive(monkeypatch):
 # ------------------------------------------------------------------------------ rounding
 
 
-@pytest.mark.parametrize("terms", [1, 5])
-@pytest.mark.parametrize("n", [1, 7, PIECE_ROWS, 100 * PIECE_ROWS, 10**9])
+@each("terms", [1, 5])
+@each("n", [1, 7, PIECE_ROWS, 100 * PIECE_ROWS, 10**9])
 def test_the_error_grows_with_the_number_of_records(n, terms):
     error = sum_error(n, 3.0, terms)
     u = 2.0**-53

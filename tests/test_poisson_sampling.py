@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import special, stats
 
 from skdpsco.privacy import (
@@ -69,7 +70,7 @@ def test_the_event_is_a_value_and_its_probability_is_the_sampler_s():
         assert q <= event.sampling_probability <= q + 2**-53
 
 
-@pytest.mark.parametrize("bad", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf])
+@each("bad", [0.0, 1.0, -0.1, 1.5, math.nan, math.inf])
 def test_bad_probabilities(bad):
     with pytest.raises(ValueError, match=r"sampling_probability must be .* in \(0, 1\)"):
         PoissonSampledGaussianEvent(1.0, bad)
@@ -77,7 +78,7 @@ def test_bad_probabilities(bad):
         PoissonSampledGaussianEvent(-abs(bad), 0.5)
 
 
-@pytest.mark.parametrize("bad", ["0.1", None, True, 1j])
+@each("bad", ["0.1", None, True, 1j])
 def test_what_is_not_a_number(bad):
     with pytest.raises(TypeError, match="sampling_probability"):
         PoissonSampledGaussianEvent(1.0, bad)
@@ -140,8 +141,8 @@ def test_no_pair_of_gradients_in_the_plane_is_worse(alpha, r, q):
         assert worst == pytest.approx(float(exact_delta(event, math.log(alpha))), abs=1e-4)
 
 
-@pytest.mark.parametrize("z", MULTIPLIERS)
-@pytest.mark.parametrize("q", PROBABILITIES)
+@each("z", MULTIPLIERS)
+@each("q", PROBABILITIES)
 def test_the_moment_is_that_of_the_worst_pair_rounded_up(z, q):
     event = PoissonSampledGaussianEvent(z, q)
     for b in ORDERS:
@@ -163,9 +164,9 @@ def test_the_moment_is_that_of_the_worst_pair_rounded_up(z, q):
             assert found <= expected + 1e-12 + 1e-14 * size**2
 
 
-@pytest.mark.parametrize("z", [0.7, 1.0, 4.0])
-@pytest.mark.parametrize("q", [1e-3, 0.1, 0.5])
-@pytest.mark.parametrize("order", [2, 3, 8, 32])
+@each("z", [0.7, 1.0, 4.0])
+@each("q", [1e-3, 0.1, 0.5])
+@each("order", [2, 3, 8, 32])
 def test_between_an_added_record_and_two_of_them(z, q, order):
     """Known moments of the pair of an added record bound those of a replaced one on both sides."""
 
@@ -348,7 +349,7 @@ class Words:
         return next(self.words)
 
 
-@pytest.mark.parametrize("threshold", [1, 2, 5, 2**52, 2**52 + 1, 2**53 - 1, 0x15555555555555])
+@each("threshold", [1, 2, 5, 2**52, 2**52 + 1, 2**53 - 1, 0x15555555555555])
 def test_the_sampler_compares_53_bits_with_the_threshold(threshold):
     """64 records at a time: record i gets bit i of every word, the most significant first."""
     near = [threshold + s for s in range(-20, 20)] + [0, 1, 2**52, 2**53 - 1]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
@@ -306,8 +307,8 @@ def test_variances_are_unbiased():
     assert plan.noise**2 > 15 * var.std() / 100
 
 
-@pytest.mark.parametrize("quantile_range", [(0.01, 0.99), (0.25, 0.9), (0, 1)])
-@pytest.mark.parametrize("bound", [1e4, 1e6])
+@each("quantile_range", [(0.01, 0.99), (0.25, 0.9), (0, 1)])
+@each("bound", [1e4, 1e6])
 def test_clipper_without_noise(bound, quantile_range):
     C = columns()
     clipper = PrivateQuantileClipper(
@@ -359,8 +360,8 @@ def test_clipper_rescales(feature_range):
     assert_allclose(clipper.inverse_transform(out), plain.transform(C), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array, sparse.csc_matrix])
-@pytest.mark.parametrize("n_classes", [2, 3, None])
+@each("layout", [np.asarray, sparse.csr_array, sparse.csc_matrix])
+@each("n_classes", [2, 3, None])
 def test_selector_without_noise(n_classes, layout):
     rng = np.random.default_rng(0)
     C = rng.uniform(-2, 2, (600, 12)) * (rng.uniform(size=(600, 12)) < 0.5)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
@@ -121,7 +122,7 @@ def test_input_is_kept_and_numpy_may_raise(case):
     assert all(x is y or x == y for x, y in zip(before, X.ravel().tolist(), strict=True))
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if "encode" not in case])
+@each("case", [case for case in CASES if "encode" not in case])
 def test_without_fit(case):
     transformer, X = CASES[case]
     assert_array_equal(clone(transformer).transform(X), clone(transformer).fit_transform(X))
@@ -321,7 +322,7 @@ def test_ways_to_declare(kind):
 MISSING = [None, NAN, np.float64("nan"), np.float32("nan"), pd.NA]
 
 
-@pytest.mark.parametrize("declared", MISSING, ids=repr)
+@each("declared", MISSING)
 def test_missing_values(declared):
     X = np.array([["a"], *[[value] for value in MISSING], ["b"], [np.str_("a")]], dtype=object)
     silent = CategoricalDomainEncoder(["a"]).fit_transform(X)
@@ -348,7 +349,7 @@ def test_values_that_cannot_be_compared_sorted_or_hashed():
     assert_array_equal(out, [[0, 0, 0, 1], [1, 0, 0, 0]])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, "Float32", pl.Float32, np.float16])
+@each("dtype", [np.float32, "Float32", pl.Float32, np.float16])
 def test_narrow_floats(dtype):
     values = np.array([0.1, 0.25, 0.3])
     frame = pl.DataFrame if dtype is pl.Float32 else pd.DataFrame

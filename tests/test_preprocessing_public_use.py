@@ -59,8 +59,8 @@ def test_frames(kind):
         encoder.transform(X[["b", "a"]])
 
 
-@pytest.mark.parametrize("transformer", [RowClipper(), PublicBoundsScaler(-5, 5)])
-@pytest.mark.parametrize("container", ["pandas", "polars"])
+@each("transformer", [RowClipper(), PublicBoundsScaler(-5, 5)])
+@each("container", ["pandas", "polars"])
 def test_numbers_in_frames(transformer, container):
     X = pd.DataFrame({"a": [3.0, 0.1], "b": [4, 0]}, index=[7, 9])
     out = clone(transformer).set_output(transform=container).fit_transform(X)
@@ -211,7 +211,7 @@ def test_names_in_a_dict():
         CategoricalDomainEncoder({"a": [1], "b": [1], "c": "abc"}).fit(X)
 
 
-@pytest.mark.parametrize(
+@each(
     ("X", "categories", "dtype"),
     [
         (np.array([["1"], ["22"]]), [1, 22], "<u2"),
@@ -258,7 +258,7 @@ BAD_ANYTHING = [
 
 
 @ONE_OF_ALL
-@pytest.mark.parametrize(("X", "match"), BAD_ANYTHING + BAD_NUMBERS)
+@each(("X", "match"), BAD_ANYTHING + BAD_NUMBERS)
 def test_input(transformer, X, match):
     fitted = clone(transformer).fit(RECORDS)
     calls = [clone(transformer).fit, fitted.transform]

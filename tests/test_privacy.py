@@ -56,7 +56,7 @@ EVENTS = [
 EPSILONS = [1e-3, 1e-2, 0.1, 1.0, 8.0, 1e2, 1e3]
 DELTAS = [1e-12, 1e-9, 1e-6, 1e-3, 0.1]
 EXTREME_DELTAS = [1e-300, 1e-100, *DELTAS]
-each_event = pytest.mark.parametrize("event", EVENTS, ids=lambda e: type(e).__name__)
+each_event = each("event", EVENTS)
 each_epsilon = each("epsilon", [1e-6, *EPSILONS, 1e6])
 
 
@@ -67,7 +67,7 @@ def logspace(low, high):
 # Budget and events as values
 
 
-@pytest.mark.parametrize("bad", [math.nan, np.float64("nan"), math.inf, -math.inf, 0, -1, 0.0])
+@each("bad", [math.nan, np.float64("nan"), math.inf, -math.inf, 0, -1, 0.0])
 def test_budget_refuses_values_outside_the_range(bad):
     with pytest.raises(ValueError, match=r"epsilon must be .* in \(0, inf\), got .*"):
         Budget(bad, 1e-6)
@@ -75,7 +75,7 @@ def test_budget_refuses_values_outside_the_range(bad):
         Budget(1.0, bad)
 
 
-@pytest.mark.parametrize("bad", ["1", None, True, np.True_, 1j, [1.0], np.array([1.0])])
+@each("bad", ["1", None, True, np.True_, 1j, [1.0], np.array([1.0])])
 def test_budget_refuses_what_is_not_a_real_number(bad):
     with pytest.raises(TypeError, match=r"epsilon must be .* in \(0, inf\), got .*"):
         Budget(bad, 1e-6)
@@ -83,7 +83,7 @@ def test_budget_refuses_what_is_not_a_real_number(bad):
         Budget(1.0, bad)
 
 
-@pytest.mark.parametrize("bad", [1, 1.0, 1.5, np.float64(1)])
+@each("bad", [1, 1.0, 1.5, np.float64(1)])
 def test_budget_refuses_a_delta_of_one_or_more(bad):
     with pytest.raises(ValueError, match="delta"):
         Budget(1.0, bad)
@@ -116,7 +116,7 @@ def test_events_are_frozen_hashable_and_picklable(event):
 
 
 @each_event
-@pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, 1e-101, 1e101])
+@each("bad", [0, -1.0, math.nan, math.inf, 1e-101, 1e101])
 def test_events_refuse_values_outside_the_range(event, bad):
     field = dataclasses.fields(event)[0].name
     with pytest.raises(ValueError, match=rf"{field} must be .* in \[1e-100, 1e\+100\], got"):
@@ -124,7 +124,7 @@ def test_events_refuse_values_outside_the_range(event, bad):
 
 
 @each_event
-@pytest.mark.parametrize("bad", ["1", None, True, 1j])
+@each("bad", ["1", None, True, 1j])
 def test_events_refuse_what_is_not_a_real_number(event, bad):
     with pytest.raises(TypeError, match=dataclasses.fields(event)[0].name):
         type(event)(bad)
@@ -148,7 +148,7 @@ def test_compositions_refuse_what_is_not_an_event(make):
 
 
 @each_event
-@pytest.mark.parametrize("k", [1, 2, 7, 1000])
+@each("k", [1, 2, 7, 1000])
 def test_k_copies_cost_k_times_one(event, k):
     for composed in (RepeatedEvent(event, k), ComposedEvent([event] * k), compose(*[event] * k)):
         assert rho_of(composed) == pytest.approx(k * rho_of(event), rel=1e-15)
@@ -194,8 +194,8 @@ class _CheaperGaussianEvent(GaussianEvent):
     """A subclass could mean anything."""
 
 
-@pytest.mark.parametrize("stranger", [_StrangerEvent(), _CheaperGaussianEvent(1.0)])
-@pytest.mark.parametrize(
+@each("stranger", [_StrangerEvent(), _CheaperGaussianEvent(1.0)])
+@each(
     "function",
     [rho_of, mu_of, is_gaussian, lambda e: epsilon_of(e, 1e-6), lambda e: delta_of(e, 1.0)],
 )
@@ -205,7 +205,7 @@ def test_unknown_events_are_refused(stranger, function):
             function(event)
 
 
-@pytest.mark.parametrize("not_event", [None, 0.1, "GaussianEvent", GaussianEvent])
+@each("not_event", [None, 0.1, "GaussianEvent", GaussianEvent])
 def test_the_accountant_refuses_what_is_not_an_event(not_event):
     with pytest.raises(TypeError, match="Event"):
         rho_of(not_event)
@@ -365,8 +365,8 @@ def test_spending_a_budget_in_equal_parts_stays_within_it(n_iter, epsilon):
     assert epsilon_of(RepeatedEvent(noise, n_iter), 1e-6) <= epsilon
 
 
-@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e150, 1.7e308])
-@pytest.mark.parametrize("delta", [5e-324, 1e-6, 1 - 2**-53])
+@each("epsilon", [5e-324, 1e-300, 1e150, 1.7e308])
+@each("delta", [5e-324, 1e-6, 1 - 2**-53])
 def test_absurd_budgets_are_finite_and_private(epsilon, delta):
     budget = Budget(epsilon, delta)
     assert 0 <= budget.rho < math.inf
@@ -386,7 +386,7 @@ def test_shrink_goes_on_until_the_check_holds():
     assert _shrink(1.0, lambda value: value <= 0) == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("function", "first"),
     [
         (zcdp_delta, "rho"),
@@ -438,8 +438,8 @@ def renyi(p, q, alpha):
     return np.log(np.sum(p**alpha * q ** (1 - alpha), axis=0)) / (alpha - 1)
 
 
-@pytest.mark.parametrize("epsilon0", [0.1, 0.5, 1.0, 3.0])
-@pytest.mark.parametrize("alpha", [1.01, 1.5, 2.0, 8.0, 50.0])
+@each("epsilon0", [0.1, 0.5, 1.0, 3.0])
+@each("alpha", [1.01, 1.5, 2.0, 8.0, 50.0])
 def test_bounded_range_charge_holds_for_every_extreme_pair(epsilon0, alpha):
     # Extreme points of bounded range: two outcomes, with log-ratios t and t - epsilon0.
     t = np.linspace(0, epsilon0, 2003)[1:-1]
@@ -550,8 +550,8 @@ def test_gaussian_agrees_with_the_oracle(count, delta):
     assert zcdp_epsilon(count / 50, delta) == pytest.approx(rdp, rel=1e-2)
 
 
-@pytest.mark.parametrize("count", [1, 10, 200])
-@pytest.mark.parametrize("delta", [1e-8, 1e-3])
+@each("count", [1, 10, 200])
+@each("delta", [1e-8, 1e-3])
 def test_zcdp_agrees_with_the_oracle(count, delta):
     rdp = oracle_epsilon("RdpAccountant", "ZCDpEvent", 0.01, count, delta)
     epsilon = epsilon_of(RepeatedEvent(ZCDPEvent(0.01), count), delta)

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import each
 from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
 from sklearn.base import clone
@@ -125,7 +126,7 @@ def test_any_columns_and_any_target(moments):
     assert np.array_equal(again.covariance, moments.select([1]).covariance)
 
 
-@pytest.mark.parametrize(
+@each(
     ("columns", "target", "error"),
     [
         ([0, 0], None, ValueError),
@@ -272,7 +273,7 @@ def test_principal_components(moments):
     assert PrivatePCA(3, **HARDLY_ANY).fit(blocks).components_.shape == (3, D)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error"),
     [
         ({"feature_bound": -1.0}, ValueError),

@@ -5,7 +5,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
+from cases import each
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "skdpsco"
@@ -91,7 +91,7 @@ def test_the_map_is_complete():
     assert [line for line in lines if line.startswith("| `")] == table
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "functions"),
     [
         ("from skdpsco.mechanisms import release\ndef f(rng): release(rng)", ["f"]),

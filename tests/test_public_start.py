@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from numpy.linalg import norm
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -77,8 +78,8 @@ def test_a_record_moves_gradients_by_what_is_charged(monkeypatch, loss, start):
     assert max(changes) > 0.7 or start > 1e9
 
 
-@pytest.mark.parametrize("conditioned", [True, False])
-@pytest.mark.parametrize("ones", [True, False])
+@each("conditioned", [True, False])
+@each("ones", [True, False])
 def test_coefficients_of_the_solver_are_those_of_the_user(conditioned, ones):
     found = Conditioning(np.array([0.2, -0.1]), np.array([0.5, 0.3])) if conditioned else None
     units = Units(np.array([3.0, 0.5]), conditioning=found)
@@ -231,7 +232,7 @@ def test_names_of_columns_are_compared():
 TWO = SimpleNamespace(coef_=np.ones((2, 4)), intercept_=np.zeros(2))
 
 
-@pytest.mark.parametrize(
+@each(
     ("Model", "records", "y", "init", "params", "message"),
     [
         (PrivateLasso, X, Y, START, {}, "init must be None for this fit"),

@@ -6,6 +6,7 @@ import warnings
 import numba
 import numpy as np
 import pytest
+from cases import each
 from scipy import stats
 
 from skdpsco._random import PrivacyWarning, below, generator, next_uint64
@@ -71,7 +72,7 @@ def test_forked_processes_draw_different_noise():
     assert len(drawn) == 3
 
 
-@pytest.mark.parametrize("seed", [0, 7, np.int32(7), np.uint64(2**63), 2**100])
+@each("seed", [0, 7, np.int32(7), np.uint64(2**63), 2**100])
 def test_seeded_generator_is_reproducible_and_warns(seed):
     with pytest.warns(PrivacyWarning, match="whoever knows the seed can subtract") as record:
         a, seeded = generator(seed)
@@ -95,9 +96,7 @@ def test_random_state_instance_gives_a_fresh_reproducible_generator_each_time():
     assert pair() == (first, second)
 
 
-@pytest.mark.parametrize(
-    "illegal", [True, np.True_, 1.0, "0", np.array(3), np.random.default_rng(0), np.random, [1]]
-)
+@each("illegal", [True, np.True_, 1.0, "0", np.array(3), np.random.default_rng(0), np.random, [1]])
 def test_illegal_type(illegal):
     with pytest.raises(TypeError, match=r"random_state must be None, a non-negative integer or"):
         generator(illegal)

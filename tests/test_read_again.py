@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from scipy import sparse
 
 from skdpsco import Ledger, PrivateLasso, PrivateLinearRegressor, RowBlocks
@@ -211,8 +212,8 @@ def by_the_definition(key, X, y):
     return total.digest()
 
 
-@pytest.mark.parametrize("n", [0, 1, 3, 102, 103, 205])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@each("n", [0, 1, 3, 102, 103, 205])
+@each("dtype", [np.float64, np.float32])
 def test_a_digest_is_what_the_proof_says(n, dtype):
     key, block = new_key(), X[:n].astype(dtype)
     assert digest(key, block, Y[:n]) == by_the_definition(key, block, Y[:n])

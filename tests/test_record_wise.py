@@ -4,6 +4,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from scipy import sparse, special
 from sklearn.base import clone
 from sklearn.feature_extraction import FeatureHasher
@@ -185,7 +186,7 @@ def test_every_rule_is_tested():
     assert {type(transformer) for transformer, _ in WHITELIST} == set(RULES)
 
 
-@pytest.mark.parametrize(("transformer", "pairs"), WHITELIST, ids=name_of)
+@each(("transformer", "pairs"), WHITELIST)
 def test_whose_output_is_sparse(transformer, pairs):
     for X, _ in WIDE_PAIRS if isinstance(pairs, str) else pairs:
         out = clone(transformer).fit_transform(X)
@@ -229,7 +230,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("transformer", "pairs"), REFUSED, ids=name_of)
+@each(("transformer", "pairs"), REFUSED)
 def test_refused(transformer, pairs):
     (step,) = privacy_report(transformer).steps
     assert step.status == "NOT private"
@@ -292,7 +293,7 @@ def test_what_an_earlier_fit_has_learnt():
     assert "no earlier fit" in step.note
 
 
-@pytest.mark.parametrize("kind", RULES, ids=lambda kind: kind.__name__)
+@each("kind", RULES)
 def test_exact_types_only(kind):
     transformer = next(one for one, _ in WHITELIST if type(one) is kind)
     derived = type("Derived", (kind,), {})

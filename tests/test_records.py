@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse, stats
 
 from skdpsco._kernels import njit
@@ -150,7 +151,7 @@ def test_norms_of_a_problem_are_those_of_its_longest_rows():
         assert expected <= given.feature_norm(order) <= expected * (1.0 + 1e-13)
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, -math.inf, 1e-151])
+@each("bad", [0.0, -1.0, math.nan, -math.inf, 1e-151])
 def test_bad_row_norms(bad):
     """Squares of the entries of rows that are to be so short would vanish, and they stay long."""
     with pytest.raises(ValueError, match="row_norm must be at least 1e-150, got"):
@@ -168,7 +169,7 @@ def test_short_rows_stay_as_they_are_and_long_ones_keep_their_direction(layout):
     np.testing.assert_allclose(seen(X, 2, 1.0), [0.5**0.5, -(0.5**0.5)], rtol=1e-15)
 
 
-@pytest.mark.parametrize("row_norm", [math.inf, 1.0])
+@each("row_norm", [math.inf, 1.0])
 @layouts
 def test_what_is_not_a_number_is_clipped(layout, row_norm):
     # Validation refuses it; if it did not, it must not spread to what other records add up to.
@@ -202,9 +203,7 @@ def order(n, seed):
     return np.concatenate([rows for _, _, rows in records.take(n)])
 
 
-@pytest.mark.parametrize(
-    "n", [*range(1, 40), 255, 256, 257, 1000, 65_537, CHUNK_RECORDS, CHUNK_RECORDS + 1]
-)
+@each("n", [*range(1, 40), 255, 256, 257, 1000, 65_537, CHUNK_RECORDS, CHUNK_RECORDS + 1])
 def test_orders_are_permutations(n):
     for seed in (0, 1):
         np.testing.assert_array_equal(np.sort(order(n, seed)), np.arange(n))
@@ -275,8 +274,8 @@ def test_orders_depend_on_the_generator_and_on_n_only():
 # ------------------------------------------------------------------------------ chunks
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize(
+@each("shuffle", [False, True])
+@each(
     "takes",
     [[3 * CHUNK_RECORDS + 5], [1, CHUNK_RECORDS, 0, CHUNK_RECORDS + 1, CHUNK_RECORDS + 3], [5] * 3],
 )
@@ -332,7 +331,7 @@ def contents(chunks):
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     "cut",
     [
         [10],
@@ -373,7 +372,7 @@ def test_blocks_are_read_when_they_are_needed():
     assert asked == [0, 1, 2]
 
 
-@pytest.mark.parametrize("cut", [[], [0], [3], [3, 0], [3, 1, 0]])
+@each("cut", [[], [0], [3], [3, 0], [3, 1, 0]])
 def test_too_few_records(cut):
     given = blocks(cut, 5)
     message = f"n_samples=5 records were declared, but the blocks hold {sum(cut)} only"
@@ -383,7 +382,7 @@ def test_too_few_records(cut):
         blocks(cut, 5).close()
 
 
-@pytest.mark.parametrize("cut", [[6], [5, 1], [5, 0, 0, 2], [2, 9]])
+@each("cut", [[6], [5, 1], [5, 0, 0, 2], [2, 9]])
 def test_too_many_records(cut):
     for taken in (0, 2, 5):
         given = blocks(cut, 5)

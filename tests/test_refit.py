@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.data.design import as_design
@@ -78,7 +79,7 @@ def test_minimise_quadratic_agrees_with_python():
         assert compiled == pytest.approx(python, rel=1e-12, abs=1e-14)
 
 
-@pytest.mark.parametrize("loss", [Squared(1.0), Huber(0.3), Logistic(), Multinomial(3)])
+@each("loss", [Squared(1.0), Huber(0.3), Logistic(), Multinomial(3)])
 def test_linearise(loss):
     _, y = data(loss, n=30)
     K = loss.n_outputs

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import special
 
 from skdpsco.constraints import L1Ball, LpBall
@@ -143,8 +144,8 @@ def test_draws_and_noise_together_keep_to_the_budget(epsilon):
 # ------------------------------------------------------------------------------ what is left
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
-@pytest.mark.parametrize("share", [0.0, 0.06, 0.11, 0.9])
+@each("epsilon", [0.05, 1.0, 8.0])
+@each("share", [0.0, 0.06, 0.11, 0.9])
 def test_a_remainder_is_spent_and_not_more(epsilon, share):
     budget = Budget(epsilon, 1e-6)
     spent = NoOpEvent()
@@ -188,9 +189,7 @@ def test_a_fixed_cost_does_not_depend_on_units(solver, loss):
         assert len(events) == 1
 
 
-@pytest.mark.parametrize(
-    "solver", [NoisyFrankWolfe(), PhasedERM(), PhasedERM("localised"), PhasedSGD()]
-)
+@each("solver", [NoisyFrankWolfe(), PhasedERM(), PhasedERM("localised"), PhasedSGD()])
 def test_a_fixed_cost_does_not_depend_on_the_set(solver):
     assert solver.fixed_cost
     for n, d in SIZES:

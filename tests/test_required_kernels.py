@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from cases import each
 
 from skdpsco import losses, solvers
 from skdpsco.constraints import L1Ball
@@ -52,7 +53,7 @@ def beyond(loss, *arguments):
     arguments[-1][1] = 0.0  # the record that is next in memory, if there is one
 
 
-@pytest.mark.parametrize(
+@each(
     ("solver", "kernel", "function", "error", "match"),
     [
         (solvers.Stagewise(), "value", uncompiled, TypeError, "compile or run `value`"),

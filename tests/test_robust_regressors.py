@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_allclose
 from sklearn.linear_model import HuberRegressor, QuantileRegressor
 from sklearn.metrics import d2_pinball_score
@@ -181,7 +182,7 @@ def test_few_steps_reach_an_outer_quantile():
 # ---- input
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "error", "match"),
     [
         (PrivateQuantileRegressor(quantile=1.0), ValueError, "quantile"),

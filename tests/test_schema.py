@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skdpsco import Schema
@@ -208,7 +209,7 @@ def test_samples_that_say_too_little():
 NUMBER = {"bounds": [0, 1]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("columns", "roles", "error", "match"),
     [
         ([], {}, TypeError, "columns must be a dict"),
@@ -245,7 +246,7 @@ def test_declarations_that_are_not_legal(columns, roles, error, match):
         Schema(columns, **roles)
 
 
-@pytest.mark.parametrize("categories", [[1, 2, 3], [7], [1, None], ["1", "2"], (0, 1)])
+@each("categories", [[1, 2, 3], [7], [1, None], ["1", "2"], (0, 1)])
 def test_lists_of_categories(categories):
     bare = categories != (0, 1)  # two numbers need a key
     schema = Schema({"a": categories if bare else {"categories": categories}})

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -377,8 +378,8 @@ TYPED = {
 }
 
 
-@pytest.mark.parametrize("kind", TYPED)
-@pytest.mark.parametrize("step", KEEPERS, ids=lambda step: type(step).__name__)
+@each("kind", TYPED)
+@each("step", KEEPERS)
 def test_a_dtype_that_one_missing_value_chooses_is_refused(step, kind):
     data, other = TYPED[kind](CODES), TYPED[kind](HOLE)
     report = privacy_report(step, X=data)

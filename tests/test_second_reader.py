@@ -11,6 +11,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import FAN_IN, PIECE_ROWS, depth_of, replace_one, sum_error, tree_sum
@@ -75,8 +76,8 @@ def drifting_pieces(n, bound):
     return np.concatenate([drifting(size, bound) for size in sizes])
 
 
-@pytest.mark.parametrize("bound", [1.0, 1.999, 0.7, 2.0**-300])
-@pytest.mark.parametrize("n", SIZES)
+@each("bound", [1.0, 1.999, 0.7, 2.0**-300])
+@each("n", SIZES)
 def test_no_neighbours_are_further_apart_than_is_charged(n, bound):
     """By rational arithmetic, on data that are made to be rounded badly."""
     values = drifting_pieces(n, bound)
@@ -170,8 +171,8 @@ def test_no_term_passes_more_additions_than_are_counted():
             assert min(longest, n - 1) + 1 <= min(n, depth_of(n) + 1)
 
 
-@pytest.mark.parametrize("terms", [1, 2, 5])
-@pytest.mark.parametrize("n", [1, 2, 100, 2**16, 2**17, 10**9])
+@each("terms", [1, 2, 5])
+@each("n", [1, 2, 100, 2**16, 2**17, 10**9])
 def test_the_constants_of_the_error(n, terms):
     u = Fraction(1, 2**53)
     additions = min(n * terms, min(n, 2**16) + 2**10 + terms + 1)
@@ -458,7 +459,7 @@ def test_no_pair_exceeds_the_delta_and_the_rho_of_its_best(law):
 
 
 @each_law
-@pytest.mark.parametrize("rho", [1e-6, 0.01, 0.5, 5.0])
+@each("rho", [1e-6, 0.01, 0.5, 5.0])
 def test_the_largest_weight_on_all_that_zcdp_allows(law, rho):
     """T' <= exp(-(sqrt(log 1/T) - sqrt(rho))^2): the least of Holder's bounds, over all orders."""
     t = np.concatenate([[0.0], np.exp(np.linspace(math.log(1e-9), math.log(700.0), 20_001))])

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import ElasticNet, Lasso, Ridge
@@ -210,7 +211,7 @@ def test_columns_with_a_bound_count_for_nothing(pooled):
 
 
 @each_model
-@pytest.mark.parametrize(
+@each(
     ("params", "more", "match"),
     [
         ({"target_bound": [1.0, 2.0]}, {}, "target_bound"),
@@ -229,7 +230,7 @@ def test_bad_parameters_cost_nothing(Model, params, more, match):
     assert ledger.charges() == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("Model", "params", "match"),
     [
         (PrivateRidge, {"alpha": 1e200}, "alpha"),

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.linear_model import Lasso, LogisticRegression
 
@@ -133,13 +134,13 @@ def test_a_budget_in_zcdp_is_charged_without_sampling():
     check_cost(plan.event, rest)
 
 
-@pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, True, None, "all", [10]])
+@each("bad", [0, -1.0, math.nan, math.inf, True, None, "all", [10]])
 def test_bad_batch_sizes(bad):
     with pytest.raises((TypeError, ValueError), match="batch_size must be"):
         SGD(batch_size=bad)
 
 
-@pytest.mark.parametrize("bad", ["prv", None, 1, ""])
+@each("bad", ["prv", None, 1, ""])
 def test_bad_accountants(bad):
     with pytest.raises(ValueError, match="accountant must be one of"):
         SGD(accountant=bad)

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse, stats
 from sklearn.linear_model import Lasso, LogisticRegression
 
@@ -207,9 +208,9 @@ def test_unknown_mechanism():
         FrankWolfe("gumbel")
 
 
-@pytest.mark.parametrize("n", [10, 1000])
-@pytest.mark.parametrize("T", [1, 7, 100])
-@pytest.mark.parametrize("loss", [Squared(1.0), Logistic(), Multinomial(3), SmoothHinge(0.5)])
+@each("n", [10, 1000])
+@each("T", [1, 7, 100])
+@each("loss", [Squared(1.0), Logistic(), Multinomial(3), SmoothHinge(0.5)])
 def test_frank_wolfe_has_the_textbook_scale(loss, T, n):
     """(2 L c / n) sqrt(T / (2 rho)) for Gumbel noise, (2 L c / n) sqrt(2 T / rho) for Laplace."""
     c, budget = 1.7, Budget(1.0, 1e-6)

@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 
 import skdpsco
 from skdpsco import (
@@ -263,13 +264,13 @@ def test_no_estimator_with_a_solver_is_missing_here():
     }
 
 
-@pytest.mark.parametrize("kind", FITS)
+@each("kind", FITS)
 def test_estimators_refuse_plans_that_cost_too_much(kind):
     with pytest.raises(ValueError, match="The solver's plan costs rho="):
         fit(kind, Stub(400.0))
 
 
-@pytest.mark.parametrize("kind", FITS)
+@each("kind", FITS)
 def test_estimators_report_what_a_plan_rests_on(kind):
     # Nothing checks what a solver of the user's releases, for a plan that costs nothing either.
     assert {CLAIM, TRUST} <= set(fit(kind, Stub()).privacy_.assumptions)
@@ -304,10 +305,8 @@ class Hidden:
         return self.secret.run(*given)
 
 
-@pytest.mark.parametrize("kind", [PrivateMinimaxClassifier, PrivateMinimaxRegressor])
-@pytest.mark.parametrize(
-    "wrap", [lambda solver: BoostedMirrorDescent(1.0, solver), Hidden], ids=["boosted", "hidden"]
-)
+@each("kind", [PrivateMinimaxClassifier, PrivateMinimaxRegressor])
+@each("wrap", [lambda solver: BoostedMirrorDescent(1.0, solver), Hidden])
 def test_estimators_refuse_what_needs_a_monotone_operator(kind, wrap):
     with pytest.raises(ValueError, match="private only for an operator that is monotone"):
         fit(kind, wrap(AcceleratedRecursive(1)))

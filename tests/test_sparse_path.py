@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse, stats
 
 from skdpsco import PrivateLogisticL1
@@ -125,8 +126,8 @@ def test_sums_after_many_steps_are_those_of_a_full_pass(loss, intercept):
     assert 0 <= stop <= T
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
+@each("intercept", [False, True])
+@each("loss", [Logistic(), Multinomial(3)])
 def test_long_records_with_common_and_rare_features(loss, intercept):
     """Sums are changed by runs of entries, and taken anew after steps in common features."""
     d = 700
@@ -160,8 +161,8 @@ def test_losses_along_the_path():
         )
 
 
-@pytest.mark.parametrize("n", [1, 2, 1000, 2**20, 2**31])
-@pytest.mark.parametrize("bound", [1e-200, 0.5, 1.0, 1.01, 1e200])
+@each("n", [1, 2, 1000, 2**20, 2**31])
+@each("bound", [1e-200, 0.5, 1.0, 1.01, 1e200])
 def test_integers_neither_overflow_nor_lose_precision(n, bound):
     unit = sparse_module.integer_unit(n, bound)
     assert math.frexp(unit)[0] == 0.5  # a power of two: products with it are exact

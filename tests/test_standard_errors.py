@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import expit
@@ -271,7 +272,7 @@ def test_fits_that_begin_at_a_model(Estimator):
 # ------------------------------------------------------------------------------ what is refused
 
 
-@pytest.mark.parametrize(
+@each(
     ("params", "fit_params", "match"),
     [
         ({"penalty": "l1"}, {}, "l1 penalty"),

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from cases import each
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from test_bad_input import refuses
@@ -93,7 +94,7 @@ def test_kinds_of_iterables(Estimator):
     assert_array_equal(streamed(Estimator, lists).coef_, expected.coef_)
 
 
-@pytest.mark.parametrize(
+@each(
     "X",
     [
         np.ones((2, 2)),
@@ -112,7 +113,6 @@ def test_kinds_of_iterables(Estimator):
         None,
         3.0,
     ],
-    ids=lambda X: type(X).__name__,
 )
 def test_what_is_no_stream(X):
     assert not is_stream(X)
@@ -268,7 +268,7 @@ BEFORE = [
 
 
 @BOTH
-@pytest.mark.parametrize(("params", "blocks", "match"), BEFORE)
+@each(("params", "blocks", "match"), BEFORE)
 def test_mistakes_that_show_before_the_charge(Estimator, params, blocks, match):
     refuses(model_of(Estimator, **params), match, X=Again(blocks), y=None)
 

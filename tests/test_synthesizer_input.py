@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -157,7 +158,7 @@ def test_records(X, match):
     refuses(match, X=X)
 
 
-@pytest.mark.parametrize(
+@each(
     ("q", "match"),
     [
         *((q, "q must be a name of a column, a tuple") for q in (None, 3, {"a"}, 1.5)),
@@ -176,7 +177,7 @@ def test_queries(fitted, q, match):
         fitted.query(q)
 
 
-@pytest.mark.parametrize("n_samples", [0, -1, 1.0, "3", None, True, NAN])
+@each("n_samples", [0, -1, 1.0, "3", None, True, NAN])
 def test_samples(fitted, n_samples):
     with pytest.raises((TypeError, ValueError), match="n_samples must be an int >= 1, got"):
         fitted.sample(n_samples)

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
@@ -118,7 +119,7 @@ def test_skops(case):
     assert_array_equal(io.loads(data).predict(X), pipeline.predict(X))
 
 
-@pytest.mark.parametrize(
+@each(
     ("Estimator", "name", "hint"),
     [
         (PrivateLasso, "alpha", "`radius` .* PrivateElasticNet"),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimiser
@@ -190,7 +191,7 @@ def published_run(problem, X, y, batches):
     return state["x"]
 
 
-@pytest.mark.parametrize("ball", BALLS)
+@each("ball", BALLS)
 def test_without_noise_it_is_the_published_algorithm(ball):
     X, y = data(300, 4, Logistic())
     problem = Problem(Logistic(), ball, 300, 4)
@@ -332,13 +333,13 @@ def test_shorten():
 # ------------------------------------------------------------------------------ bad options
 
 
-@pytest.mark.parametrize("bad", ["laplace", None, 1, "", ["gaussian"], True])
+@each("bad", ["laplace", None, 1, "", ["gaussian"], True])
 def test_bad_noises(bad):
     with pytest.raises(ValueError, match="noise must be one of"):
         TreeFrankWolfe(noise=bad)
 
 
-@pytest.mark.parametrize("bad", [1, None, "yes", np.bool_(True)])
+@each("bad", [1, None, "yes", np.bool_(True)])
 def test_bad_shuffles(bad):
     with pytest.raises(TypeError, match="shuffle must be a bool"):
         TreeFrankWolfe(shuffle=bad)

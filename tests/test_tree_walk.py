@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.constraints.norms import conjugate
@@ -59,7 +60,7 @@ def test_the_loop_over_steps_visits_the_trees_depth_first():
         assert nodes(t) == tree[:t]
 
 
-@pytest.mark.parametrize("n_steps", [1, 13, 30, 47])
+@each("n_steps", [1, 13, 30, 47])
 def test_gradients_start_anew_at_fresh_nodes(n_steps):
     tree = nodes(n_steps)
     fresh = [node.depth in (0, 1, 3) for node in tree]
@@ -84,8 +85,8 @@ def test_points_travel_as_far_as_the_bound_says():
             assert travel(t, node.span) <= 2.0 ** (1 - node.depth)  # what the paper uses
 
 
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize(("n", "n_iter"), [(1, 1), (7, 6), (127, 14), (1000, 61), (1000, 1000)])
+@each("noise", NOISES)
+@each(("n", "n_iter"), [(1, 1), (7, 6), (127, 14), (1000, 61), (1000, 1000)])
 def test_batches_share_out_all_records(noise, n, n_iter):
     tree = nodes(n_iter)
     bounds = BallBounds(Problem(Logistic(), L1Ball(3.0), n, 5))

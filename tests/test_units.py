@@ -8,6 +8,7 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 import pytest
+from cases import each
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -189,9 +190,7 @@ def test_a_file_keeps_its_units(tmp_path):
             ledger(k, path=path)
 
 
-@pytest.mark.parametrize(
-    ("k", "error"), [(0, ValueError), (10**6, ValueError), (2.0, TypeError), (True, TypeError)]
-)
+@each(("k", "error"), [(0, ValueError), (10**6, ValueError), (2.0, TypeError), (True, TypeError)])
 def test_bad_units(k, error):
     for use in (ledger, lambda k: Budget(1.0, 1e-6, k), lambda k: draw_records([1], k)):
         with pytest.raises(error, match="max_records_per_unit must be an integer"):
@@ -363,7 +362,7 @@ def test_a_unit_has_k_rows_in_any_places():
     assert len(positions) == math.comb(3 * k, k)  # any places, whatever the unit is called
 
 
-@pytest.mark.parametrize(
+@each(
     "units",
     [
         pd.Series(["x", "y", "x"]),
@@ -391,7 +390,7 @@ class Secret:
     __hash__ = __eq__ = __array__ = _fail
 
 
-@pytest.mark.parametrize(
+@each(
     "units",
     [
         [],

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco._random import PrivacyWarning
 from skdpsco.constraints import L1Ball, L2Ball, Simplex
@@ -74,7 +75,7 @@ def test_a_seed_is_a_warning_of_the_caller():
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize(
+@each(
     "block",
     [
         Block(L2Ball(1.0), 4, 0.5),
@@ -83,7 +84,6 @@ def test_a_seed_is_a_warning_of_the_caller():
         Block(LpBall(1.5, 1.0), 4, 0.5),
         Block(Simplex(), 1, 0.5),
     ],
-    ids=str,
 )
 def test_records_are_clipped_to_what_the_block_declares(block):
     rng = np.random.default_rng(0)
@@ -147,7 +147,7 @@ def test_matrix_game_is_monotone_and_within_its_bounds():
     check_operator(operator, Geometry(operator.blocks), (probes,))
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "error", "match"),
     [
         ({"operator": 3}, TypeError, "operator"),

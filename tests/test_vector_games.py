@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from skdpsco.constraints import Simplex
 from skdpsco.variational import (
@@ -30,7 +31,7 @@ def changed(**attributes):
     return game
 
 
-@pytest.mark.parametrize(
+@each(
     "game",
     [
         Loud(2, 2),

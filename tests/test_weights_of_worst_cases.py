@@ -4,6 +4,7 @@ from inspect import signature
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import is_classifier
 from sklearn.linear_model import LogisticRegression
@@ -139,8 +140,8 @@ def test_only_ratios_of_weights_count():
     assert_array_equal(of_classes(class_weight=one).coef_, of_classes(class_weight=other).coef_)
 
 
-@pytest.mark.parametrize("made", [PreparedVertices, PreparedBall])
-@pytest.mark.parametrize("shares", [None, (0.3, 0.7)])
+@each("made", [PreparedVertices, PreparedBall])
+@each("shares", [None, (0.3, 0.7)])
 def test_a_record_of_weight_three_quarters_is_three_of_four(made, shares):
     """Of the model's gradient and of the levels of the tasks, which are those less a constant."""
     shares = None if shares is None else np.array(shares)
@@ -168,8 +169,8 @@ def test_blocks_are_weighted_as_arrays_are():
 # --- bad input, before anything is charged
 
 
-@pytest.mark.parametrize("fit", [of_groups, of_classes])
-@pytest.mark.parametrize(
+@each("fit", [of_groups, of_classes])
+@each(
     ("weights", "match"),
     [
         ("balanced", "would count the labels of the data. Declare a dict"),

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from query_answers import true_answers
 
 from skdpsco.solvers.synthesis import workload as module
@@ -37,13 +38,13 @@ def test_tables():
     assert Marginals(TABLES).n_answers(SHAPE) == 8 + 3 + 6
 
 
-@pytest.mark.parametrize("tables", [True, 1.5, "ab", None, [1, 2], [()], [(0.5,)], [(True,)]])
+@each("tables", [True, 1.5, "ab", None, [1, 2], [()], [(0.5,)], [(True,)]])
 def test_tables_of_a_wrong_type(tables):
     with pytest.raises(TypeError, match="tables must"):
         Marginals(tables)
 
 
-@pytest.mark.parametrize("tables", [0, -1, [], [(0, 0)], [(-1,)], [(0, 1), (0, 1)]])
+@each("tables", [0, -1, [], [(0, 0)], [(-1,)], [(0, 1), (0, 1)]])
 def test_tables_of_a_wrong_value(tables):
     with pytest.raises(ValueError, match="tables must"):
         Marginals(tables)
@@ -55,7 +56,7 @@ def test_queries_of_a_wrong_type(matrix):
         LinearQueries(matrix)
 
 
-@pytest.mark.parametrize("matrix", [[], [1.0], [[math.nan]], [[math.inf]], [[1e200]], [[[1.0]]]])
+@each("matrix", [[], [1.0], [[math.nan]], [[math.inf]], [[1e200]], [[[1.0]]]])
 def test_queries_of_a_wrong_value(matrix):
     with pytest.raises(ValueError, match="matrix must have"):
         LinearQueries(matrix)
@@ -70,7 +71,7 @@ def test_queries_are_a_copy():
         queries.matrix[0, 0] = 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "message"),
     [
         (((), Marginals(1), 5), "shape must have"),
