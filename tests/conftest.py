@@ -1,6 +1,7 @@
 """One cache of machine code for all runs and workers: its stamps see edits (`skdpsco._kernels`)."""
 
 import gc
+import logging
 import os
 import time
 from importlib.metadata import version
@@ -15,6 +16,11 @@ collect_ignore = ["noise_children.py", "required_kernels.py"]
 _CACHES = Path(__file__).parents[1] / ".pytest_cache" / "numba"
 # Read when Numba is imported, hence here and not in a fixture.
 os.environ["NUMBA_CACHE_DIR"] = str(_CACHES / version("numba"))
+
+
+def pytest_configure():
+    """Show records of the package with a failure. `log_level` would set the level for each test."""
+    logging.getLogger().setLevel(logging.INFO)
 
 
 def pytest_sessionstart(session):
@@ -34,6 +40,7 @@ def pytest_collection():
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000)  # every 700 new objects took a twentieth of all time
         gc.enable()
 
 

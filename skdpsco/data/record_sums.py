@@ -19,6 +19,7 @@ import numba
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array
+from threadpoolctl import ThreadpoolController  # a dependency of scikit-learn
 
 from skdpsco._quiet import quietly
 from skdpsco._validation import FLOATS, read_X
@@ -40,6 +41,7 @@ __all__ = [
     "in_pieces",
     "join_targets",
     "map_reduce",
+    "one_blas_thread",
     "transformed",
     "values_of",
     "without_gil",
@@ -455,3 +457,16 @@ class BlockDesign(NamedTuple):
 def one_after_other(first: Callable[..., Any], second: Callable[..., Any], y: Any) -> Any:
     """Apply two functions of targets, the first one first."""
     return second(first(y))
+
+
+_blas: list[ThreadpoolController] = []
+
+
+def one_blas_thread() -> Any:
+    """A context in which BLAS has one thread, for pieces that threads sum up, or small products.
+
+    To look for its libraries takes longer than a small fit, so it is done once per process.
+    """
+    if not _blas:
+        _blas.append(ThreadpoolController())
+    return _blas[0].limit(limits=1, user_api="blas")

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits  # a dependency of scikit-learn
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import (
@@ -48,7 +47,7 @@ from skdpsco.data.block_records import (
 from skdpsco.data.block_sources import n_targets_of
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import MOST_RECORDS_ADDED
-from skdpsco.data.record_sums import join_targets
+from skdpsco.data.record_sums import join_targets, one_blas_thread
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.moments.release import (
     declared_or_found,
@@ -379,7 +378,7 @@ def release_moments_of(
         some = known // max(len(groups), 1)
         warnings = advice_on(public) or _noise_advice(some, len(bounds), available.mu)
     with (
-        threadpool_limits(1, user_api="blas"),  # pieces already run in threads
+        one_blas_thread(),  # pieces already run in threads
         opened(records, np.ones(records.shape[1])) as design,
         estimator._releasing(
             estimator,

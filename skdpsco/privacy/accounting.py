@@ -247,11 +247,16 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         epsilon = (1 + b) * rho * (1 + slack) + remaining / b - math.log1p(1 / b)
         if zcdp_delta(rho, max(epsilon, 0.0)) <= delta:
             break
-    # For delta near 1 the slack is divided by a small b: subtract what it added.
+    # For delta near 1 the slack is divided by a small b: subtract what it added. It is little for
+    # others, and what is below a value that is too small is not tried.
     low, high = 0.0, max(epsilon, 0.0)
+    near = high * (1 - 1e-9)
+    too_small = near if zcdp_delta(rho, near) > delta else 0.0
     for _ in range(60):
         middle = (low + high) / 2
-        if zcdp_delta(rho, middle) <= delta:
+        if middle in (low, high):
+            break
+        if middle > too_small and zcdp_delta(rho, middle) <= delta:
             high = middle
         else:
             low = middle

@@ -10,13 +10,13 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits  # a dependency of scikit-learn
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
 from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_int, check_n_iter
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.data.block_records import as_features, blocks_of, first_record, opened
+from skdpsco.data.record_sums import one_blas_thread
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.solvers import MultiplicativeWeights, SelectMeasure
 from skdpsco.solvers.base import assumed_of
@@ -281,7 +281,7 @@ class PrivateSynthesizer(PrivateEstimator):
             self._releasing(
                 draft, plan.event, budget, assumptions=assumptions, warnings=plan.warnings
             ) as release,
-            threadpool_limits(1, user_api="blas"),  # many small products: threads would only wait
+            one_blas_thread(),  # many small products: threads would only wait
         ):
             result = self._follow(solver, plan, problem, codes, release.rng)
         draft.domain_, draft.distribution_ = domain, result.distribution
