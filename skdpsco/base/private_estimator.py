@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -307,6 +307,15 @@ class PrivateEstimator(Documented, BaseEstimator):
     n_features_in_: int
     feature_names_in_: np.ndarray
     privacy_: PrivacyReport
+
+    _param_names: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """What scikit-learn reads off the signature, several times per fit: here once per class."""
+        if "_param_names" not in vars(cls):
+            cls._param_names = tuple(super()._get_param_names())
+        return list(cls._param_names)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, and fields of a loss, a penalty or a constraint.
