@@ -15,6 +15,7 @@ from skdpsco._typing import MatrixLike, Seed, TargetLike
 from skdpsco._validation import check_feature_bound, check_int
 from skdpsco.privacy import gaussian_epsilon, gdp_of
 from skdpsco.privacy._checks import check_real
+from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
 from skdpsco.privacy.report import html_table
 
 from ._trade_off import (
@@ -111,6 +112,7 @@ def audit(
     y: TargetLike = None,
     *,
     neighbour: Mapping[str, Any] | None = None,
+    relation: str = "auto",
     n_fits: int = 500,
     statistic: Callable[[Any], Any] | None = None,
     confidence: float = 0.99,
@@ -141,10 +143,16 @@ def audit(
         Their targets.
     neighbour : mapping or None, default=None
         The arguments of ``fit`` that are different on the second data set, such as ``{"y": other}``
-        or ``{"X": other}``. They replace one record. None replaces the first record by canaries:
-        features at their declared bounds (``feature_bound``, otherwise the largest of each column),
-        once with the first class or the largest target (``target_bound``, otherwise the largest),
-        and once with the last class or the smallest. Without ``y`` the features change their sign.
+        or ``{"X": other}``. They replace one record, or have one more or one less. None replaces
+        the first record by canaries: features at their declared bounds (``feature_bound``,
+        otherwise the largest of each column), once with the last class or the largest target
+        (``target_bound``, otherwise the largest), and once with the first class or the smallest.
+        Without ``y`` the features change their sign. Where a record is added or removed, the first
+        data set has the first of these canaries, and in the second data set it is missing.
+    relation : {"auto", "replace-one", "add-or-remove-one"}, default="auto"
+        How the two data sets differ. "auto" takes what the guarantee of the estimator is about, and
+        "replace-one" for pipelines, as their reports do. "add-or-remove-one" needs ``epsilon`` and
+        ``delta`` where it is not what the estimator claims.
     n_fits : int, default=500
         Number of fits on each data set, at least 2.
     statistic : callable or None, default=None
@@ -172,14 +180,15 @@ def audit(
     ------
     ValueError
         If a parameter is out of range, the estimator has a ledger, is not private although no claim
-        is given, or the data sets do not differ in exactly one record. All of this is found before
-        any fit, except that the first fit shows whether it makes a claim.
+        is given, or the data sets do not differ in exactly one record, as ``relation`` says. All of
+        this is found before any fit, except that the first fit shows whether it makes a claim.
     TypeError
         If a parameter has another type, or canaries are asked for where X is not numeric.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records is public.
+    Neighbouring data sets differ by the replacement of one record, the number of records being
+    public, or one of them has a record more than the other, as ``relation`` says.
 
     The first half of the fits chooses a direction, by linear discriminants, and a threshold, unless
     the statistic is an event; the other half counts. The bounds are exact for any number of fits:
@@ -221,10 +230,15 @@ def audit(
     claim = _declared_claim(estimator, epsilon, delta)
     seed = seed_of(random_state)
     given = {"X": X, "y": y, **(fit_params or {})}
-    data = _canaries(estimator, given) if neighbour is None else _neighbours(given, neighbour)
+    added = _checked_relation(estimator, relation, claim) == ADD_OR_REMOVE
+    if neighbour is None:
+        data = _canaries(estimator, given)
+        data = [data[0], _without_first(data[0])] if added else data
+    else:
+        data = _neighbours(given, neighbour, added)
     with without_warnings():
         if claim is None:
-            claim = _claim_of(_fit(estimator, data[0], _seeds(estimator, seed, 2 * n_fits)))
+            claim = _claim_of(_fit(estimator, data[0], _seeds(estimator, seed, 2 * n_fits)), added)
         calls = (
             delayed(_observe)(estimator, data[i % 2], _seeds(estimator, seed, i), statistic)
             for i in range(2 * n_fits)
@@ -262,8 +276,25 @@ def _declared_claim(estimator: Any, epsilon: Any, delta: Any) -> _Claim | None:
     return _Claim(epsilon, check_real("delta", delta, 0.0, 1.0, closed=True), None)
 
 
-def _claim_of(fitted: Any) -> _Claim:
+def _checked_relation(estimator: Any, relation: Any, claim: _Claim | None) -> str:
+    """How the two data sets differ."""
+    if not (isinstance(relation, str) and relation in ("auto", *RELATIONS)):
+        raise ValueError(f"relation must be one of {('auto', *RELATIONS)}, got {relation!r}.")
+    own = getattr(estimator, "_relation", REPLACE_ONE)
+    if relation == ADD_OR_REMOVE != own and claim is None:
+        raise ValueError(
+            f"relation={ADD_OR_REMOVE!r} needs epsilon and delta, or an estimator whose guarantee "
+            "is for it and that is no pipeline."
+        )
+    return own if relation == "auto" else relation
+
+
+def _claim_of(fitted: Any, added: bool) -> _Claim:
     """What a fitted estimator reports."""
+    if added:
+        own = fitted.privacy_
+        mu = gdp_of(own.event)
+        return _Claim(own.epsilon, own.delta, mu if mu < math.inf else None)
     report = privacy_report(fitted)
     if report.epsilon is None or report.delta is None:
         raise ValueError("The report of a fit must be private, or epsilon and delta be given.")
@@ -377,12 +408,17 @@ def _extreme_targets(estimator: Any, params: dict[str, Any], y: np.ndarray) -> l
     return [largest, -largest]
 
 
-def _neighbours(given: dict[str, Any], other: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _neighbours(
+    given: dict[str, Any], other: Mapping[str, Any], added: bool
+) -> list[dict[str, Any]]:
     """Both data sets, after a check that they differ in one record, where this can be seen."""
     if not isinstance(other, Mapping):
         raise TypeError(f"neighbour must be a mapping or None, got a {type(other).__name__}.")
     if unknown := sorted(set(other) - set(given)):
         raise ValueError(f"neighbour must name arguments of fit that are given; not {unknown}.")
+    if added:
+        _check_one_more(given, other)
+        return [given, {**given, **other}]
     changed: set[int] = set()
     for name, value in other.items():
         rows = _changed_rows(name, given[name], value)
@@ -393,6 +429,42 @@ def _neighbours(given: dict[str, Any], other: Mapping[str, Any]) -> list[dict[st
         if len(changed) != 1:
             raise ValueError(f"neighbour must replace one record, got {len(changed)}.")
     return [given, {**given, **other}]
+
+
+def _without_first(data: dict[str, Any]) -> dict[str, Any]:
+    """The same data without the first record."""
+    n = np.shape(data["X"])[0]
+    return {name: value[1:] if _is_by_record(value, n) else value for name, value in data.items()}
+
+
+def _is_by_record(value: Any, n: int) -> bool:
+    """Whether an argument of `fit` has one entry for each of n records."""
+    return np.ndim(value) > 0 and np.shape(value)[0] == n
+
+
+def _check_one_more(given: dict[str, Any], other: Mapping[str, Any]) -> None:
+    """Check that one data set has one record more than the other, where this can be seen."""
+    n, places = np.shape(given["X"])[0], None
+    for name, old in given.items():
+        if not _is_by_record(old, n):
+            continue
+        if name not in other:
+            raise ValueError(f"neighbour must have {name} with one record more, or one less.")
+        long, short = (
+            np.asarray(one.toarray() if sparse.issparse(one) else one) for one in (old, other[name])
+        )
+        if len(long) < len(short):
+            long, short = short, long
+        if long.shape[1:] != short.shape[1:] or len(long) != len(short) + 1:
+            raise ValueError(f"neighbour must have {name} with one record more, or one less.")
+        found = set()
+        for i in range(len(long)):
+            changed = _changed_rows(name, np.delete(long, i, 0), short)
+            if changed is None or not len(changed):
+                found.add(i)
+        places = found if places is None else places & found
+    if places is not None and not places:
+        raise ValueError("neighbour must add or remove one record, and keep all others.")
 
 
 def _changed_rows(name: str, old: Any, new: Any) -> np.ndarray | None:

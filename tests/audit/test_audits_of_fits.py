@@ -158,6 +158,20 @@ def test_planted_bugs_are_convicted(solver):
         assert 0.4 * result.mu < result.mu_lower < result.mu  # the statistic is nearly the best
 
 
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_too_little_noise_for_an_added_record_is_convicted(share, monkeypatch):
+    """Noise of less than half the size, in one release of moments."""
+    from skdpsco.moments import release
+
+    honest = release.gaussian_grid
+    monkeypatch.setattr(release, "gaussian_grid", lambda *args: share * honest(*args))
+    moments = PrivateMoments(epsilon=8.0, conditioning=None, relation="add-or-remove-one")
+    result = audit(moments, np.zeros((10, 1)), n_fits=200, confidence=1 - ALARM, random_state=0)
+    assert result.convicted == (share < 1.0)
+    assert result.epsilon == 8.0
+    assert result.mu_lower > 0.0
+
+
 def test_what_is_released_is_seen_wherever_it_is():
     """The default statistic finds a leak in any attribute, and in any step of a pipeline."""
 
@@ -293,6 +307,7 @@ def test_canaries_are_at_the_declared_bounds():
 
 FINE = {"X": np.zeros((3, 1)), "y": np.zeros(3)}
 MODEL = PrivateRidge(target_bound=1.0)
+ADDED = PrivateRidge(target_bound=1.0, relation="add-or-remove-one")
 
 
 @pytest.mark.parametrize(
@@ -328,6 +343,16 @@ MODEL = PrivateRidge(target_bound=1.0)
             "one record, got 2",
         ),
         (PrivateLogisticL1(), {}, ValueError, "two classes"),
+        (MODEL, {"relation": "remove"}, ValueError, "relation must be one of"),
+        (MODEL, {"relation": "add-or-remove-one"}, ValueError, "needs epsilon and delta"),
+        (ADDED, {"neighbour": {"X": np.zeros((4, 1))}}, ValueError, "have y with one record more"),
+        (ADDED, {"neighbour": {"X": np.zeros((3, 1))}}, ValueError, "have X with one record more"),
+        (
+            ADDED,
+            {"neighbour": {"X": np.zeros((4, 1)), "y": np.ones(4)}},
+            ValueError,
+            "keep all others",
+        ),
         (MODEL, {"X": pd.DataFrame({"a": [0.0, 1.0, 2.0]})}, TypeError, "give neighbour"),
         (MODEL, {"X": [["a"], ["b"], ["c"]]}, TypeError, "give neighbour"),
     ],
@@ -337,6 +362,28 @@ def test_bad_input(estimator, arguments, error, match, monkeypatch):
     monkeypatch.setattr(module, "_fit", None)
     with pytest.raises(error, match=match):
         audit(estimator, **{**FINE, **arguments})
+
+
+def test_a_record_is_added_or_removed(monkeypatch):
+    seen = []
+
+    def fit(estimator, data, seeds):
+        seen.append(data)
+        return estimator
+
+    monkeypatch.setattr(module, "_fit", fit)
+    weights = np.array([2.0, 1.0, 1.0])
+    options = {"n_fits": 2, "epsilon": 1.0, "delta": 0.0}
+    options |= {"statistic": lambda _: 0.0, "fit_params": {"sample_weight": weights}}
+    audit(ADDED, **FINE, **options)
+    for data, n in zip(seen[:2], (3, 2), strict=True):
+        assert [len(data[name]) for name in ("X", "y", "sample_weight")] == [n] * 3
+    assert (seen[0]["X"][0], seen[0]["y"][0]) == (1.0, 1.0)
+    assert seen[1]["sample_weight"].tolist() == [1.0, 1.0]
+    more = {name: np.append(value[:1], value, axis=0) for name, value in FINE.items()}
+    more["sample_weight"] = np.array([2.0, 1.0, 9.0, 1.0])
+    audit(MODEL, **FINE, **options, neighbour=more, relation="add-or-remove-one")
+    assert seen[-1]["sample_weight"][2] == 9.0
 
 
 def test_neighbours_are_compared_where_they_can_be():
