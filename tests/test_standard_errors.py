@@ -24,7 +24,8 @@ from skdpsco import (
     UtilityWarning,
 )
 from skdpsco.data.design import as_design
-from skdpsco.losses import Huber, Logistic, Squared
+from skdpsco.losses import Huber, Logistic, Multinomial, Squared
+from skdpsco.losses.library import Weighted, WeightedMultinomial, separated, with_weights
 from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, mu_of
@@ -59,17 +60,40 @@ def drawn(Estimator, n, d, rng):
     return X, scores + rng.standard_normal(n), coef
 
 
-def fitted(Estimator, X, y, **params):
+def fitted(Estimator, X, y, sample_weight=None, **params):
     """A fit with standard errors."""
     defaults = dict(MODELS)[Estimator]
     params = {"standard_errors": True, "feature_bound": 6.0, **defaults, **params}
-    return Estimator(**params).fit(X, y)
+    return Estimator(**params).fit(X, y, sample_weight=sample_weight)
 
 
 # ------------------------------------------------------------------------------ what is released
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Squared(), Huber(0.7)])
+LOSSES = [
+    Logistic(),
+    Squared(),
+    Huber(0.7),
+    Weighted(Logistic()),
+    Weighted(Squared()),
+    Multinomial(3),
+    WeightedMultinomial(3),
+]
+
+
+def targets_of(loss):
+    """Extreme targets, as kernels see them."""
+    plain = separated(loss, np.zeros(0))[0]
+    if isinstance(plain, Multinomial):
+        weights = (0.0, 0.6, 1.0) if isinstance(loss, WeightedMultinomial) else (0.0,)
+        return [k + weight / 2 for k in range(3) for weight in weights]
+    targets = np.array([-1.0, 1.0] if isinstance(plain, Logistic) else [-1.0, 0.2, 1.0])
+    if not isinstance(loss, Weighted):
+        return list(targets)
+    return [*with_weights(targets, 1.0), with_weights(targets[:1], 0.3)[0]]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 @pytest.mark.parametrize(("c", "slope"), [(0.6, 0.3), (40.0, 1.0)])
 @pytest.mark.filterwarnings("ignore:(overflow|invalid|underflow)")
@@ -84,20 +108,20 @@ def test_releases_move_by_what_is_charged_and_hardly_less(monkeypatch, loss, lay
     problem = composite(loss, n, 2)
     residuals = problem.has_residuals
     plan = NewtonStep(GradientDescent()).plan(problem, Budget(1.0, 1e-6))
-    by_share = sorted(leaf.noise_multiplier for leaf, count in leaves(plan.event) if count == 1)
-    multipliers = by_share[:2]  # of the largest shares: gradient and matrix
-    if residuals:
-        event = module.share_mu(1.0, {"square": (module.NEWTON_STEP.square_share, 1)})[0]
-        multipliers.append(event["square"] / Budget(1.0, 1e-6).mu)
-    slope = slope if residuals else 1.0
+    tuning, mu = module.NEWTON_STEP, Budget(1.0, 1e-6).mu
+    shares = [tuning.gradient_share, tuning.matrix_share]
+    shares += [tuning.sampling_share] * (plan.sampling_grid is not None)
+    shares += [tuning.square_share] * residuals
+    multipliers = [1.0 / (mu * math.sqrt(share)) for share in shares]
+    planned = [leaf.noise_multiplier for leaf, _ in leaves(plan.event)]
+    assert all(np.isclose(planned, multiplier, rtol=1e-6).any() for multiplier in multipliers)
+    slope = slope if residuals else module.lipschitz_l2(loss)
     scale = np.array([0.8, 0.1, 1.0 / 0.6])
-    targets = (-1.0, 0.2, 1.0)
-    if isinstance(loss, Logistic):
-        targets = (-1.0, 1.0)
-    records = list(itertools.product(itertools.product((-9.0, 0.0, 9.0), repeat=2), targets))
+    some = (0.0, -9.0, 9.0)[: 2 if loss.n_outputs > 1 else 3]
+    records = list(itertools.product(itertools.product(some, repeat=2), targets_of(loss)))
     largest = np.zeros(len(multipliers))
     for w in (np.zeros(3), np.array([1.0, -2.0, 0.3]), np.full(3, 1e300), np.full(3, math.nan)):
-        released = []
+        w, released = np.outer([1.0, -1.0, 0.5][: loss.n_outputs], w).ravel(), []
         for record_ in records:
             rows = [record_, records[0], records[-1]]
             X, y = np.array([x for x, _ in rows]), np.array([y for _, y in rows])
@@ -115,12 +139,30 @@ def test_releases_move_by_what_is_charged_and_hardly_less(monkeypatch, loss, lay
         assert largest[1] > 0.2
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Squared()])
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), *LOSSES[3:]])
 def test_a_plan_costs_its_budget(loss):
     for budget in (Budget(1.0, 1e-6), Allowance(0.3)):
         plan = NewtonStep(GradientDescent()).plan(composite(loss, 1000, 3), budget)
         assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-9)
         assert mu_of(plan.event) <= budget.mu
+
+
+def test_curvatures_of_classes_are_bounded_for_every_number():
+    rng = np.random.default_rng(12)
+    for k in (2, 3, 5):
+        basis = module.contrasts(k)
+        assert_allclose(basis.T @ basis, np.eye(k - 1), atol=1e-12)
+        assert_allclose(basis.sum(axis=0), 0.0, atol=1e-12)
+        labels = rng.integers(0, k, 400)
+        p = rng.dirichlet(np.full(k, 0.2), 400)
+        p[:2] = np.eye(k)[0] / 2 + np.eye(k)[1] / 2  # attains one half
+        found = module.class_curvatures(p - np.eye(k)[labels], labels, basis)
+        exact = [basis.T @ (np.diag(row) - np.outer(row, row)) @ basis for row in p]
+        assert_allclose(found, exact, atol=1e-12)
+        wild = module.class_curvatures(rng.uniform(-2.0, 2.0, (400, k)), labels, basis)
+        sizes = np.linalg.norm(np.vstack([found, wild]), axis=(1, 2))
+        assert 0.5 - 1e-12 < sizes.max() <= 0.5 + 1e-12
+        assert np.linalg.eigvalsh(np.vstack([found, wild])).min() > -1e-12
 
 
 # ------------------------------------------------------------------------------ what follows
@@ -171,6 +213,77 @@ def test_without_noise_it_is_the_classical_inference():
     classical = square[0] / (len(y) - 4) * np.linalg.inv(Z.T @ Z)
     assert_allclose(model.uncertainty_.covariance, classical, rtol=0.1, atol=1e-5)
     assert model.uncertainty_.residual_variance == pytest.approx(square[0] / len(y), rel=0.02)
+
+
+def test_without_noise_weights_have_the_classical_sandwich():
+    rng, n = np.random.default_rng(13), 6000
+    X, y, _ = drawn(PrivateLogisticRegression, n, 2, rng)
+    weights = rng.uniform(0.1, 2.0, n)
+    params = {"epsilon": 1000.0, "random_state": 0, "max_weight": 2.0, "class_weight": {True: 3.0}}
+    with pytest.warns(PrivacyWarning):
+        model = fitted(PrivateLogisticRegression, X, y, sample_weight=weights, **params)
+    plain = LogisticRegression(C=math.inf, tol=1e-10, class_weight={True: 3.0})
+    p = plain.fit(X, y, weights).predict_proba(X)[:, 1]
+    assert_allclose(model.coef_, plain.coef_, atol=0.02)
+    Z, w = np.column_stack([X, np.ones(n)]), weights * np.where(y, 3.0, 1.0)
+    inverse = np.linalg.inv(Z.T @ (Z * (w * p * (1.0 - p))[:, None]))
+    each = Z * (w * (p - y))[:, None]
+    exact = inverse @ each.T @ each @ inverse
+    assert_allclose(model.uncertainty_.covariance, exact, rtol=0.1, atol=1e-4)
+    X = np.clip(X, -2.0, 2.0)  # long rows would count less
+    y = X.sum(axis=1) + rng.standard_normal(n) * (1.0 + abs(X[:, 0]))
+    Z[:, :2] = X
+    params.pop("class_weight")
+    with pytest.warns(PrivacyWarning):
+        model = fitted(PrivateRidge, X, y, sample_weight=weights, **params)
+    inverse = np.linalg.inv(Z.T @ (Z * weights[:, None]))
+    coef = inverse @ (Z.T @ (weights * y))
+    assert_allclose([*model.coef_, model.intercept_], coef, atol=0.03)
+    each = Z * (weights * (y - Z @ coef))[:, None]
+    exact = inverse @ each.T @ each @ inverse
+    assert_allclose(model.uncertainty_.covariance, exact, rtol=0.15, atol=1e-4)
+    square = weights @ np.square(y - Z @ coef) / weights.sum()
+    assert model.uncertainty_.residual_variance == pytest.approx(square, rel=0.05)
+
+
+def of_three_classes(n, rng):
+    """Records, labels and coefficients that add up to 0."""
+    W = np.array([[1.0, 0.0], [-0.5, 0.5], [-0.5, -0.5]])
+    X = rng.standard_normal((n, 2))
+    scores = X @ W.T + [0.3, 0.0, -0.3]
+    return X, (scores + rng.gumbel(size=(n, 3))).argmax(axis=1), W
+
+
+def test_without_noise_classes_have_the_classical_covariance():
+    X, y, _ = of_three_classes(6000, np.random.default_rng(14))
+    with pytest.warns(PrivacyWarning):
+        model = fitted(PrivateLogisticRegression, X, y, epsilon=1000.0, random_state=0)
+    plain = LogisticRegression(C=math.inf, tol=1e-10).fit(X, y)
+    assert_allclose(model.coef_, plain.coef_ - plain.coef_.mean(axis=0), atol=0.02)
+    P, Z = plain.predict_proba(X), np.column_stack([X, np.ones(len(X))])
+    H = np.zeros((9, 9))
+    for p, z in zip(P, Z, strict=True):
+        H += np.kron(np.diag(p) - np.outer(p, p), np.outer(z, z))
+    exact, known = np.linalg.pinv(H, rcond=1e-10), model.uncertainty_
+    assert_allclose(known.joint.reshape(9, 9), exact, rtol=0.1, atol=1e-4)
+    assert_allclose(known.joint.sum(axis=0), 0.0, atol=1e-12)
+    assert_allclose(known.covariance[1], known.joint[1, :, 1])
+    assert model.coef_covariance_.shape == (3, 2, 2)
+    assert model.confint().shape == (3, 2, 2)
+    table = model.summary()
+    assert list(table["class"]) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+@pytest.mark.parametrize("params", [{}, {"class_weight": {0: 2.0}}])
+def test_intervals_of_classes_cover(params):
+    rng, inside = np.random.default_rng(15), []
+    for _ in range(40):
+        X, y, W = of_three_classes(4000, rng)
+        low, high = np.moveaxis(
+            fitted(PrivateLogisticRegression, X, y, epsilon=4.0, **params).confint(), -1, 0
+        )
+        inside += [*((low < W) & (W < high)).ravel()]
+    assert np.mean(inside) > 0.86  # 240 of 95 %, of which six hang together
 
 
 @pytest.mark.parametrize("Estimator", [Estimator for Estimator, _ in MODELS])
@@ -276,8 +389,6 @@ def test_fits_that_begin_at_a_model(Estimator):
     ("params", "fit_params", "match"),
     [
         ({"penalty": "l1"}, {}, "l1 penalty"),
-        ({"class_weight": {0: 2.0}}, {}, "records with weights"),
-        ({"max_weight": 1.0}, {"sample_weight": np.ones(100)}, "records with weights"),
         ({"solver": "moments"}, {}, "solver must be 'auto' or 'gradient-descent'"),
         ({"standard_errors": "yes"}, {}, "standard_errors"),
     ],
@@ -288,10 +399,6 @@ def test_refusals_cost_nothing(params, fit_params, match):
     model = PrivateLogisticRegression(ledger=ledger, epsilon=0.1, standard_errors=True)
     with pytest.raises(ValueError, match=match):
         model.set_params(**params).fit(X, y, **fit_params)
-    with pytest.raises(ValueError, match="more than two classes"):
-        PrivateLogisticRegression(ledger=ledger, epsilon=0.1, standard_errors=True).fit(
-            X, np.arange(100) % 3
-        )
     assert not ledger.charges()
 
 

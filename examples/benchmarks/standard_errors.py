@@ -6,7 +6,9 @@ Prints how often intervals of nominally 95 % cover their coefficients, for fits 
 ``standard_errors=True``, and how large errors are beside those of fits without, over 400
 repetitions at each size, and a quarter as many at the largest::
 
-    python examples/benchmarks/standard_errors.py [logistic] [ridge] [huber] [repetitions]
+    python examples/benchmarks/standard_errors.py [kind, ...] [repetitions] [number of sizes]
+
+Kinds are logistic, ridge, huber, weighted_logistic, class_weights, weighted_ridge and classes.
 """
 
 import sys
@@ -48,61 +50,95 @@ def drawn(law, n, d, rng):
     return rng.standard_normal((n, d)), coef
 
 
-def logistic(scores, rng):
-    """Labels, a model and its parameters."""
-    return rng.random(len(scores)) < expit(scores), PrivateLogisticRegression(C=np.inf)
+def logistic(X, coef, rng):
+    """Labels, a model and its parameters, arguments of `fit`, and the truth."""
+    y = rng.random(len(X)) < expit(X @ coef + INTERCEPT)
+    return y, PrivateLogisticRegression(C=np.inf), {}, (coef, INTERCEPT)
 
 
-def ridge(scores, rng):
+def ridge(X, coef, rng):
     """Targets with normal residuals."""
-    y = scores + rng.standard_normal(len(scores))
-    return y, PrivateRidge(alpha=0.0, target_bound=20.0)
+    y = X @ coef + INTERCEPT + rng.standard_normal(len(X))
+    return y, PrivateRidge(alpha=0.0, target_bound=20.0), {}, (coef, INTERCEPT)
 
 
-def huber(scores, rng):
+def huber(X, coef, rng):
     """Targets with heavier tails."""
-    y = scores + rng.standard_t(4, len(scores)) / np.sqrt(2.0)
-    return y, PrivateHuberRegressor(alpha=0.0, target_bound=20.0)
+    y = X @ coef + INTERCEPT + rng.standard_t(4, len(X)) / np.sqrt(2.0)
+    return y, PrivateHuberRegressor(alpha=0.0, target_bound=20.0), {}, (coef, INTERCEPT)
 
 
-def coverage(kind, repetitions):
+def weighted_logistic(X, coef, rng):
+    """Labels with weights that have nothing to do with them."""
+    y, model, _, truth = logistic(X, coef, rng)
+    weights = rng.uniform(0.2, 1.0, len(X)) ** 2
+    return y, model.set_params(max_weight=1.0), {"sample_weight": weights}, truth
+
+
+def class_weights(X, coef, rng):
+    """Labels whose classes have weights of 1 and 3."""
+    y, model, _, _ = logistic(X, coef, rng)
+    return y, model.set_params(class_weight={True: 3.0}), {}, (coef, INTERCEPT + np.log(3.0))
+
+
+def weighted_ridge(X, coef, rng):
+    """Targets that are as precise as their weights say."""
+    weights = rng.uniform(0.2, 1.0, len(X)) ** 2
+    y = X @ coef + INTERCEPT + 0.5 * rng.standard_normal(len(X)) / np.sqrt(weights)
+    model = PrivateRidge(alpha=0.0, target_bound=20.0, max_weight=1.0)
+    return y, model, {"sample_weight": weights}, (coef, INTERCEPT)
+
+
+def classes(X, coef, rng):
+    """Labels of three classes."""
+    W = np.vstack([coef, np.roll(coef, 1), -coef - np.roll(coef, 1)]) / np.sqrt(2.0)
+    b = np.array([0.3, 0.0, -0.3])
+    y = (X @ W.T + b + rng.gumbel(size=(len(X), 3))).argmax(axis=1)
+    return y, PrivateLogisticRegression(C=np.inf), {}, (W, b)
+
+
+def coverage(kind, repetitions, n_sizes):
     """One line for each size."""
     print(f"{kind.__name__}: share of 95 % intervals that cover, {repetitions} repetitions")
     print(
         f"{'features':<9} {'n':>6} {'d':>3} {'epsilon':>7} {'slopes':>7} {'intercept':>9} "
         f"{'error':>7} {'without':>7} doubtful"
     )
-    for law, n, d, epsilon in SIZES:
+    for law, n, d, epsilon in SIZES[:n_sizes]:
         rng, covered, errors, doubtful = np.random.default_rng(0), [], [], 0
         many = repetitions if n * d <= 1_000_000 else repetitions // 4
         for repetition in range(many):
             X, coef = drawn(law, n, d, rng)
-            y, model = kind(X @ coef + INTERCEPT, rng)
+            y, model, arguments, (coef, intercept) = kind(X, coef, rng)
             model.set_params(epsilon=epsilon, feature_bound=BOUNDS[law])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UtilityWarning)
-                found = model.set_params(standard_errors=True).fit(X, y)
-                low, high = found.confint().reshape(-1, 2).T
-                error = np.ravel(found.coef_) - coef
-                half = 1.96 * np.sqrt(found.uncertainty_.covariance[-1, -1])
+                found = model.set_params(standard_errors=True).fit(X, y, **arguments)
+                low, high = np.moveaxis(found.confint(), -1, 0)
+                error = found.coef_ - coef
+                half = 1.96 * np.sqrt(found.uncertainty_.covariance[..., -1, -1])
                 doubtful += found.uncertainty_.doubtful
-                off = abs(np.ravel(found.intercept_)[0] - INTERCEPT)
-                covered.append([*((low < coef) & (coef < high)), off < half])
+                off = abs(found.intercept_ - intercept)
+                covered.append([np.mean((low < coef) & (coef < high)), np.mean(off < half)])
                 if repetition < 40:
-                    plain = model.set_params(standard_errors=False).fit(X, y)
-                    errors.append([np.square(error), np.square(np.ravel(plain.coef_) - coef)])
-        shares = np.mean(covered, axis=0)
-        sizes = np.sqrt(np.mean(errors, axis=(0, 2)))
+                    plain = model.set_params(standard_errors=False).fit(X, y, **arguments)
+                    errors.append([np.square(error).mean(), np.square(plain.coef_ - coef).mean()])
+        shares, sizes = np.mean(covered, axis=0), np.sqrt(np.mean(errors, axis=0))
         print(
-            f"{law:<9} {n:>6} {d:>3} {epsilon:>7g} {shares[:-1].mean():>7.3f} {shares[-1]:>9.3f} "
+            f"{law:<9} {n:>6} {d:>3} {epsilon:>7g} {shares[0]:>7.3f} {shares[1]:>9.3f} "
             f"{sizes[0]:>7.4f} {sizes[1]:>7.4f} {doubtful / many:.2f}",
             flush=True,
         )
 
 
+KINDS = {
+    kind.__name__: kind
+    for kind in (logistic, ridge, huber, weighted_logistic, class_weights, weighted_ridge, classes)
+}
+
 if __name__ == "__main__":
-    kinds = {"logistic": logistic, "ridge": ridge, "huber": huber}
-    chosen = [name for name in sys.argv[1:] if name in kinds] or list(kinds)
+    chosen = [name for name in sys.argv[1:] if name in KINDS] or list(KINDS)
     numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    repetitions, n_sizes = [*numbers, *(400, len(SIZES))[len(numbers) :]]
     for name in chosen:
-        coverage(kinds[name], numbers[0] if numbers else 400)
+        coverage(KINDS[name], repetitions, n_sizes)

@@ -59,8 +59,9 @@ class CoefficientInference:
 
         They cover the noise of the release and the sampling of the records: for regressions with
         residuals of the same variance everywhere, and for classifiers with labels that have the
-        probabilities of the model. They are intervals for the coefficients that the same penalty
-        gives for the population.
+        probabilities of the model. Fits to records with weights, of records or of classes, need
+        neither. They are intervals for the coefficients that the same penalty and weights give for
+        the population; those of more than two classes add up to 0.
 
         Parameters
         ----------
@@ -69,8 +70,8 @@ class CoefficientInference:
 
         Returns
         -------
-        intervals : ndarray of shape (n_features, 2), (1, n_features, 2) of a classifier, or \
-                (n_targets, n_features, 2)
+        intervals : ndarray of shape (n_features, 2), (1, n_features, 2) or (n_classes, \
+                n_features, 2) of a classifier, or (n_targets, n_features, 2)
             Lower and upper ends.
 
         Raises
@@ -99,8 +100,8 @@ class CoefficientInference:
         -------
         summary : DataFrame
             One row per coefficient, and one for the intercept if there is one. The columns are
-            name, coef, standard_error, z, p_value, low and high, followed by the number of the
-            target if there are several.
+            name, coef, standard_error, z, p_value, low and high, followed by the class or the
+            number of the target if there are several.
 
         Raises
         ------
@@ -122,6 +123,8 @@ class CoefficientInference:
         errors = self._errors()
         d = errors.shape[-1] - 1
         several = errors.size > d + 1
+        of = "class" if hasattr(self, "classes_") else "target"
+        outputs = getattr(self, "classes_", range(len(errors)))
         names = [*getattr(self, "feature_names_in_", [f"x{j}" for j in range(d)]), "intercept"]
         rows: list[Any] = []
         for place in np.ndindex(errors.shape):
@@ -130,8 +133,8 @@ class CoefficientInference:
                 value = 0.5 * (low + high)
                 z = value / error
                 rows.append((names[place[-1]], value, error, z, 2.0 * norm.sf(abs(z)), low, high))
-                rows[-1] += place[:-1] if several else ()
-        return DataFrame(rows, columns=[*SUMMARY, "target"] if several else SUMMARY)
+                rows[-1] += (outputs[place[0]],) if several else ()
+        return DataFrame(rows, columns=[*SUMMARY, of] if several else SUMMARY)
 
     def _intervals(self, quantile: float) -> np.ndarray:
         values = np.concatenate([self.coef_, np.expand_dims(self.intercept_, -1)], axis=-1)

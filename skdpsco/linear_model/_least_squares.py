@@ -65,6 +65,6 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
             self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])
         one = len(targets) == 1
         if known[0] is not None:
-            stacked = (np.array(parts) for parts in zip(*known, strict=True))
+            stacked = (np.array(parts) for parts in list(zip(*known, strict=True))[:4])
             self.uncertainty_ = known[0] if one else Uncertainty(*stacked)
         return (coefs[0], float(intercepts[0])) if one else (np.array(coefs), np.array(intercepts))

@@ -301,9 +301,9 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     standard_errors : bool, default=False
         Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
         and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
-        descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent", and there
-        may be no weights. Coefficients are neither shrunk nor calibrated then. Fits to moments have
-        standard errors anyway.
+        descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent".
+        Coefficients are neither shrunk nor calibrated then. Fits to moments have standard errors
+        anyway.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver

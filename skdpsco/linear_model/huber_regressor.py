@@ -88,8 +88,8 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
     standard_errors : bool, default=False
         Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
         and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
-        descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent", and there
-        may be no weights. Coefficients are not shrunk then.
+        descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent".
+        Coefficients are not shrunk then.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver

@@ -99,7 +99,7 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
         and `summary`. Six tenths of the budget's mu^2 then pay for a Newton step after gradient
         descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent", and there
-        may be no l1 penalty, no weights and no third class. Scores are not calibrated then.
+        may be no l1 penalty. Scores are not calibrated then.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
@@ -122,14 +122,15 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         features were conditioned. It is a release.
     n_iter_ : int
         Number of private rounds, passes or steps.
-    coef_covariance_ : ndarray of shape (1, n_features, n_features)
-        Covariance of the coefficients, by sampling and by noise; only with
+    coef_covariance_ : ndarray of shape (1, n_features, n_features) or (n_classes, n_features, \
+            n_features)
+        Covariance of the coefficients of each class, by sampling and by noise; only with
         ``standard_errors=True``.
-    coef_standard_error_ : ndarray of shape (1, n_features)
+    coef_standard_error_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Standard errors: the roots of the diagonal.
     uncertainty_ : Uncertainty
         Uncertainty of the coefficients and the intercept together, as `confint` and `summary` use
-        it.
+        it. With more than two classes its ``joint`` has the covariances of all of them.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.

@@ -44,6 +44,7 @@ __all__ = [
     "is_proven",
     "lipschitz_l2",
     "lipschitz_norm",
+    "separated",
     "softmax_parts",
     "taken_on_trust",
     "unweighted",
@@ -450,6 +451,17 @@ def without_weights(targets: np.ndarray) -> np.ndarray:
 def unweighted(loss: Any) -> Any:
     """The loss that `Weighted` multiplies by weights; any other loss as it is."""
     return loss.loss if type(loss) is Weighted else loss
+
+
+def separated(loss: Any, targets: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+    """The loss without weights, targets for it, and the weights in [0, 1] that targets held."""
+    if type(loss) is Weighted:
+        steps = np.floor(0.25 * targets + 0.5)
+        return loss.loss, targets - 4.0 * steps, steps / WEIGHT_STEPS
+    if type(loss) is WeightedMultinomial:
+        classes = np.floor(targets)
+        return Multinomial(loss.n_classes), classes, 2.0 * (targets - classes)
+    return loss, targets, np.ones(len(targets))
 
 
 # Losses whose derivatives are probabilities minus a label, times a weight that targets may hold.

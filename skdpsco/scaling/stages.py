@@ -93,14 +93,17 @@ class Units(NamedTuple):
 
     def of_uncertainty(self, known: Uncertainty, intercept: bool) -> Uncertainty:
         """Uncertainty of the user's coefficients, from that of the solver's numbers."""
-        D = len(known.covariance)
+        D = known.covariance.shape[-1]
         each: Any = np.vstack([np.eye(D), np.zeros((1, D))])
         coef, offset = map(np.asarray, self.unscale(each, intercept, D + 1))
         J = np.column_stack([coef[:-1], offset[:-1] - offset[-1]])
-        variance = known.residual_variance
+        variance, joint = known.residual_variance, known.joint
         if variance is not None:
             variance *= self.target.scale**2
-        return known._replace(covariance=J.T @ known.covariance @ J, residual_variance=variance)
+        if joint is not None:
+            joint = np.einsum("ai,kalb,bj->kilj", J, joint, J, optimize=True)
+        covariance = J.T @ known.covariance @ J
+        return known._replace(covariance=covariance, residual_variance=variance, joint=joint)
 
 
 class Stage(Protocol):

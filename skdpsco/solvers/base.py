@@ -195,7 +195,8 @@ class Remainder:
 class Uncertainty(NamedTuple):
     """Uncertainty of a model's coefficients and intercept.
 
-    With several targets, all arrays have one more axis, the first.
+    With several targets, all arrays have one more axis, the first. With more than two classes the
+    covariance alone has it.
 
     Parameters
     ----------
@@ -210,12 +211,16 @@ class Uncertainty(NamedTuple):
         Variance of the target around predictions: its mean given what was released, if all
         variances were equally likely before. Noise may make the released variance negative. None
         where targets are labels.
+    joint : ndarray of shape (n_classes, n_features + 1, n_classes, n_features + 1), or None
+        Covariance of the coefficients of all classes together, if there are more than two.
+        ``covariance[k]`` is ``joint[k, :, k]``.
     """
 
     covariance: np.ndarray
     curvature_noise: Any
     doubtful: Any
     residual_variance: Any = None
+    joint: Any = None
 
 
 @dataclass

@@ -5,18 +5,31 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.linalg import helmert
 
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
-from skdpsco.losses.library import Huber, Logistic, Squared
+from skdpsco.losses.library import (
+    SOFTMAX,
+    WEIGHTED,
+    Huber,
+    Logistic,
+    Squared,
+    Weighted,
+    for_kernels,
+    lipschitz_l2,
+    separated,
+    unweighted,
+    without_weights,
+)
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import L2
 from skdpsco.privacy import compose
 from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import Allowance, Plan, Result, Uncertainty, share_mu
-from skdpsco.solvers.l1.refit import row_squares, sum_over
+from skdpsco.solvers.l1.refit import linearise, row_squares, sum_in_batches
 from skdpsco.solvers.moments.second_moments import symmetric, upper_triangle
 from skdpsco.solvers.penalized.gradient_descent import (
     Coordinates,
@@ -37,7 +50,10 @@ class NewtonStepTuning(NamedTuple):
         Shares of mu**2 for the gradient and for the curvatures.
     spread_share, square_share : float
         Shares of mu**2, in regressions, for the search for the residuals' size and for their mean
-        square. Gradient descent gets the rest.
+        square.
+    sampling_share : float
+        Share of mu**2, with weights, for the covariance of gradients. Gradient descent gets the
+        rest.
     spread_counts : int
         Number of counts of large residuals; they search among 2**spread_counts candidates.
     spread_tail : float
@@ -52,7 +68,7 @@ class NewtonStepTuning(NamedTuple):
         Squared norm beyond which rows count less, as this many standard deviations above the mean,
         for normal columns.
     max_features : int
-        Largest number of columns; chosen by hand, for time.
+        Largest number of columns, times that of classes less one; chosen by hand, for time.
     curvature : float
         A guess of the smallest curvature over the largest, for the summary of a plan.
     drowned : float
@@ -65,6 +81,7 @@ class NewtonStepTuning(NamedTuple):
     matrix_share: float = 0.2
     spread_share: float = 0.03
     square_share: float = 0.04
+    sampling_share: float = 0.06
     spread_counts: int = 4
     spread_tail: float = 0.2
     reach: float = 2.0
@@ -92,7 +109,9 @@ class NewtonStepPlan(Plan):
         Grids of sums of gradients and of curvatures whose norms are at most 1.
     spread_grid, square_grid : float or None
         Grids of counts of residuals, and of both the sum of their squares, at most 1, and the
-        number of unclipped ones; None for labels.
+        number of unclipped ones or the sum of weights; None for labels.
+    sampling_grid : float or None
+        Grid of sums of products of gradients whose norms are at most 1; None without weights.
     reach : float
         See `NewtonStepTuning`; it is larger if there is little noise.
     tolerated : float
@@ -104,6 +123,7 @@ class NewtonStepPlan(Plan):
     matrix_grid: float = 0.0
     spread_grid: Any = None
     square_grid: Any = None
+    sampling_grid: Any = None
     reach: float = NEWTON_STEP.reach
     tolerated: float = 0.0
 
@@ -145,18 +165,18 @@ class NewtonStep:
             If the loss is not of a known type, the penalty is not L2, or there are too many
             features.
         """
-        if type(problem.loss) not in (Logistic, Squared, Huber):
-            raise ValueError(
-                "standard_errors must be False for records with weights, and for more than two "
-                f"classes; the loss is {problem.loss!r}."
-            )
+        loss = unweighted(problem.loss)
+        if type(loss) not in (Logistic, Squared, Huber, *SOFTMAX):
+            raise ValueError(f"standard_errors must be False for the loss {loss!r}.")
         if not isinstance(problem.penalty, L2):
             raise ValueError(
-                f"standard_errors must be False with an l1 penalty; got {problem.penalty!r}."
+                f"standard_errors must be False with an l1 penalty; got {problem.penalty!r}. See "
+                "docs/standard-errors.md for what to do instead."
             )
-        if problem.n_features > NEWTON_STEP.max_features:
+        if n_directions(problem) > NEWTON_STEP.max_features:
             raise ValueError(
-                f"standard_errors must be False for more than {NEWTON_STEP.max_features} features."
+                f"standard_errors must be False for more than {NEWTON_STEP.max_features} features, "
+                "times the number of classes less one."
             )
 
     def plan(
@@ -170,7 +190,7 @@ class NewtonStep:
             If `check` refuses the problem, or the noise is too large for the grids.
         """
         self.check(problem)
-        n, D = problem.n_samples, problem.n_features
+        n, D = problem.n_samples, n_directions(problem)
         mu, k = budget.mu * (1.0 - 2.0**-40), NEWTON_STEP.spread_counts
         shares = {
             "gradient": (NEWTON_STEP.gradient_share, 1),
@@ -179,16 +199,19 @@ class NewtonStep:
         if problem.has_residuals:
             shares["spread"] = (NEWTON_STEP.spread_share / k, k)
             shares["square"] = (NEWTON_STEP.square_share, 1)
+        if isinstance(problem.loss, WEIGHTED):
+            shares["sampling"] = (NEWTON_STEP.sampling_share, 1)
         multipliers, event = share_mu(mu, shares)
         left = 1.0 - sum(share * count for share, count in shares.values())
         descent = self.descent.plan(problem, Allowance(0.5 * left * mu**2), n_iter)
-        slack = 1.0 + (D + 16) * 2.0**-50  # rounding of norms and of products of one record
+        # Rounding of norms and of products of one record.
+        slack = 1.0 + (problem.n_coefficients + 16) * 2.0**-50
 
         def grid(name: str, sensitivity: float, dimension: int = 1) -> float:
             return gaussian_grid(sensitivity, multipliers[name], dimension, 2.0 * n * slack)
 
         moved = replace_one(n, slack, math.sqrt(2.0) * slack)
-        residuals, c = problem.has_residuals, longest(D)
+        residuals, c = problem.has_residuals, longest(problem.n_features)
         gradient_grid = grid("gradient", replace_one(n, slack), D)
         # Deviations of both, for normal columns and residuals of size 1.
         small = NEWTON_STEP.small * math.sqrt(n) / (deviation_on(gradient_grid) * c)
@@ -202,12 +225,17 @@ class NewtonStep:
             square_grid=grid("square", replace_one(n, 2.0 * slack, 2.0**0.5 * slack), 2)
             if residuals
             else None,
+            sampling_grid=grid("sampling", moved, D * (D + 1) // 2)
+            if "sampling" in shares
+            else None,
             reach=min(max(NEWTON_STEP.reach, small), NEWTON_STEP.most_reach),
             tolerated=NEWTON_STEP.spread_tail * n,
             **descent.passed_on(),
         )
-        # The spectral norm of the noise, relative to the largest curvature of normal columns.
+        # The spectral norm of the noise, relative to the largest curvature of normal columns, which
+        # is one over the number of classes.
         noise = deviation_on(plan.matrix_grid) / n * c * c * math.sqrt(2.0 * D)
+        noise *= max(0.5 * problem.loss.n_outputs, 1.0)
         if noise > NEWTON_STEP.curvature:
             said = NARROW_INTERVALS if noise > NEWTON_STEP.drowned else DOUBTFUL_STEP
             plan = replace(plan, warnings=(*plan.warnings, said))
@@ -224,17 +252,48 @@ class NewtonStep:
     ) -> Result:
         """Follow ``plan`` on the data."""
         coordinates, start = self.descent.descend(plan.descent, problem, X, y, rng, progress)
-        X, scale = in_pieces(X, y), coordinates.scale
-        w = unscaled(problem, coordinates, start) + problem.begin
-        slope = problem.loss.lipschitz()
+        X, scale, loss = in_pieces(X, y), coordinates.scale, problem.loss
+        basis = contrasts(loss.n_outputs)
+        start = (basis.T @ start.reshape(len(basis), -1)).ravel()
+
+        def in_classes(point: np.ndarray) -> np.ndarray:
+            outputs = basis @ point.reshape(basis.shape[1], -1)
+            return unscaled(problem, coordinates, outputs.ravel())
+
+        w, slope = in_classes(start) + problem.begin, lipschitz_l2(loss)
         if plan.spread_grid is not None:
-            slope = min(slope, release_reach(plan, coordinates.target, X, y, w, rng))
+            slope = min(slope, release_reach(plan, problem, coordinates.target, X, y, w, rng))
         model = release_model(plan, problem, (scale, row_limit(coordinates), slope), X, y, w, rng)
         progress[0] += 1
-        weight = problem.penalty_curvature / scale**2
+        weight = np.tile(problem.penalty_curvature / scale**2, basis.shape[1])
         step, known = newton_step(model, weight, start, problem.n_samples)
-        known = known._replace(covariance=known.covariance / np.outer(scale, scale))
-        return Result(unscaled(problem, coordinates, start + step), plan.n_iter, uncertainty=known)
+        return Result(
+            in_classes(start + step), plan.n_iter, uncertainty=of_classes(known, basis, scale)
+        )
+
+
+def contrasts(n_outputs: int) -> np.ndarray:
+    """Orthonormal directions in which outputs may move: those of classes add up to 0.
+
+    A softmax does not change where all outputs move alike, so that nothing is known about that.
+    """
+    return helmert(n_outputs).T if n_outputs > 1 else np.ones((1, 1))
+
+
+def n_directions(problem: CompositeProblem) -> int:
+    """Number of coefficients in the directions of `contrasts`."""
+    return problem.n_features * max(problem.loss.n_outputs - 1, 1)
+
+
+def of_classes(known: Uncertainty, basis: np.ndarray, scale: np.ndarray) -> Uncertainty:
+    """Uncertainty of coefficients, from that of their directions, in coordinates."""
+    k, D = basis.shape[1], len(scale)
+    covariance = known.covariance.reshape(k, D, k, D)
+    joint = np.einsum("ac,cidj,bd->aibj", basis, covariance, basis, optimize=True)
+    joint = joint / scale[:, None, None] / scale
+    if len(basis) == 1:
+        return known._replace(covariance=joint[0, :, 0])
+    return known._replace(covariance=np.einsum("kikj->kij", joint).copy(), joint=joint)
 
 
 DOUBTFUL_STEP = (
@@ -259,8 +318,12 @@ class NoisyModel(NamedTuple):
     gradient_noise, curvature_noise : float
         Deviations of the noise in the gradient and in the `upper_triangle` of the curvatures.
     square, kept : float or None
-        Mean square of the clipped residuals, and the share of those that are not clipped; None for
-        labels.
+        Mean square of the clipped residuals, and the share of those that are not clipped; with
+        weights, the mean of weighted squares and the mean weight. None for labels.
+    sampling : ndarray of shape (n_features, n_features) or None
+        Mean product of gradients, with weights; otherwise it follows from the curvatures.
+    sampling_noise : float
+        Deviation of the noise in the `upper_triangle` of the latter.
     """
 
     gradient: np.ndarray
@@ -269,6 +332,8 @@ class NoisyModel(NamedTuple):
     curvature_noise: float
     square: Any = None
     kept: Any = None
+    sampling: Any = None
+    sampling_noise: float = 0.0
 
 
 def release_model(
@@ -286,10 +351,10 @@ def release_model(
     bound on derivatives.
     """
     n, loss, (scale, c, slope) = problem.n_samples, problem.loss, limits
-    bend, residuals = loss.smoothness(), plan.square_grid is not None
-    arguments = scale, c, slope if residuals else math.inf
-    gradient, matrix, counts = map_reduce(
-        X, y, sum_over, loss, slope, np.arange(len(w)), w[:, None], newton_sums, arguments
+    bend, weighted = loss.smoothness(), plan.sampling_grid is not None
+    W = w.reshape(loss.n_outputs, -1).T
+    gradient, matrix, products, counts = map_reduce(
+        X, y, newton_sums, loss, W, scale, c, slope, plan.square_grid is not None
     )
     # Sums of vectors, and of matrices, whose norms are at most 1.
     gradient, entries = gradient / (slope * c), upper_triangle(matrix) / (bend * c * c)
@@ -297,10 +362,15 @@ def release_model(
     noise = gaussian_mechanism(rng, gradient, plan.gradient_grid) * units[0]
     curvature_noise = gaussian_mechanism(rng, entries, plan.matrix_grid) * units[1]
     model = NoisyModel(gradient * units[0], symmetric(entries * units[1]), noise, curvature_noise)
-    if not residuals:
+    if weighted:
+        entries, unit = upper_triangle(products) / (slope * c) ** 2, (slope * c) ** 2 / n
+        noise = gaussian_mechanism(rng, entries, plan.sampling_grid) * unit
+        model = model._replace(sampling=symmetric(entries * unit), sampling_noise=noise)
+    if plan.square_grid is None:
         return model
-    gaussian_mechanism(rng, counts, plan.square_grid)
-    square, kept = np.clip(counts / n, [0.0, LEAST_KEPT], 1.0)
+    deviation = gaussian_mechanism(rng, counts, plan.square_grid) / n
+    least = min(deviation, 1.0) if weighted else LEAST_KEPT
+    square, kept = np.clip(counts / n, [0.0, least], 1.0)
     return model._replace(square=slope**2 * float(square), kept=float(kept))
 
 
@@ -333,7 +403,12 @@ def newton_step(
         variance = max(model.square + changed, 0.0) + followed
         variance /= max(1.0 - D / n_samples, 1.0 / n_samples)
         spread = variance / model.kept
-    known = noise * np.eye(D) + spread * curvature / n_samples
+    sampling = spread * curvature
+    if model.sampling is not None:
+        sampling = products_near(curvature, model.sampling, model.sampling_noise)
+        sampling /= max(1.0 - D / n_samples, 1.0 / n_samples)
+        variance = None if variance is None else spread  # over the mean weight
+    known = noise * np.eye(D) + sampling / n_samples
     uncertain, covariance = 0.5 * model.curvature_noise**2, np.zeros((D, D))
     for _ in range(NEWTON_STEP.rounds):
         # Curvatures are noisy along what the step should have been: it, and what it misses.
@@ -342,6 +417,15 @@ def newton_step(
         covariance = inverse @ middle @ inverse
     relative = math.sqrt(uncertain) * float(np.trace(inverse))
     return step, Uncertainty(covariance, relative, bool(values[0] < floor), variance)
+
+
+def products_near(curvature: np.ndarray, found: np.ndarray, noise: float) -> np.ndarray:
+    """The mean product of gradients: as ``found``, or like curvatures as far as that is noise."""
+    D, like = len(found), max(np.trace(found), 0.0) / np.trace(curvature) * curvature
+    square = float(np.square(found - like).sum())
+    share = min(0.5 * D * (D + 1) * noise**2 / max(square, 1e-300), 1.0)
+    values, U = np.linalg.eigh(found + share * (like - found))
+    return (U * np.maximum(values, 0.0)) @ U.T
 
 
 def row_limit(coordinates: Coordinates) -> float:
@@ -357,6 +441,7 @@ def longest(mean_square_norm: float) -> float:
 
 def release_reach(
     plan: NewtonStepPlan,
+    problem: CompositeProblem,
     target: float,
     X: Any,
     y: Any,
@@ -365,33 +450,73 @@ def release_reach(
 ) -> float:
     """Bound on residuals, from a private quantile of their sizes."""
     limits = 2.0 * target * 2.0 ** (np.arange(1 - 2**NEWTON_STEP.spread_counts, 1) / 2.0)
-    above = map_reduce(X, y, larger_residuals, w, limits)
+    weighted = type(problem.loss) is Weighted
+    above = map_reduce(X, y, larger_residuals, w, limits, weighted)
     return plan.reach * float(limits[halve(above, plan.tolerated, plan.spread_grid, rng)])
 
 
 @without_gil
-def larger_residuals(X, y, w, limits) -> np.ndarray:
+def larger_residuals(X, y, w, limits, weighted) -> np.ndarray:
     """How many residuals are larger than each of the increasing ``limits``."""
     Z = np.empty((len(y), 1))
     predict_all(X, w, Z)
+    y = without_weights(y) if weighted else y
     return count_above(np.abs(Z[:, 0] - y), limits)
 
 
-def newton_sums(A: Any, R: Any, v: Any, scale: Any, c: Any, limit: Any) -> tuple[np.ndarray, ...]:
-    """Sums of gradients, of second derivatives, and of squared residuals with unclipped counts.
+def newton_sums(
+    X: Any, y: Any, loss: Any, W: Any, scale: Any, c: Any, slope: Any, residuals: bool
+) -> Any:
+    """Sums of gradients, second derivatives, products of gradients, and two numbers of residuals.
 
     Rows beyond a norm of ``c`` count less: their gradients are no longer than derivatives times c,
-    and second derivatives no larger than curvatures times c**2. Residuals are clipped to ``limit``.
+    and second derivatives no larger than curvatures times c**2. Derivatives are clipped to
+    ``slope``, and multiplied by weights. The numbers are squares of residuals over that of
+    ``slope``, and those that are not clipped or, with weights, weights.
     """
-    A = A / scale
-    norms = np.sqrt(row_squares(A))
-    weights, r = c / np.maximum(norms, c), R[:, 0]
-    A *= weights[:, None]
-    gradient = A.T @ (r * weights)
-    if limit < math.inf:
-        v = (np.abs(r) < limit).astype(np.float64)
-        counts = np.array([np.square(r / limit).sum(), v.sum()])
-    else:
-        counts = np.zeros(2)
-    A *= np.sqrt(v)[:, None]
-    return gradient, A.T @ A, counts
+    basis, weighted = contrasts(loss.n_outputs), isinstance(loss, WEIGHTED)
+    k, D = basis.shape[1], len(scale)
+
+    def of_some(A: np.ndarray, some: np.ndarray) -> Any:
+        plain, targets, weights = separated(loss, some)
+        R, v = A @ W, np.empty(len(some))
+        linearise(for_kernels(plain), R, targets, slope, plain.smoothness(), v)
+        A = A / scale
+        norms = np.sqrt(row_squares(A))
+        shares = c / np.maximum(norms, c)
+        A *= shares[:, None]
+        slopes = (R @ basis) * (weights * shares)[:, None]
+        counts, products = np.zeros(2), np.zeros((0, 0))
+        if residuals:
+            v = (np.abs(R[:, 0]) < slope).astype(np.float64)
+            squares = weights @ np.square(R[:, 0] / slope)
+            counts = np.array([squares, weights.sum() if weighted else v.sum()])
+        if weighted:
+            each = (slopes[:, :, None] * A[:, None, :]).reshape(len(A), k * D)
+            products = each.T @ each
+        gradient = (slopes.T @ A).ravel()
+        if len(basis) == 1:
+            A *= np.sqrt(v * weights)[:, None]
+            return gradient, A.T @ A, products, counts
+        bends = class_curvatures(R, targets.astype(np.intp), basis) * weights[:, None, None]
+        matrix = np.empty((k, D, k, D))
+        for a in range(k):
+            for b in range(a, k):
+                matrix[a, :, b] = A.T @ (A * bends[:, a, b, None])
+                matrix[b, :, a] = matrix[a, :, b].T
+        return gradient, matrix.reshape(k * D, k * D), products, counts
+
+    return sum_in_batches(X, y, np.arange(D), of_some)
+
+
+def class_curvatures(R: np.ndarray, labels: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Second derivatives of the softmax loss, whose derivatives are ``R``, along ``basis``.
+
+    They are ``diag(p) - p p'`` for numbers p >= 0 whose sum is at most 1, whatever ``R`` is.
+    """
+    P = R.copy()
+    P[np.arange(len(P)), labels] += 1.0
+    P = np.clip(P, 0.0, 1.0)
+    P /= np.maximum(P.sum(axis=1), 1.0)[:, None]
+    Q = P @ basis
+    return np.einsum("ik,ka,kb->iab", P, basis, basis, optimize=True) - Q[:, :, None] * Q[:, None]

@@ -82,6 +82,12 @@ FITS = {
     "errors of classes": lambda: PrivateLogisticRegression(
         classes=[0, 1], standard_errors=True, **BY_STEPS
     ),
+    "errors with weights": lambda: PrivateRidge(
+        standard_errors=True, target_bound=2.0, max_weight=2.0, **BY_STEPS
+    ),
+    "errors of three classes with weights": lambda: PrivateLogisticRegression(
+        classes=[0, 1, 2], standard_errors=True, max_weight=2.0, **BY_STEPS
+    ),
     "any group": lambda: PrivateGroupDRO(
         loss="squared", groups=[0, 1], group_membership="private", **TARGETS
     ),
@@ -125,6 +131,7 @@ def neighbours(name, rng):
         "init of classes": 2,
         "init of three classes with weights": 3,
         "errors of classes": 2,
+        "errors of three classes with weights": 3,
         "weights of classes": 2,
         "group of weighted classes": 2,
         "any group of weighted classes": 2,

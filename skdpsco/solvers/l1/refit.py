@@ -38,12 +38,13 @@ __all__ = [
     "REFIT",
     "Refit",
     "RefitPlan",
+    "linearise",
     "newton_pays",
     "noise_fits",
     "plan_last_step",
     "plan_refit",
     "row_squares",
-    "sum_over",
+    "sum_in_batches",
 ]
 
 
@@ -483,21 +484,30 @@ def sum_over(
     X may be a result of `sparse_columns_of`.
     """
     smoothness = loss.smoothness()
-    block = PIECE_ROWS if sparse.issparse(X) else GATHERED_ROWS
 
-    def summed_up(start: int) -> np.ndarray:
-        some = y[start : start + block]
-        if not sparse.issparse(X):
-            A = columns_of(X, start, start + block, columns)
-        else:
-            A = X if len(y) <= block else X[start : start + block]
+    def at_W(A: Any, some: np.ndarray) -> Any:
         R = A @ W
         v = np.empty(len(some))
         linearise(for_kernels(loss), R, some, slope, smoothness, v)
         return function(A, R, v, *arguments)
 
+    return sum_in_batches(X, y, columns, at_W)
+
+
+def sum_in_batches(X: Any, y: Any, columns: np.ndarray, function: Any) -> Any:
+    """Sum a function of ``columns`` and targets of some records at a time, as in `sum_over`."""
+    batch = PIECE_ROWS if sparse.issparse(X) else GATHERED_ROWS
+
+    def summed_up(start: int) -> Any:
+        some = y[start : start + batch]
+        if not sparse.issparse(X):
+            A = columns_of(X, start, start + batch, columns)
+        else:
+            A = X if len(y) <= batch else X[start : start + batch]
+        return function(A, some)
+
     # Call it once without records, for the shape of the sum.
-    return tree_sum(map(summed_up, range(0, max(len(y), 1), block)))
+    return tree_sum(map(summed_up, range(0, max(len(y), 1), batch)))
 
 
 class ByRow:
