@@ -148,6 +148,34 @@ def test_dense_sparse_and_blocks_are_the_same(epsilon, kind):
             assert again.covariance == pytest.approx(one.covariance, rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["target", "held", "none", "targets", "classes", "frame"])
+def test_dask_collections_are_the_same(kind):
+    array = pytest.importorskip("dask.array")
+    y = {"none": None, "targets": np.column_stack([Y, -Y]), "classes": SITE}.get(kind, Y)
+    params = {**GROUPED, "epsilon": 1e7, "max_weight": 2.0}
+    make = PrivateMoments(**params, classes=["a", "b", "c"] if kind == "classes" else None)
+    more = {"sensitive_features": SITE, "sample_weight": WEIGHTS}
+    dense = clone(make).fit(X, y, **more)
+    rows = array.from_array(X, chunks=(500, D))
+    if kind == "frame":
+        names = [*map(str, range(D)), "y"]
+        joined = array.from_array(np.column_stack([X, Y]), chunks=(500, D + 1))
+        rows = pytest.importorskip("dask.dataframe").from_dask_array(joined, columns=names)
+        with pytest.raises(ValueError, match="sizes of the chunks of X must be known"):
+            clone(make).fit(RowBlocks.from_dask(rows, target="y", n_samples=N), **more)
+        return
+    if kind not in ("held", "none"):
+        y = array.from_array(y, chunks=(500, *y.shape[1:]))
+    other = clone(make).fit(rows, y, **more)
+    for label in "abc":
+        one, again = dense.group(label), other.group(label)
+        assert again.n_samples == pytest.approx(one.n_samples)
+        assert again.covariance == pytest.approx(one.covariance, rel=1e-6, abs=1e-6)
+    for name, value in more.items():
+        with pytest.raises(TypeError, match=f"{name} must be an array in memory"):
+            clone(make).fit(rows, y, **{**more, name: array.from_array(value)})
+
+
 @pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
 def test_one_charge_within_the_budget(relation):
     ledger = Ledger(1.0, 1e-6, relation=relation)

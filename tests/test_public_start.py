@@ -100,6 +100,29 @@ def test_the_penalty_is_that_of_the_difference(alpha):
     assert any("init" in line for line in model.privacy_.assumptions)
 
 
+@pytest.mark.parametrize("Model", [PrivateRidge, PrivateElasticNet])
+def test_several_targets_begin_at_a_model_of_them(Model):
+    both = np.column_stack([Y, -2.0 * Y + X[:, 2]])
+    start = SimpleNamespace(coef_=np.outer([1.0, -2.0], START.coef_), intercept_=np.array([0.3, 0]))
+    params = {"target_bound": [8.0, 20.0], "alpha": 500.0 if Model is PrivateRidge else 0.5}
+    if Model is PrivateElasticNet:
+        params["l1_ratio"] = 0.0
+    model = fitted(Model, X, both, start, **params)
+    rest = Ridge(alpha=500.0 if Model is PrivateRidge else 300.0)
+    rest.fit(X, both - X @ start.coef_.T - start.intercept_)
+    assert_allclose(model.coef_, start.coef_ + rest.coef_, atol=1e-3)
+    assert_allclose(model.intercept_, start.intercept_ + rest.intercept_, atol=1e-3)
+    assert_allclose(model.predict(X[:5]), X[:5] @ model.coef_.T + model.intercept_)
+    assert any("init" in line for line in model.privacy_.assumptions)
+    assert any("+-16,40" in line.replace(" ", "") for line in model.privacy_.assumptions)
+    found = fitted(Model, sparse.csr_matrix(X), both, start, **{**params, "target_bound": None})
+    assert_allclose(found.coef_, model.coef_, atol=1e-3)
+    with pytest.raises(ValueError, match="each of 2 classes or targets"):
+        fitted(Model, X, both, START, **params)
+    with pytest.raises(ValueError, match="feature_bound must be declared"):
+        fitted(Model, X, both, start, feature_bound=None)
+
+
 def test_the_logistic_optimum():
     signs = 2.0 * LABELS - 1.0
     offset = X @ START.coef_ + START.intercept_

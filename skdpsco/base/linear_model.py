@@ -66,7 +66,13 @@ from skdpsco.solvers import (
 )
 from skdpsco.solvers.base import Uncertainty, assumed_of
 
-__all__ = ["LinearClassifierMixin", "LinearRegressorMixin", "PrivateLinearModel", "refuse_blocks"]
+__all__ = [
+    "INIT_NOTE",
+    "LinearClassifierMixin",
+    "LinearRegressorMixin",
+    "PrivateLinearModel",
+    "refuse_blocks",
+]
 
 # Solvers that leave the intercept outside of the ball and add only Gaussian noise, except for
 # selections. For them a centre of the features is found, and scores are calibrated.
@@ -95,6 +101,8 @@ L1_SOLVERS: dict[str, Callable[[], Any]] = {
     "noisy-frank-wolfe": NoisyFrankWolfe,
     "anytime-mirror-descent": AnytimeMirrorDescent,
 }
+
+INIT_NOTE = "the records had no part in the fit of init"
 
 _REFUSED_INIT = (
     "init must be None for this fit. A fit may begin at a model of other records if it is one of "
@@ -313,6 +321,17 @@ class PrivateLinearModel(PrivateEstimator):
             self._init.check((n_outputs, n_features), names, classes, bounds)
         return bounds  # type: ignore[return-value]
 
+    def _refuse_added_init(self) -> None:
+        """Refuse `init` of a regression where records are added: BLAS rounds by where a row stands.
+
+        Raises
+        ------
+        ValueError
+            In that case.
+        """
+        if self._relation == ADD_OR_REMOVE:
+            raise ValueError(f"init must be None for regressions with {ADD_OR_REMOVE!r}.")
+
     def _learn_from_moments(self, moments: Any, y: Any) -> None:
         """Fit this draft to what `PrivateMoments` has released, at no cost."""
         raise TypeError(
@@ -522,9 +541,9 @@ class PrivateLinearModel(PrivateEstimator):
         budget = self._budget()
         bounds = self._public_bounds(d)
         if self._init is not None:
-            if regression and self._relation == ADD_OR_REMOVE:  # BLAS rounds by where a row stands
-                raise ValueError(f"init must be None for regressions with {ADD_OR_REMOVE!r}.")
-            assumptions = (*assumptions, "the records had no part in the fit of init")
+            if regression:
+                self._refuse_added_init()
+            assumptions = (*assumptions, INIT_NOTE)
         if target_bound is not None:
             target_bound = check_bound("target_bound", target_bound)
         self._by_blocks = isinstance(X, BlockRecords)

@@ -51,7 +51,7 @@ class PublicStart(NamedTuple):
             raise ValueError(
                 "init must be a model of one target, or of two classes."
                 if n_outputs == 1
-                else f"init must have a row of coef_ for each of {n_outputs} classes."
+                else f"init must have a row of coef_ for each of {n_outputs} classes or targets."
             )
         if names is not None and self.names is not None and list(names) != list(self.names):
             raise ValueError("init must be a model of the columns of X, in the same order.")
@@ -60,10 +60,16 @@ class PublicStart(NamedTuple):
             raise ValueError("init must be a model of the same classes.")
 
     def predict(self, X: Any, bounds: np.ndarray) -> np.ndarray:
-        """Predictions of its only output, of features that are clipped to their bounds."""
-        clipped = clip_columns(X, -bounds, bounds)
+        """Predictions of features that are clipped to their bounds: one column for each output.
+
+        Those of a single output have one dimension.
+        """
+        clipped, one = clip_columns(X, -bounds, bounds), len(self.coef) == 1
+        coef, intercept = (
+            (self.coef[0], self.intercept[0]) if one else (self.coef.T, self.intercept)
+        )
         with np.errstate(all="ignore"):  # tiny products underflow
-            return safe_sparse_dot(clipped, self.coef[0], dense_output=True) + self.intercept[0]
+            return safe_sparse_dot(clipped, coef, dense_output=True) + intercept
 
     def added(self, coef: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
         """Coefficients of the sum of this model and another, in the shapes of the other."""

@@ -55,18 +55,22 @@ class DaskPart(NamedTuple):
     target : object or None
         Column of X that holds the targets, or a list of them.
     n_rows : int or None
+    tags : Held or None
+        Numbers in memory, one for each row, that stand behind the targets as a further column.
     """
 
     X: list[Any]
     y: Any
     target: Any
     n_rows: int | None
+    tags: Any = None
 
     def call(self, function: Callable[..., Any]) -> Any:
         """A Delayed of what ``function(X, y, n_rows)`` returns."""
         y = Hidden(self.y.read()) if isinstance(self.y, Held | Mapped) else self.y
+        tags = None if self.tags is None else Hidden(self.tags.read())
         joined = partial(_joined, function, self.target, self.n_rows)
-        return delayed(joined, name=False, pure=False)(self.X, y)
+        return delayed(joined, name=False, pure=False)(self.X, y, tags)
 
     def read(self) -> tuple[Any, Any]:
         """Features and targets."""
@@ -76,17 +80,27 @@ class DaskPart(NamedTuple):
         return pair.value
 
 
-def _joined(function, target, n_rows, X, y):
+def _joined(function, target, n_rows, X, y, tags):
     def run():
         features, targets = _together(X), y.value if isinstance(y, Hidden) else y
         if target is not None:
             features, targets = features.drop(columns=target), features[target]
         elif isinstance(targets, list):
             targets = _together(targets)
-        return features, targets
+        return features, targets if tags is None else _tagged(np.asarray(targets), tags.value)
 
     pair = attempt(run)
     return pair if isinstance(pair, Failure) else function(*pair.value, n_rows)
+
+
+def _tagged(targets: np.ndarray, tags: np.ndarray) -> np.ndarray:
+    if len(targets) != len(tags):
+        raise ValueError(f"it must have {len(tags)} rows, got {len(targets)}.")
+    number = targets.dtype.kind in "biuf"
+    columns = targets[:, None] if targets.ndim == 1 else targets
+    table = np.empty((len(tags), columns.shape[1] + 1), dtype=np.float64 if number else object)
+    table[:, :-1], table[:, -1] = columns, tags
+    return table
 
 
 def _together(pieces: list[Any]) -> Any:

@@ -570,6 +570,27 @@ class RowBlocks:
             parts.append(part._replace(y=mine) if self.on_dask else Retargeted(part, mine))
         return self._with(parts=parts, has_target=True, n_targets=n_targets_of(y))
 
+    def tagged(self, tags: np.ndarray) -> "RowBlocks":
+        """Blocks on Dask with a number for each record as one more column behind the targets.
+
+        Raises
+        ------
+        ValueError
+            If the sizes of the chunks are not known.
+        """
+        sizes = [part.n_rows for part in self.parts]
+        if None in sizes:
+            raise ValueError(
+                "The sizes of the chunks of X must be known where records have groups or weights: "
+                "X.compute_chunk_sizes(), or X.to_dask_array(lengths=True) for a data frame."
+            )
+        stops = np.cumsum(sizes).tolist()
+        parts = [
+            part._replace(tags=rows_of_array(tags, stop - size, stop))
+            for part, size, stop in zip(self.parts, sizes, stops, strict=True)
+        ]
+        return self._with(parts=parts, n_targets=self.n_targets + 1)
+
 
 def _text_in(X: Any) -> str | None:
     """The first column of a frame that is not numeric, by its dtype."""

@@ -37,7 +37,7 @@ from skdpsco.losses.library import (
     WeightedMultinomial,
 )
 
-__all__ = ["LinearClassifier", "LinearRegressor", "LogisticClassifier"]
+__all__ = ["LinearClassifier", "LinearRegressor", "LogisticClassifier", "residuals"]
 
 
 def encode_targets(y: np.ndarray, classes: Any, factors: np.ndarray | None = None) -> np.ndarray:
@@ -52,12 +52,11 @@ def encode_targets(y: np.ndarray, classes: Any, factors: np.ndarray | None = Non
     return as_targets(classes, index, None if factors is None else factors[index])
 
 
-def residuals(y: np.ndarray, predicted: np.ndarray, bound: Any) -> tuple[np.ndarray, float | None]:
-    """Targets minus predictions, and a bound on them; None if targets have no bound."""
+def residuals(y: np.ndarray, predicted: np.ndarray, bound: Any) -> tuple[np.ndarray, Any]:
+    """Targets minus predictions, and bounds on them; None if targets have no bounds."""
     with np.errstate(all="ignore"):  # tiny differences underflow
         if bound is None:
             return y - predicted, None
-        bound = check_bound("target_bound", bound)
         return np.clip(y, -bound, bound) - np.clip(predicted, -bound, bound), 2.0 * bound
 
 
@@ -98,6 +97,8 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
             bound = self._default_target_bound(X.shape[1])
         if self._init is not None:
             predicted = self._init.predict(X, self._check_init(X.shape[1]))
+            if bound is not None:
+                bound = check_bound("target_bound", bound)
             y, bound = residuals(y, predicted, bound)
         return self._fit(X, y, self._loss(*X.shape), bound, (), regression=True)
 

@@ -4,9 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._validation import FLOATS, check_X_y
+from skdpsco.base.linear_model import INIT_NOTE
+from skdpsco.base.public_start import PublicStart
 from skdpsco.data.block_sources import n_targets_of
 from skdpsco.data.row_blocks import RowBlocks
-from skdpsco.linear_model._classifier_regressor import LinearRegressor
+from skdpsco.linear_model._classifier_regressor import LinearRegressor, residuals
 from skdpsco.moments.private_moments import MomentRelease, release_moments_of
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.base import Uncertainty
@@ -42,17 +45,32 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
     def _learn_several(self, X, y):
         if (X.n_targets if isinstance(X, RowBlocks) else n_targets_of(y)) == 1:
             return None
-        if self._init is not None:
-            raise ValueError("init must be None where y has several columns.")
         if self.solver not in ("auto", "moments", "stagewise"):
             raise ValueError(
                 "Where y has several columns, solver must be left at its default or be 'moments', "
                 f"got {self.solver!r}: one release of moments serves all columns."
             )
+        if self._init is not None:
+            y = self._learnt_targets(X, y, self._init)
         moments = release_moments_of(self, X, y, stacklevel=5)
         if self.feature_bound is None:
             self.feature_bound_ = moments.feature_bounds
         return self._solution(moments)
+
+    def _learnt_targets(self, X: Any, y: Any, init: PublicStart) -> np.ndarray:
+        """Targets minus predictions of the model that the fit begins at."""
+        self._refuse_added_init()
+        X, y = check_X_y(self, X, y, y_numeric=True, dtype=FLOATS, multi_output=True)
+        predicted = init.predict(X, self._check_init(X.shape[1], y.shape[1]))
+        return residuals(y, predicted, super()._target_bounds(y.shape[1]))[0]
+
+    def _target_bounds(self, n_targets):
+        bounds = super()._target_bounds(n_targets)
+        return bounds if self._init is None or bounds is None else 2.0 * bounds
+
+    @property
+    def _said(self) -> tuple[str, ...]:  # type: ignore[override]
+        return () if self._init is None else (INIT_NOTE,)
 
     def _solution(self, moments: Any) -> tuple[np.ndarray, Any]:
         """Coefficients and intercept, or those for each of several targets."""

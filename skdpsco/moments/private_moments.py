@@ -76,6 +76,14 @@ class MomentRelease:
     _labelled: Any = False  # whether targets are labels
     _group_labels: Any = None  # of a draft: as they were passed, and so are
     _sample_weight: Any = None  # the weights of records
+    _said: tuple[str, ...] = ()  # further lines of the report
+    target_bound: Any = None
+
+    def _target_bounds(self, n_targets: int) -> np.ndarray | None:
+        """Declared bounds of the targets, checked; None if there are none."""
+        if self.target_bound is None:
+            return None
+        return check_target_bounds(self.target_bound, n_targets)
 
     def _check_features(self, n_features: int) -> None:
         """Allow any number of features."""
@@ -266,8 +274,8 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), or None, \
                 default=None
             The label of every record's group, among ``groups``; of several columns, a tuple of
-            labels. It must be given if groups are declared. With blocks, labels, weights and
-            targets are kept in memory, and Dask collections are refused.
+            labels. It must be given if groups are declared. With blocks, labels, weights and,
+            except on Dask, targets are kept in memory. Dask collections need known chunk sizes.
         **fit_params : dict
             ``sample_weight``, an array-like of shape (n_samples,) of numbers >= 0, if
             ``max_weight`` is declared.
@@ -330,8 +338,8 @@ def release_moments_of(
         bounds[:d] = check_feature_bound(estimator.feature_bound, d, names)
     if classes is not None:
         bounds[d:] = 1.0
-    elif has_target and estimator.target_bound is not None:
-        bounds[d:] = check_target_bounds(estimator.target_bound, m)
+    elif has_target and (declared := estimator._target_bounds(m)) is not None:
+        bounds[d:] = declared
     norm = estimator.row_norm
     if norm is not None:
         norm = check_bound("row_norm", norm)
@@ -397,6 +405,7 @@ def release_moments_of(
         release.assumptions = _assumptions(plan, bounds if classes is None else bounds[:d], d)
         if classes is not None:
             release.assumptions += (labels_note(classes, estimator.classes),)
+        release.assumptions += estimator._said
         if groups:
             release.assumptions += (f"the {len(groups)} groups are public (declared)",)
         if weighted:
@@ -470,6 +479,11 @@ def table_records(
     # groups and weights stand in its place.
     tags = _tags_of(estimator, groups, X.n_samples if blocks else records.shape[0])
     if tags is not None:
+        if blocks is not None and blocks.on_dask and has_target:
+            encode = partial(_tagged_table, classes=classes)
+            return TableRecords(
+                read_tables(estimator, blocks.tagged(tags), encode, m), None, m, classes
+            )
         if blocks is not None:
             columns, records = _targets_in(blocks, has_target, classes)
             records = records.with_target(np.column_stack([columns, tags]) if m else tags)
@@ -519,6 +533,14 @@ def _tags_of(estimator: Any, groups: list[Any], n_samples: int) -> np.ndarray | 
     weights = estimator._sample_weight
     if not groups and weights is None:
         return None
+    for name, value in (
+        ("sample_weight", weights),
+        ("sensitive_features", estimator._group_labels),
+    ):
+        if hasattr(value, "__dask_graph__"):
+            raise TypeError(
+                f"{name} must be an array in memory, got a Dask {type(value).__name__}."
+            )
     tags = np.full(n_samples, 0.5)
     if weights is not None:
         with np.errstate(all="ignore"):  # tiny weights underflow
@@ -537,17 +559,18 @@ def _tags_of(estimator: Any, groups: list[Any], n_samples: int) -> np.ndarray | 
 
 
 def _targets_in(blocks: RowBlocks, has_target: bool, classes: Any) -> tuple[np.ndarray, RowBlocks]:
-    """The columns that targets in blocks stand for, and blocks that refuse others.
-
-    Raises
-    ------
-    TypeError
-        If the blocks are on Dask.
-    """
+    """The columns that targets in blocks stand for, and blocks that refuse others."""
     if not has_target:
         return np.empty((blocks.n_samples, 0)), blocks
     blocks, y, _ = blocks.labelled()
     return target_table(y, classes)[:, :-1], blocks
+
+
+def _tagged_table(y: np.ndarray, classes: Any) -> np.ndarray:
+    """The columns that targets stand for, followed by the tags that are their last column."""
+    table = target_table(y[:, 0] if classes is not None or y.shape[1] == 2 else y[:, :-1], classes)
+    table[:, -1] = check_target(y[:, -1])
+    return table
 
 
 def _as_table(y: np.ndarray) -> np.ndarray:

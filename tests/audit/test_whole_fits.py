@@ -73,6 +73,7 @@ FITS = {
         classes=[0, 1], class_weight={0: 0.2}, max_weight=2.0, **BY_STEPS
     ),
     "init": lambda: PrivateQuantileRegressor(feature_bound=1.0, **BY_STEPS),
+    "init of several": lambda: PrivateRidge(feature_bound=1.0, target_bound=2.0),
     "init of classes": lambda: PrivateLogisticRegression(classes=[0, 1], **BY_STEPS),
     "init of three classes with weights": lambda: PrivateLogisticRegression(
         classes=[0, 1, 2], class_weight={0: 0.2}, max_weight=2.0, **BY_STEPS
@@ -123,9 +124,15 @@ class PublicClasses:
     coef_, intercept_ = np.outer([1.0, -1.0, 0.0], Public.coef_), np.zeros(3)
 
 
+class PublicTargets:
+    """A model of two targets of them."""
+
+    coef_, intercept_ = np.outer([1.0, -2.0], Public.coef_), np.array([0.5, 1.0])
+
+
 def neighbours(name, rng):
     """Data that differ in record 0, which is missing in the second where records are added."""
-    several = name in ("moments", "several")
+    several = name in ("moments", "several", "init of several")
     X = rng.choice([0.0, 0.2, 1.0]) * rng.uniform(-1, 1, (N, D))
     labels = {
         "init of classes": 2,
@@ -161,6 +168,8 @@ def neighbours(name, rng):
         more = {"sample_weight": w} if "weights" in name else {}
         if "init" in name:
             more["init"] = PublicClasses() if K == 3 else Public()
+            if several:
+                more["init"] = PublicTargets()
         if "group" in name:
             first = rng.integers(2) if "any" in name else 0
             more["sensitive_features"] = np.append(first, np.ones(N - 1, dtype=int))
