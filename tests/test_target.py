@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from skdpsco.scaling.quantiles import (
     quantile_scores,
 )
 from skdpsco.scaling.target import (
+    CENTRES,
     FIELD,
     MAGNITUDES,
     MOST_ZOOMS,
@@ -272,6 +274,35 @@ def test_target_far_from_zero(centre, bound):
     found = [release_target(plan, y, seeded(seed)) for seed in range(15)]
     assert max(abs(target.centre - centre) for target in found) < 2.0
     assert 1.5 < np.median([target.scale for target in found]) < 5.0
+
+
+def test_the_centre_of_few_records_is_near_their_mean():
+    """500 records at epsilon 0.5: where later draws see only noise, they change next to nothing."""
+    n, rho = 500, 0.0066
+    y = 150.0 + 77.0 * np.random.default_rng(0).normal(size=n)
+    plan = plan_target(None, True, n, rho)
+    assert len(plan.centre_grids) > 1
+    found = [release_target(plan, y, seeded(seed)) for seed in range(60)]
+    errors = np.square([(target.centre - y.mean()) / y.std() for target in found])
+    assert np.median(errors) < 0.06
+    assert np.mean(np.minimum(errors, 1.0)) < 0.15  # about .08; it was .25
+    first = [
+        release_target(replace(plan, centre_grids=plan.centre_grids[:1]), y, seeded(seed))
+        for seed in range(60)
+    ]
+    alone = np.square([(target.centre - y.mean()) / y.std() for target in first])
+    assert np.median(errors) < np.median(alone) + 0.04
+
+
+@pytest.mark.parametrize("n_targets", [1, 3])
+def test_no_prior_exceeds_the_magnitude_of_a_grid(n_targets):
+    """Scores and what is subtracted stay below the bound that keeps them from being clamped."""
+    for n_mu in np.geomspace(20.0, 1e6, 40):
+        n = 1000
+        plan = plan_target(None, True, n, 0.5 * (n_mu / n) ** 2, n_targets)
+        for grid in plan.centre_grids[1:]:
+            most = grid * 2.0**SCALE_BITS * math.log1p(len(CENTRES) // 2)
+            assert most < n * n_targets
 
 
 def test_few_records_have_a_magnitude():

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skdpsco.data.record_sums import BlockDesign, map_reduce
-from skdpsco.mechanisms.samplers import exponential_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
 from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores, quantile_scores
 
@@ -27,11 +27,14 @@ class DrawTuning(NamedTuple):
     certainty : float
         A draw is no guess if this lead is larger than the logarithm of the number of candidates by
         so much, in units of the noise.
+    ample : float, default=1.0
+        Share that is wanted for few records, over the least one with which a draw is no guess.
     """
 
     share: tuple[float, float]
     lead: float
     certainty: float
+    ample: float = 1.0
 
     def least_n_mu(self, n_candidates: int) -> float:
         """``n_samples * sqrt(2 * rho)`` from which on one draw is no guess."""
@@ -43,13 +46,14 @@ class DrawTuning(NamedTuple):
     ) -> float | None:
         """The epsilon of each draw, or None if it would be a guess. All of this is public.
 
-        The share grows until draws are no guesses, as far as the limits allow.
+        The share grows until draws are no guesses, or even ample, as far as the limits allow.
         """
         needed = (math.log(n_candidates) + self.certainty) / (self.lead * n_samples)
         share = needed**2 * n_draws / (8.0 * rho) * (1.0 + 1e-6)
-        if share > self.share[1]:
+        least, most = self.share
+        if share > most:
             return None
-        return math.sqrt(8.0 * max(share, self.share[0]) / n_draws * rho)
+        return math.sqrt(8.0 * min(max(self.ample * share, least), most) / n_draws * rho)
 
 
 class TargetTuning(NamedTuple):
@@ -72,8 +76,10 @@ class TargetTuning(NamedTuple):
     """
 
     magnitude: DrawTuning = DrawTuning((0.04, 0.3), 0.3, 2.5)
-    centre: DrawTuning = DrawTuning((0.01, 0.3), 0.3, 2.5)
-    zoom: DrawTuning = DrawTuning((0.02, 0.1), 0.4, 2.5)
+    # A centre that is no guess may be wrong by half a deviation of the targets, which costs more
+    # than all coefficients gain where records are few.
+    centre: DrawTuning = DrawTuning((0.01, 0.3), 0.3, 2.5, 2.0)
+    zoom: DrawTuning = DrawTuning((0.02, 0.1), 0.4, 2.5, 2.0)
     coarse: DrawTuning = DrawTuning((0.03, 0.1), 0.3, 2.5)
     fine: DrawTuning = DrawTuning((0.02, 0.15), 0.15, 0.5)
     tail: float = 0.05
@@ -295,7 +301,11 @@ def release_target(
     for k, grid in enumerate(plan.centre_grids):
         candidates = centre + bound * ZOOM**k * CENTRES
         up_to, n = counts(bound, 0.0, False, candidates)
-        centre = choose(quantile_scores(up_to, n, 0.5), candidates, grid, rng)
+        scores = quantile_scores(up_to, n, 0.5)
+        if k > 0:  # where noise, of this unit, hides the targets, the centre stays where it is
+            steps = len(CENTRES) // 2 * np.abs(CENTRES)
+            scores -= grid * 2.0**SCALE_BITS * np.log1p(steps)
+        centre = choose(scores, candidates, grid, rng)
     centre = max(-bound, min(bound, centre))
     scale = bound + abs(centre)
     if plan.scale_grids:
