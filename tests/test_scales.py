@@ -66,3 +66,17 @@ def test_mean_squares_stay_apart_where_histograms_are_pooled():
     assert scales.mean_square[:2] == pytest.approx([0.5, 0.25], rel=0.3)
     assert (0.0 < scales.mean_square[2:]).all()
     assert scales.mean_square[20:].max() < 0.1
+
+
+def test_targets_of_few_records_have_a_usual_scale():
+    """Noise that exceeds the mean square of the targets says next to nothing about it."""
+    X, y = np.zeros((200, 1)), np.random.default_rng(0).normal(0.0, 0.4, 200)
+    problem = make_problem(200, 1, True)
+    found = {}
+    for mu in (0.01, 100.0):
+        plan = plan_scales(problem, mu, target=True, known=True)
+        design = as_design(X, np.ones(1), True)
+        rngs = (np.random.Generator(np.random.PCG64(seed)) for seed in range(20))
+        found[mu] = [release_scales(plan, design, np.clip(y, -1, 1), rng).target for rng in rngs]
+    assert np.quantile(found[0.01], [0.1, 0.9]) == pytest.approx([0.4, 0.6], abs=0.2)
+    assert found[100.0] == pytest.approx([np.sqrt(np.mean(y**2))] * 20, rel=0.2)

@@ -97,6 +97,20 @@ def test_features_and_ones_shrink_apart():
     assert u[50] == 0.0
 
 
+def test_an_offset_that_may_be_noise_is_small():
+    """Targets are centred before: only what is clearly more than noise moves predictions far."""
+    problem, steps, deviation = problem_and_noise()
+    for deviations in (0.5, 1.5, 2.0, 5.0, 100.0):
+        # Noise that is as large as the targets are.
+        u = np.append(np.full(50, deviation), deviations * deviation)
+        shrink_result(problem, u, np.zeros((2, 51)), 0.1, deviation, steps)
+        small = (SHRINKAGE.most_offset**0.5 + 0.1) * deviation
+        assert 0.0 <= u[50] <= (small if deviations <= 1.9 else deviations * deviation)
+    u = np.append(np.full(50, deviation), 5.0 * deviation)
+    shrink_result(problem, u, np.zeros((2, 51)), 0.1, 1e3, steps)
+    assert u[50] > 0.9 * 5.0 * deviation
+
+
 def test_a_long_first_gradient_is_believed():
     problem, steps, deviation = problem_and_noise()
     u = np.append(np.full(50, 0.9 * deviation), 0.0)

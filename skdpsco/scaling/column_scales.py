@@ -57,6 +57,9 @@ class ScaleTuning(NamedTuple):
         A count is believed if it exceeds its noise by this factor.
     pooled : float
         Columns are pooled if only counts above this share of the records are credible.
+    usual_target : tuple of float
+        Mean square of targets in units of their bound, as far as nothing is known of them, and
+        the deviation of that guess.
     """
 
     share: float = 0.1
@@ -64,6 +67,7 @@ class ScaleTuning(NamedTuple):
     histogram_share: float = 0.2
     credible: float = 4.0
     pooled: float = 1.0 / 16.0
+    usual_target: tuple[float, float] = (0.17, 0.1)
 
 
 COLUMN_SCALES = ScaleTuning()
@@ -206,7 +210,10 @@ def release_scales(
         bound = min(1.0, 2.0 * float(top[0]))
         if bound < 1.0:
             _, squares = map_reduce(X, y, tallied_targets, target * bound, plan.weighted)
-        square = _mean_squares(squares, plan.target_grids[1], n, rng)
+        square, deviation = _mean_squares(squares, plan.target_grids[1], n, rng)
+        # Bounds that were found are about as far from the targets as those of other tables.
+        guess, doubt = COLUMN_SCALES.usual_target
+        square += (guess - square) * deviation**2 / (deviation**2 + doubt**2)
         target *= bound * math.sqrt(np.fmax(square, typical / bound**2)[0])
     return Scales(scales[0], scales[1], target)
 
@@ -217,7 +224,7 @@ def _column_scales(plan: ScalePlan, X: Any, y: Any, rng: Any) -> tuple[np.ndarra
     n_counts = 1 if plan.pooled else plan.columns
     counts, squares = map_reduce(X, y, tallied, n_counts, 1 if plan.merged else plan.columns)
     typical, _ = _typical(counts, plan.grids[0], n * plan.columns // len(counts), rng)
-    square = _mean_squares(squares, plan.grids[1], n * plan.columns // len(squares), rng)
+    square, _ = _mean_squares(squares, plan.grids[1], n * plan.columns // len(squares), rng)
     if len(square) > len(typical):
         # One histogram tells by which factor the squares of most entries are smaller than their
         # mean.
@@ -241,9 +248,9 @@ def _typical(counts, grid, n, rng):
 
 
 def _mean_squares(squares, grid, n, rng):
-    """Release sums of squares; return mean squares, never below the noise."""
+    """Release sums of squares; return mean squares, never below the noise, and its deviation."""
     deviation = gaussian_mechanism(rng, squares, grid)
-    return np.maximum(squares, deviation) / n
+    return np.maximum(squares, deviation) / n, deviation / n
 
 
 @njit

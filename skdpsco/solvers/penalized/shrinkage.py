@@ -24,13 +24,17 @@ class ShrinkageTuning(NamedTuple):
     most_signal : float
         Largest square of the coordinates, in units of that of the targets, or of the largest step
         to a minimum if that is longer: a typical slope over the typical curvature.
+    most_offset : float
+        Square of a mean of centred targets, in units of that of the targets, beyond which it must
+        exceed its noise by more than doubt.
     doubt : float
         Standard deviations of noise that are ignored in a first gradient, which is long if the
-        truth lies along few directions of large curvature.
+        truth lies along few directions of large curvature, and in a mean of centred targets.
     """
 
     curved: float = 0.8
     most_signal: float = 0.2
+    most_offset: float = 0.06
     doubt: float = 2.0
 
 
@@ -155,11 +159,14 @@ def shrink_result(
     parts = [(slice(0, d), along, max(shortened, 0.0))]
     centred = isinstance(unweighted(problem.loss), Squared | Huber) or problem.start
     if problem.intercept and centred:
-        parts.append((slice(d, None), 0.0, 0.0))
+        beyond = excess(W[:, d:], variance, SHRINKAGE.doubt) / reached**2
+        parts.append((slice(d, None), beyond, 0.0))
     for part, along, taken in parts:
         doubt = SHRINKAGE.doubt if problem.start and len(W) > 1 else 0.0
-        square = excess(W[:, part], variance, doubt, taken)
-        truth = min(max(square / reached**2, along), most)
+        square = excess(W[:, part], variance, doubt, taken) / reached**2
+        if part.start == d and not problem.start:
+            square = min(square, SHRINKAGE.most_offset * target**2)
+        truth = min(max(square, along), most)
         W[:, part] *= best_factor(truth, np.count_nonzero(W[:, part]) * variance, reached)
 
 
