@@ -341,3 +341,31 @@ def test_what_counts_as_a_warning():
 def test_what_counts_as_a_line_of_code():
     assert lines_of_code('"""Docs.\n\nMore."""\n\n# A comment.\nx = """a\nb"""\n') == 2
     assert lines_of_code('def f():\n    """Docs."""\n    return (\n        1\n    )\n') == 4
+
+
+# What a set of tuned constants says about itself: what fitted it, or that nothing did.
+ORIGIN = re.compile(
+    r"(examples/benchmarks/\w+\.py|docs/proofs/\w+\.md)|by hand|not fitted|`\w+Tuning`"
+)
+
+
+def tunings():
+    """All sets of tuned constants: name, source and fields, with their lines and those above."""
+    for module, source in SOURCES.items():
+        lines = source.splitlines()
+        for node in trees()[module].body:
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Tuning"):
+                fields = [field for field in node.body if isinstance(field, ast.AnnAssign)]
+                around = {f.target.id: "\n".join(lines[f.lineno - 2 : f.lineno]) for f in fields}
+                yield node.name, ast.get_source_segment(source, node), around
+
+
+def test_tuned_constants_say_what_they_are_and_what_fitted_them():
+    assert len(list(tunings())) > 30
+    for name, text, fields in tunings():
+        found = list(ORIGIN.finditer(re.sub(r"\s+(?:# )?", " ", text)))
+        assert found, name
+        assert all((ROOT.parent / match[1]).is_file() for match in found if match[1]), name
+        entries = re.findall(r"^    ([\w, ]+) : ", text, re.MULTILINE)
+        documented = {field for entry in entries for field in entry.split(", ")}
+        assert [f for f, lines in fields.items() if f not in documented and "#" not in lines] == []

@@ -91,6 +91,7 @@ GROWTH_RATIO = 250.0
 
 # With much noise, the automatic radius of a regression is multiplied by n mu over sqrt(d) over
 # this, down to a limit: in a larger ball its noise would predict worse than a constant does.
+# examples/benchmarks/robustness.py shows the accuracy with both numbers.
 SHRINKING_RATIO = 100.0
 
 # For models in an l1 ball: a function for each name that makes its solver.

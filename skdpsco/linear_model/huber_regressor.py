@@ -22,7 +22,8 @@ from skdpsco.losses.library import Huber
 
 __all__ = ["PrivateHuberRegressor"]
 
-AUTO_THRESHOLD = 0.3  # in units of the target's scale
+# In units of the target's scale; examples/benchmarks/named_models.py shows what it predicts.
+AUTO_THRESHOLD = 0.3
 
 
 class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedModel):

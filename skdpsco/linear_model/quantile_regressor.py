@@ -25,7 +25,7 @@ __all__ = ["PrivateQuantileRegressor"]
 
 
 class QuantileTuning(NamedTuple):
-    """Constants of the model, chosen on planted and one-sided data of 500 and 3,000 records.
+    """Constants of the model, fitted on the data of examples/benchmarks/named_models.py.
 
     Parameters
     ----------

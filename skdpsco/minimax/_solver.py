@@ -45,7 +45,7 @@ __all__ = ["MINIMAX_SOLVERS", "MinimaxProblem", "Tasks", "is_one_loss", "minimax
 class MinimaxTuning:
     """Constants of `GameSolver` and of "auto"; see docs/proofs/maximal_loss.md, section 5.
 
-    The shares were chosen by hand. The other two were fitted to the measurements described there.
+    The shares were chosen by hand. The others follow from the measurements described there.
     """
 
     count_share: float = 0.02  # of the budget, for the numbers of records in the classes
@@ -53,7 +53,7 @@ class MinimaxTuning:
     non_smooth_draws: int = 8  # vertices per step for losses that are not smooth
     quiet_ratio: float = 5.0  # records times mu per feature; above it moments are better than draws
     few_features: int = 100  # up to here, moments are better from a ratio of 1 on
-    little_noise: float = 1e4  # also a ratio; above it they beat gradients of one task
+    little_noise: float = 1e4  # the same ratio; above it moments beat gradients for one task
 
 
 MINIMAX = MinimaxTuning()

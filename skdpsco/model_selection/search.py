@@ -47,7 +47,8 @@ _PRE_DISPATCH = re.compile(rf"all|[1-9]\d*|({_FACTOR} *\* *)?n_jobs|n_jobs *\* *
 # shapes.
 TRIES_SHAPE, TRIES_PER_CANDIDATE = 2.0, 3.0
 # With at most this much zCDP a try gets so little that one record hardly moves its fit. Then a fit
-# is hardly better on its own records than on others, and no fit can do without records.
+# is hardly better on its own records than on others, and no fit can do without records:
+# examples/benchmarks/grid_search.py compares.
 LITTLE_RHO = 0.05
 RESERVED = ("epsilon", "delta", "ledger", "random_state")
 

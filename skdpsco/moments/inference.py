@@ -11,7 +11,9 @@ from skdpsco.solvers.base import Uncertainty
 
 __all__ = ["uncertainty"]
 
-DOUBTFUL = 0.3  # noise in the covariances of the features, relative to them
+# Noise in the covariances of the features, relative to them, up to which intervals covered as they
+# should in examples/benchmarks/moments.py.
+DOUBTFUL = 0.3
 
 
 def uncertainty(

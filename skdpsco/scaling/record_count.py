@@ -16,12 +16,12 @@ POWERS_OF_FOUR = tuple(4**k for k in range(14))  # numbers of records
 
 
 class CountTuning(NamedTuple):
-    """Constants of the release.
+    """Constants of the release, which were not fitted.
 
     Parameters
     ----------
     share : float
-        Share of rho.
+        Share of rho, for which all other noise is 1 % larger.
     sizes : tuple of int
         Numbers of records for which a fit is rehearsed: it must have a plan for every count.
     """

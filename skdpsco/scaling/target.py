@@ -15,7 +15,7 @@ __all__ = ["Target", "TargetPlan", "declared_target", "least_n_mu", "plan_target
 
 
 class DrawTuning(NamedTuple):
-    """Constants of one draw, or of several that share a budget.
+    """Constants of one draw, or of several that share a budget: parts of `TargetTuning`.
 
     Parameters
     ----------

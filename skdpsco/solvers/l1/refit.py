@@ -51,7 +51,7 @@ __all__ = [
 class RefitTuning(NamedTuple):
     """Constants of the refit, fitted on data as in examples/benchmarks/l1_accuracy.py.
 
-    Signal" is ``n mu / d**1.5`` for d coordinates, which is the second moments over their noise.
+    "Signal" is ``n mu / d**1.5`` for d coordinates, which is the second moments over their noise.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ __all__ = ["Stagewise"]
 class StagewiseTuning(NamedTuple):
     """Constants of the plan, fitted on data as in examples/benchmarks/l1_accuracy.py.
 
-    Signal" is ``n mu / d**1.5`` for d features, which is second moments over their noise.
+    "Signal" is ``n mu / d**1.5`` for d features, which is second moments over their noise.
 
     Parameters
     ----------

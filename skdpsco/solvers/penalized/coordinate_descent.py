@@ -46,7 +46,7 @@ PARTIAL_SUMS = 512  # of a column; this many records are processed at a time
 class CoordinateDescentTuning(NamedTuple):
     """Constants of the plan, fitted on data as in examples/benchmarks/coordinate_descent.py.
 
-    Signal" is n mu per coordinate of a feature: ``n mu / (d sqrt(K))``.
+    "Signal" is n mu per coordinate of a feature: ``n mu / (d sqrt(K))``.
 
     Parameters
     ----------

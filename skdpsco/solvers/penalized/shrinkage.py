@@ -15,7 +15,7 @@ __all__ = ["GradientSteps", "shrink_result"]
 
 
 class ShrinkageTuning(NamedTuple):
-    """Constants of the factor.
+    """Constants of the factor; examples/benchmarks/named_models.py shows the accuracy with them.
 
     Parameters
     ----------

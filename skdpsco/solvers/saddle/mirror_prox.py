@@ -29,7 +29,7 @@ __all__ = ["MIRROR_PROX", "Data", "MirrorProx", "MirrorProxPlan", "Pull", "Varia
 class MirrorProxTuning:
     """Limits, chosen by hand, on the calls of the oracle that the automatic rule plans."""
 
-    max_calls: int = 1_000
+    max_calls: int = 1_000  # the default of `MirrorProx`
     # For estimators. More calls take proportionally more time and gain less than a percentage
     # point of accuracy.
     max_calls_of_models: int = 200
