@@ -46,7 +46,7 @@ def planted_logistic(seed, weights, d, **options):
 
 
 def planted_squared(seed, weights, d, r2=0.785):
-    """Training and test data with so much noise that the planted model has this R^2."""
+    """Training and test data, with as much noise as gives the planted model this R^2."""
     X, z, rng = planted(seed, weights, d)
     variance = (weights**2).sum() / 3.0
     y = z + rng.normal(scale=np.sqrt(variance * (1.0 - r2) / r2), size=len(z))
@@ -98,8 +98,8 @@ def text_counts(n=20_242, d=47_236, seed=0, length=79.6, shift=21.0, power=1.05)
 def text(seed=0, balanced=False, n=20_242, d=47_236):
     """L2-normalised tf-idf of `text_counts`, and labels of a planted model with 200 words.
 
-    Balanced: the most common words weigh most, with signs such that long texts have no label of
-    their own. Else weights and signs do not depend on how common a word is.
+    Balanced: the most common words have the largest weights, with signs such that long texts do not
+    share a label. Otherwise weights and signs do not depend on how common a word is.
     """
     counts, rng = text_counts(n, d, seed=seed)
     X = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
@@ -122,7 +122,7 @@ def text(seed=0, balanced=False, n=20_242, d=47_236):
 
 
 def text_split(seed, kind, balanced=False):
-    """Training data are three quarters; of balanced ones, as many as RCV1 has for training."""
+    """Split: three quarters are for training, or as many as in RCV1 if the data are balanced."""
     X, y = text(seed, True, n=26_990) if balanced else text(seed)
     if kind == "clipped":
         X = X.minimum(0.1) * 10.0

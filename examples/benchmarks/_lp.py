@@ -33,10 +33,10 @@ BLOCK = 8192  # records
 
 
 class Family:
-    """Problems whose records are all alike, (s u, 1), of every strength s in (0, 1].
+    """Problems with identical records, (s u, 1), for every strength s in (0, 1].
 
-    The less s, the straighter the loss and the more noise decides. There is nothing but noise to
-    err about: what a sample says of the distribution is exact.
+    The smaller s is, the straighter is the loss, and the more noise decides. Noise is the only
+    source of error: a sample determines the distribution exactly.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Family:
         return float(np.logaddexp(0.0, -z) - np.logaddexp(0.0, -best))
 
     def run(self, solver, plan, n, strength, seed):
-        """The excess of one run."""
+        """The excess risk of one run."""
         # Bounds that the features fill to a share of ``strength``.
         bounds = np.full(self.d, 1.0 / strength)
         rows = np.tile(self.u, (BLOCK if solver.streams else n, 1))
@@ -94,7 +94,7 @@ N_TEST = 20_000
 
 
 def planted_coef(rng, d, p):
-    """What suits the geometry: few entries for p = 1, equal ones for p > 2, between otherwise."""
+    """Coefficients that suit the geometry: few for p = 1, decaying for p < 2, equal for p > 2."""
     if p == 1.0:
         size = (rng.permutation(d) < 5).astype(float)
     elif p < 2.0:

@@ -1,16 +1,16 @@
 """Audits of every estimator's default fit: lower bounds against the claim.
 
-Each estimator is fitted with its defaults, but for epsilon and for declared classes, targets and
-domains, on 100 records and on a neighbour of theirs: features are 1 or -1, and the target of one
-record, or the record, changes from one bound to the other. Bounds hold with 99 % confidence, each.
-At a large epsilon, fewer fits see a part of it. "Found from" is the epsilon from which on an
-estimator would be convicted with probability 0.8 if one number showed all that it releases.
-Searches are left out, as each of their fits is many.
+Each estimator is fitted with its defaults, except for epsilon and for declared classes, targets and
+domains, to 100 records and to a neighbouring table: features are 1 or -1, and the target of one
+record, or the whole record, changes from one bound to the other. Each bound holds with 99 %
+confidence. At a large epsilon fewer fits find a part of it. "Found from" is the epsilon from which
+on an estimator would be convicted with probability 0.8 if one number showed everything that it
+releases. Searches are left out, since each of them makes many fits.
 
 With --solvers every solver is fitted by itself: without an intercept, a centre, scales and
-calibration, which would share its budget, and where it can be with one step, to 20 records of one
-feature that are all zero but the replaced one. For "moments" they are all one: its coefficients are
-quotients, and those of a matrix that is noise have random signs.
+calibration, which would share its budget, with a single step if possible, to 20 records of one
+feature that are all zero except the replaced one. For "moments" they are all one: its coefficients
+are quotients, whose signs are random if the matrix is noise.
 
 python examples/benchmarks/audits.py [--solvers] [--epsilon 16] [--n-fits 400] [--only NAME ...]
 """

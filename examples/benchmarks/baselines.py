@@ -1,4 +1,4 @@
-"""Known private linear models, as plain as they are published, to compare defaults with.
+"""Published private linear models in plain versions, with which defaults are compared.
 
 Neighbours replace one record. All noise is Gaussian, drawn in floating point, and the releases of a
 model share the mu of its budget: for (epsilon, delta) the exact curve. (A regression's target is
@@ -6,8 +6,8 @@ scaled as the library does, in zCDP, so that what is left is sqrt(2 rho).) Every
 minus a noisy mean, shortened to a noisy root mean square of their norms, both found as the library
 finds them.
 
-The constants below are the same for all data and budgets. How they were chosen is not on record:
-better ones may exist.
+The constants below are the same for all data and budgets. It is not recorded how they were chosen,
+so better ones may exist.
 """
 
 import math
@@ -25,7 +25,7 @@ LENGTH, ONES = 1.1, 0.3  # of rows in root mean squares, and of an intercept's e
 STEPS, STEP = 30, 8.0  # of gradient descent on rows of norm at most 1
 PENALTY_SHARE, OUTPUT_SHARE = 0.1, 0.01  # of epsilon, and of what is left of mu, for perturbation
 GRADIENT = 1e-9  # norm of a gradient that counts as 0
-ROUNDS, RESIDUALS = 10, 0.3  # of boosting, and where it clips residuals
+ROUNDS, RESIDUALS = 10, 0.3  # rounds of boosting, and where it clips residuals
 FAILURE = 0.05  # of the bound on noise eigenvalues
 
 
@@ -162,7 +162,7 @@ def adassp(X, y, X_test, bound, budget, rng, share=1.0):
 
 
 def boosted_adassp(X, y, X_test, bound, budget, rng, rounds=ROUNDS, residual=RESIDUALS):
-    """AdaSSP again and again on clipped residuals, one second-moment matrix for all (Tang 2023)."""
+    """Repeated AdaSSP on clipped residuals, with one second-moment matrix for all (Tang 2023)."""
     target, y, mu = _scaled(y, budget, rng)
     rows = Rows(X, bound, mu, rng)
     A = rows.training

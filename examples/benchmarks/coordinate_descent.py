@@ -12,8 +12,8 @@ california_sklearn_layout.csv.gz (the columns of `fetch_california_housing`, the
 madelon_2600x500.csv.gz (UCI's training, then validation records; no header, labels -1 and 1 last).
 Without it, only times and accuracies are printed.
 
-Printed is (F - F*) / F*, where F is the objective: medians and quartiles over the noise of 10 runs.
-Bounds of features and targets are public: the largest magnitude of each column, as in the
+It prints (F - F*) / F*, where F is the objective, as medians and quartiles over the noise of 10
+runs. Bounds of features and targets are public: the largest magnitude of each column, as in the
 publications. Neighbours differ by the replacement of one record.
 
 - published: end of the curves of Mangold et al., DP-CD (ICML 2022) or, on madelon, greedy DP-CD
@@ -70,7 +70,7 @@ GRIDS = {
 
 @dataclass
 class Published:
-    """A problem and what it should come to; None: no target, or nothing was published.
+    """A problem, and results to reach; None if there is no target or nothing was published.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Published:
         Labels are -1 and 1.
     penalty : NamedTuple
     passes : int or None
-        Of the published curve of coordinate descent; None for a greedy one.
+        Number of passes of the published curve of coordinate descent; None for a greedy one.
     descent, sgd : float or None
         Ends of the published curves.
     best, auto : float or None
@@ -163,7 +163,7 @@ class Published:
         return [self.excess(fitted.coef_.ravel()) for fitted in fits]
 
     def tune(self):
-        """What is best in the grid: the solver, the number of iterations, and its other values."""
+        """The best of the grid: the solver, the number of iterations, and its other values."""
         if self.passes is None:
             grid = GRIDS["greedy"]
             make = GreedyCoordinateDescent
@@ -209,7 +209,7 @@ WIDTH = 10
 
 
 def judged(value, target, below=True):
-    """A number beside its target, and 1 if the target is missed, else 0."""
+    """A number beside its target, and 1 if the target is missed, otherwise 0."""
     met = value <= target if below else value >= target
     sign = "<=" if below else ">="
     return f"{value:.4g} {sign} {target:g} {'ok' if met else 'MISSED'}", int(not met)

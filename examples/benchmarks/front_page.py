@@ -1,4 +1,4 @@
-"""The picture of the README: accuracy over epsilon on scikit-learn's digits, 0-4 against 5-9.
+"""Draw the picture of the README: accuracy over epsilon on scikit-learn's digits, 0-4 against 5-9.
 
 `PrivateLogisticRegression` at its default, scikit-learn's logistic regression without privacy, and
 two known private methods on the same splits: gradient descent (`baselines.py`) and objective

@@ -15,23 +15,23 @@ groups' shares of the training data; means over fresh data and noise, on other r
 - ERM: the same algorithm for the mean loss, `PrivateGroupDRO(objective="average")`, with all
   records in one group. ERM, l1: `PrivateLogisticL1()`.
 - balanced: the same two on as many records of each group as the smallest has. Which ones are taken
-  depends on public sizes and public coins alone: a record that replaces another takes its place
-  or is left out as it was, so no privacy is lost, and none is gained.
+  depends on public sizes and public coins alone: a record that replaces another takes its place, or
+  is left out like it, so no privacy is lost, and none is gained.
 - no noise: DRO at epsilon 1e9, `LogisticRegression`, and the latter with records weighted so that
-  all groups weigh the same.
+  all groups have the same weight.
 
 The target is the worst accuracy of the better private ERM plus 15 points, at epsilon 1. With
 --data-dir, a directory with UCI Adult (adult-train.csv.gz and adult-test.csv.gz, without headers),
-three more problems follow. Groups are sex x race, 10. The domains of columns are taken for public;
-left out are the sampling weight, the level of education in words, which repeats its number, and
-the country.
+three more problems follow. Groups are sex x race, 10. The domains of columns are assumed
+to be public. The sampling weight, the level of education in words, which repeats its number, and
+the country are left out.
 
-- Adult, small minority: of the records of black women 10 % are kept for training.
-- Adult, label shift: of the black men with low incomes 10 % are kept, in both parts, so that most
+- Adult, small minority: 10 % of the records of black women are kept for training.
+- Adult, label shift: 10 % of the black men with low incomes are kept in both parts, so that most
   of the group have high incomes.
 - Adult, sanity: at epsilon 4 the mean loss should be within 0.03 of that of ERM without noise, and
-  the worst group's within 0.05. Which average_weight does it take? Also with the two columns that
-  were left out.
+  the worst group's within 0.05. Which average_weight does it take? It is also run with the two
+  columns that were left out.
 """
 
 import argparse
@@ -151,7 +151,7 @@ def private_fits(train, epsilon, seed):
 
 
 def fits_without_noise(train, seed):
-    """The same, and None for the columns that have no counterpart."""
+    """The same without noise, and None for the columns without a counterpart."""
     X, y, group = train
     dro = partial(PrivateGroupDRO, epsilon=NOISELESS, random_state=seed)
     fits = [dro(average_weight=w).fit(X, y, sensitive_features=group) for w in (0.0, 0.3)]

@@ -30,7 +30,7 @@ AUTO = {"radius": "auto"}
 
 @dataclass
 class Problem:
-    """A data set, what its rows share, and the rows: (epsilon, target, what is not default)."""
+    """A data set, what its rows share, and the rows: (epsilon, target, changed parameters)."""
 
     name: str
     data: object

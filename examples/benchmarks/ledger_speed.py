@@ -3,12 +3,12 @@ Speed and safety of the ledger
 ==============================
 
 Prints durable charges per second of one process beside the rate at which the disk synchronises,
-which bounds it; what 8 processes of 200 charges each leave in one file; and what 300 kills at
-random moments leave of the charges that paid for a release::
+which bounds it; what 8 processes with 200 charges each leave in one file; and how many of the
+charges that paid for a release survive 300 kills at random moments::
 
     python examples/benchmarks/ledger_speed.py [FOLDER]
 
-The file is made in FOLDER, default the one for temporary files: its disk is what is measured.
+The file is made in FOLDER, by default the one for temporary files, whose disk is measured.
 """
 
 import json
@@ -27,7 +27,7 @@ PARAMETERS = {"epsilon": 1.0, "delta": 1e-6, "radius": "auto", "solver": "stagew
 
 
 def report(name, value, verdict=None, note=""):
-    """Print a line; what nobody promised has no verdict."""
+    """Print a line, with a verdict if there is a promise."""
     mark = "" if verdict is None else "ok" if verdict else "MISSED"
     print(f"{name:<50} {value:>9} {mark:<7}{note}", flush=True)
 

@@ -2,14 +2,15 @@
 Counts and positive numbers
 ===========================
 
-D^2 of `PrivatePoissonRegressor` and `PrivateGammaRegressor` on new records, with everything at its
-default, and of scikit-learn's models::
+It prints D^2 of `PrivatePoissonRegressor` and `PrivateGammaRegressor` on new records, with
+everything at its default, and of scikit-learn's models::
 
     python examples/benchmarks/log_link.py [--seeds 20]
 
-Logarithms of means are sums of five features that are uniform in [-1, 1], of a deviation of about
-0.5. "Raw" columns are others: of different sizes, mostly positive, within two thirds of declared
-bounds. "Nothing" has no signal. 0 is the best constant, 1 a deviance of 0. Medians of the seeds.
+Logarithms of means are sums of five features that are uniform in [-1, 1], with a deviation of about
+0.5. "Raw" columns have different sizes, are mostly positive, and lie within two thirds of their
+declared bounds. "Nothing" has no signal. 0 is the score of the best constant, 1 that of a deviance
+of 0. Figures are medians over the seeds.
 """
 
 import argparse

@@ -7,15 +7,15 @@ records once, and `phased-erm`::
 
     python examples/benchmarks/lp_geometry.py [--only rates] [--repetitions 8] [--seeds 9]
 
-"rates": the exponent at which excess risk falls with the number of records n where privacy is the
-limit, beside that of the theorem. Theorems are for the worst case, and a fixed problem falls
-faster. So it is the worst mean over a family of logistic problems whose records are all alike,
+"rates": the exponent at which excess risk falls with the number of records n if privacy is the
+limit, beside that of the theorem. Theorems are for the worst case, and the risk of a fixed problem
+falls faster. So it is the worst mean over a family of logistic problems with identical records,
 (s u, 1): the smaller the strength s, the straighter the loss, and the more noise decides. Risks on
 the distribution are exact, and there is no sampling error. The exponent is that of the
 least-squares line of log worst excess over log n; it is to be within 0.1 of the theorem's.
 
-"pays": the n from which test accuracy is above 2 / 3, on data of "auto" (which are repeated from
-100,000 on; the best is 0.83), at epsilon 1 and d = 100: in the published form and in ours.
+"pays": the n from which test accuracy is above 2 / 3, on the data of "auto" (repeated from
+100,000 on; the best is 0.83), at epsilon 1 and d = 100, in the published form and in ours.
 "published" is our solver with the published steps and batches, and with the budget at which its
 noise is as large as the published one.
 
@@ -131,8 +131,8 @@ class Rate:
         return missed
 
 
-# Plans allow for the noise of a sample, which there is none of here. So that privacy decides,
-# budgets are small, but for one-pass-frank-wolfe, whose plan does not; and n is so large that the
+# Plans allow for the noise of a sample, which does not exist here. Budgets are small, so that
+# privacy decides, except for one-pass-frank-wolfe, whose plan does not; and n is so large that the
 # ball does not decide either. For phased-sgd these are the n at which the slope of the plan's own
 # bound is nearest to the theorem's, -0.95 to -0.97: with 16 times fewer, or more, it is -0.9.
 RATES = [
@@ -165,7 +165,7 @@ def rates(arguments):
 D_PAYS = 100
 USEFUL = 2 / 3
 LENGTHS = np.rint(10.0 ** np.arange(2.5, 7.1, 0.5)).astype(int).tolist()
-RHO = 1.0 / (4.0 * np.log(1.0 / DELTA))  # what the papers spend at epsilon 1, but for constants
+RHO = 1.0 / (4.0 * np.log(1.0 / DELTA))  # what the papers spend at epsilon 1, up to constants
 
 
 def tree_steps(n):
@@ -175,7 +175,7 @@ def tree_steps(n):
 
 
 def unrolled(n):
-    """What one-pass noise is published for: sqrt(n) log(1 / delta) instead of a decaying share."""
+    """Budget at which one pass has its published noise, of sqrt(n) log(1 / delta) steps."""
     return RHO / (16.0 * math.log(n / math.log(2.0 * D_PAYS)))
 
 
@@ -218,7 +218,7 @@ FORMS = [
 
 
 def first(data, solver, p, steps, budget, seed):
-    """The least n at which a solver is worth its noise, as a string."""
+    """The least n at which a solver beats its noise, as a string."""
     X, y, X_test, y_test, radius = data
     for n in LENGTHS:
         problem = Problem(Logistic(), ball(p, radius), n, D_PAYS)
@@ -258,7 +258,7 @@ COSTS = [
 
 
 def memory(solver, plan, problem, X, y):
-    """Most bytes that are in use at once during a run, on top of what is there before."""
+    """Peak of the bytes in use during a run, above those in use before."""
     tracemalloc.start()
     run(solver, plan, problem, X, y, 1)
     peak = tracemalloc.get_traced_memory()[1]
@@ -314,7 +314,7 @@ ALLOWED = 0.01
 
 
 def accuracies(n, d, p, seeds):
-    """Test accuracy of every solver that can, one for each seed, by epsilon and name."""
+    """Test accuracies of all applicable solvers, one for each seed, by epsilon and name."""
     names = [name for name in SOLVERS if p == 1.0 or name != "one-pass-frank-wolfe"]
     found = {(epsilon, name): [] for epsilon in EPSILONS for name in names}
     for seed in seeds:
@@ -329,7 +329,7 @@ def accuracies(n, d, p, seeds):
 
 
 def shortfall(scores, chosen, names):
-    """Mean accuracy of the best of ``names`` less that of ``chosen``, and its standard error."""
+    """Mean accuracy of the best of ``names`` minus that of ``chosen``, and its standard error."""
     best = max(names, key=lambda name: scores[name].mean())
     difference = scores[best] - scores[chosen]
     return difference.mean(), difference.std(ddof=1) / np.sqrt(len(difference))

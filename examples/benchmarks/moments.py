@@ -20,7 +20,7 @@ from scipy.stats import norm
 from skdpsco import PrivateMoments, PrivateRidge, UtilityWarning
 
 REPETITIONS, N_NEW = 400, 100
-# The law of the features, records, features and epsilon.
+# The law of the features, number of records, number of features, and epsilon.
 SIZES = [
     ("normal", 500, 2, 4.0),
     ("uniform", 500, 2, 1.0),
@@ -36,7 +36,7 @@ SIZES = [
 
 
 def seconds(function, rounds=5):
-    """The shortest of a few calls, as other programs take time, too."""
+    """Least time of a few calls, since other programs take time, too."""
     times = []
     for _ in range(rounds):
         start = time.perf_counter()

@@ -2,18 +2,19 @@
 Quantiles, outliers and margins
 ===============================
 
-What `PrivateHuberRegressor`, `PrivateQuantileRegressor` and `PrivateLinearSVC` predict beyond a
-constant, with everything at its default, on planted records; `PrivateLogisticRegression` beside
-the last::
+How much better than a constant `PrivateHuberRegressor`, `PrivateQuantileRegressor` and
+`PrivateLinearSVC` predict planted records, with everything at its default, and
+`PrivateLogisticRegression` beside the last::
 
     python examples/benchmarks/named_models.py [--seeds 20] [--only heavy]
 
-Of the regressions it is the D^2 of the pinball loss, that of absolute errors for the median: 0 is
-the best constant on the test records, 1 a loss of 0. Of the classifications it is the accuracy less
-that of the more frequent label; the rare label is that of a tenth of the records. Targets are
-a sum of five features, scaled to variance 1, plus half of the noise that the name of a family says;
-"nothing" has only the noise, "one-sided" features are in [0, 1] and its targets exponentials.
-Medians of the seeds.
+For regressions it prints the D^2 of the pinball loss, which for the median is that of absolute
+errors: 0 is the best constant on the test records, 1 a loss of 0. For classifications it prints the
+accuracy minus that of the more frequent label; a tenth of the records have the rare label. Targets
+are a sum of five features, scaled to variance 1, plus half of the noise that the family is named
+after;
+"nothing" has only the noise; "one-sided" features are in [0, 1] and its targets exponentials.
+Figures are medians over the seeds.
 """
 
 import argparse
@@ -39,7 +40,7 @@ N_TEST = 3000
 
 
 def records(seed, n, d, family):
-    """Features and targets, of which the first n are for training."""
+    """Features and targets; the first n records are for training."""
     rng = np.random.default_rng(seed)
     one_sided = "one-sided" in family
     X = rng.uniform(0.0 if one_sided else -1.0, 1.0, (n + N_TEST, d))
@@ -50,7 +51,7 @@ def records(seed, n, d, family):
 
 
 def gain(model, X, y, n, quantile=0.5):
-    """What a fit to the first n records predicts of the others, beyond a constant."""
+    """Score on the other records of a fit to the first n, above that of a constant."""
     fitted = model.fit(X[:n], y[:n])
     if hasattr(fitted, "classes_"):
         constant = max(y[n:].mean(), 1.0 - y[n:].mean())

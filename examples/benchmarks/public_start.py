@@ -2,8 +2,9 @@
 
     python examples/benchmarks/public_start.py --data-dir DIR [--seeds 10]
 
-DIR holds the files that raw_tables.py names. Medians over splits, of the area under the curve and
-of R^2: of the public model alone, of private fits without it, and of those that begin at it.
+DIR holds the files that raw_tables.py names. It prints medians over splits
+of the area under the curve and of R^2: for the public model alone, for private fits without it, and
+for private fits that begin at it.
 """
 
 import argparse

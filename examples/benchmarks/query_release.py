@@ -12,7 +12,7 @@ delta 1e-6. Errors are those of released answers with respect to the answers of 
 - marginals: all 960 cells of the three-way marginals;
 - queries: 2,000 random functions of a record, +1 or -1 in every cell of the domain.
 
-Means over data and noise. With the names of other solvers, whose errors have no target.
+Figures are means over data and noise. Other solvers follow by name; their errors have no target.
 
 "large": the same with 30 binary columns, a domain of 2**30 cells: errors of the 32,480 cells of the
 three-way marginals, time, and the largest memory of a process that does nothing else.
@@ -26,8 +26,8 @@ the small problem, at the same epsilon and delta (largest error, mean error, sec
 - queries: plain NumPy for replace-one, zCDP: MWEM, 120 rounds, .077; Gaussian noise on all cells
   and a projection .054.
 
-AIM and MST are published for neighbours of which one has a record more. To replace a record is to
-remove one and to add another, so replace-one asks for more noise at the same epsilon.
+AIM and MST are published for neighbours of which one has one more record. Replacing a record is
+removing one and adding another, so replace-one asks for more noise at the same epsilon.
 
 Run it with OMP_NUM_THREADS=1.
 """
@@ -82,7 +82,7 @@ def small(seeds):
         for solver in ("auto", *SYNTHESIS_SOLVERS):
             if SYNTHESIS_SOLVERS.get(solver) is SYNTHESIS_SOLVERS["measure-project"]:
                 continue  # it is "auto"
-            errors(solver, D, 0, queries)  # what is compiled, and imported, is not timed
+            errors(solver, D, 0, queries)  # compilation and imports are not timed
             found = [errors(solver, D, seed, queries) for seed in range(seeds)]
             targets = QUERIES if queries else MARGINALS
             for what in targets:

@@ -1,16 +1,16 @@
 """Defaults on the columns that people have: raw, one-sided, wide, imbalanced, heavy-tailed.
 
 Every estimator is fitted with its defaults (and public bounds of the columns) on families of data,
-at growing budgets. The table holds medians of accuracies or R^2 on test data. What breaks one of
-three rules is printed below it:
+at growing budgets. The table holds medians of accuracies or R^2 on test data. Scores that break one
+of three rules are printed below it:
 
 - a score is below that of the constant predictor, by more than .02;
 - a score falls by more than .03 beyond its standard error when epsilon doubles or more;
 - at epsilon 100 a score is .02 below that of the same objective without privacy.
 
-Groups say nothing, and the score of the minimax classifier is the mean of those of both classes,
-for which the constant has one half. Models that are solved by noisy moments are left out for bags
-of words, where a fit takes many seconds.
+Groups carry no information, and the score of the minimax classifier is the mean of those of both
+classes, for which the constant has one half. Models that are solved by noisy moments are not fitted
+to bags of words, where a fit takes many seconds.
 
 python examples/benchmarks/robustness.py [--quick] [--families NAME ...] [--data-dir DIR]
 python examples/benchmarks/robustness.py --baselines [the same]
@@ -72,7 +72,7 @@ REGRESSORS = {
 
 
 class InTwoGroups(PrivateGroupDRO):
-    """Group DRO for two groups that say nothing."""
+    """Group DRO for two groups without information."""
 
     def fit(self, X, y):
         return super().fit(X, y, sensitive_features=np.arange(len(y)) % 2)
@@ -198,7 +198,7 @@ def of(make, target, *arguments, **options):
 
 
 def outliers(rng):
-    """Columns that use a hundredth of their bounds, but for one record in a hundred."""
+    """Columns that use a hundredth of their bounds, except for one record in a hundred."""
     X = 0.01 * rng.normal(size=(N + N_TEST, 20))
     z = signal(X, rng)
     X[rng.random(len(X)) < 0.01] *= 50.0
@@ -334,7 +334,7 @@ def in_processes(function, calls):
 
 
 def violations(private, optimum, constant):
-    """What breaks a rule, in words."""
+    """Broken rules, in words."""
     medians = np.median(private, axis=1)
     errors = 1.25 * private.std(axis=1) / np.sqrt(private.shape[1])
     for k, epsilon in enumerate(EPSILONS):

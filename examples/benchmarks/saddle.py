@@ -17,7 +17,7 @@ The games are planted, with known equilibria, and have 1000 actions for either p
 "rates": the exponent at which the gap falls with the number of records n where privacy is the
 limit, beside that of the theorem, -1/2 for affine operators (Gonzalez, Guzman and Paquette, 2024,
 Theorem 3.1). Theorems are for the worst case, so it is the worst mean over strengths; records are
-all alike, so there is no sampling error. It is to be within 0.1.
+identical, so there is no sampling error. It is to be within 0.1.
 
 "gain": the gap at n = 100,000 over that of the published constants, in the same run on the same
 records, which differ: "published" is our solver with their number of steps, batches, step size and
@@ -26,7 +26,7 @@ draws (with y ascending, which is misprinted). Payoffs are clipped to [-1, 1], r
 
 "time": seconds of a plan and a run on 100,000 x 1000 records.
 
-"others": gaps of other solvers on the bilinear game where records are all alike. (Mirror prox takes
+"others": gaps of other solvers on the bilinear game with identical records. (Mirror prox takes
 all records in each of at most 1000 calls, with Gaussian noise.)
 
 Epsilon is 1, delta 1e-6, neighbours differ by the replacement of one record. Run it with
@@ -59,7 +59,7 @@ TOLERANCE = 0.1
 
 
 class Pennies:
-    """The bilinear game; all records are alike."""
+    """The bilinear game with identical records."""
 
     name = "bilinear"
     saddle = True

@@ -12,14 +12,14 @@ The game is min_w max_v w'Av + b'w - c'v, w in the unit l_p ball and v in the un
 q = 1: in the simplex), with an equilibrium inside, where the gap is of the order of the error of
 (w, v). A record brings its own b and c, each off by `spread` times a random signed unit vector.
 
-- "privacy": all records are alike, epsilon is 1. Only the second term is left: n**-1. (The useful
-  number of steps grows like n, and `max_calls` must not cut it: the gap would stop falling.)
+- "privacy": records are identical, and epsilon is 1. Only the second term is left: n**-1. (The
+  useful number of steps grows like n, and `max_calls` must not cut it: the gap would stop falling.)
 - "records": records differ, and epsilon is a million. Only the first term is left: n**-0.5. (3000
   calls leave an error of optimisation that is small beside it.)
 
-Gaps are exact: they need dual norms alone. The exponent is that of the least-squares line of log
-mean gap over log n, and is to be within 0.1 of the theorem's. Delta is 1e-6, neighbours differ by
-the replacement of one record, and noise is what the library's plan asks for.
+Gaps are exact, since they only need dual norms. The exponent is that of the least-squares line of
+log mean gap over log n, and is to be within 0.1 of the theorem's. Delta is 1e-6, neighbours differ
+by the replacement of one record, and noise is what the library's plan asks for.
 
 "recursion" is `RecursiveRegularisation` with log2(n) / 2 rounds, for which the theorem's pull is of
 the order of 1 / sqrt(n), its smallest. (With the theorem's constants there is no round at all for
@@ -51,7 +51,7 @@ RECURSION_REPETITIONS = 3
 
 
 class Records:
-    """Signed unit vectors as codes, and how often each occurs: all that a sum needs."""
+    """Signed unit vectors as codes, and how often each occurs, which determines their sum."""
 
     def __init__(self, codes):
         self.codes = codes
@@ -109,7 +109,7 @@ class BilinearGame:
         return len(data[0]) * self.mean(z) + self.spread * np.concatenate(data[0].sums)
 
     def gap(self, z):
-        """Strong gap on the distribution: the sum of what either player has to gain."""
+        """Strong gap on the distribution: the sum of what both players can gain."""
         # <G(z), z> is b'w + c'v: the bilinear terms cancel.
         G, gain = self.mean(z), 0.0
         for g, order in ((G[:D], self.p), (G[D:], self.q)):

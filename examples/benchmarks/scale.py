@@ -67,7 +67,7 @@ def seconds(*data, n_iter=STEPS, repetitions=2):
 
 
 def seconds_of_a_step(X, y, n_threads):
-    """Time of a longer fit less that of a shorter one, over the steps between them."""
+    """Time of a longer fit minus that of a shorter one, divided by the difference in steps."""
     numba.config.NUMBA_NUM_THREADS = n_threads
     times = {}
     for _ in range(5):  # in turn, the least of five
@@ -239,7 +239,7 @@ def child(path_X, path_y, limit, rows):
 
 
 def status(name):
-    """A number of bytes that Linux knows of this process."""
+    """A number of bytes that Linux reports for this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith(name + ":")).split()[1])
 
@@ -264,7 +264,7 @@ def memory(arguments, folder):
 
 
 def plot(points, path):
-    """One panel for everything that was varied."""
+    """One panel for each quantity that was varied."""
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(name for name, _, _ in points))

@@ -9,8 +9,9 @@ other programs on the machine matter less::
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python examples/benchmarks/sparse_speed.py
 
-The data have the shapes of RCV1 and News20, binary features and labels of planted words. A step
-costs what the records do that have the chosen word: labels of very common words cost more.
+The data have the shapes of RCV1 and News20, binary features and labels of planted words. The
+cost of a step depends on the number of records with the chosen word: labels of very common words
+cost more.
 """
 
 import time
@@ -24,7 +25,8 @@ SHAPES = {
     "RCV1": {},
     "News20": {"n": 19_996, "d": 1_355_191, "length": 496.0, "shift": 41.0, "power": 1.02},
 }
-# Steps and radius, with the target in seconds; of News20's long path above the short one.
+# Steps and radius, with the target in seconds; for News20's long path, the excess over the short
+# one.
 TARGETS = {
     ("RCV1", 100, 10.0): 0.1,
     ("RCV1", 4000, 50.0): 0.25,

@@ -3,8 +3,8 @@ Coverage of the intervals of fits to records
 ============================================
 
 Prints how often intervals of nominally 95 % cover their coefficients, for fits with
-``standard_errors=True``, and how large errors are beside those of fits without, over 400
-repetitions at each size, and a quarter as many at the largest::
+``standard_errors=True``, and how large their errors are beside those of fits without, over
+400 repetitions at each size, and a quarter as many at the largest::
 
     python examples/benchmarks/standard_errors.py [kind, ...] [repetitions] [number of sizes]
 
@@ -19,7 +19,7 @@ from scipy.special import expit
 
 from skdpsco import PrivateHuberRegressor, PrivateLogisticRegression, PrivateRidge, UtilityWarning
 
-# The law of the features, records, features and epsilon.
+# The law of the features, number of records, number of features, and epsilon.
 SIZES = [
     ("normal", 500, 2, 0.5),
     ("uniform", 500, 2, 0.5),

@@ -5,9 +5,9 @@ python -m field start
 python -m field report
 python -m field expect
 
-in examples/benchmarks; `make field` does all. What is finished is skipped; a method or a data set
-that is not there is named and left out. With --tuned, the settings of methods that are not their
-defaults are measured; `start` measures what the first fit of every library takes.
+in examples/benchmarks; `make field` does all. Finished cells are skipped; a method or a data
+set that is missing is named and left out. With --tuned, the settings of methods that are not their
+defaults are measured; `start` measures the first fit of every library.
 """
 
 import argparse

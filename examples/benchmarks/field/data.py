@@ -35,7 +35,7 @@ class Missing(Exception):
 
 
 def checked(path, sha256):
-    """The content of a file, unpacked if its name ends in gz; its checksum is that of the content.
+    """The content of a file, unpacked if its name ends in gz; the checksum is that of the content.
 
     Files of packages are not unpacked before their checksum is taken.
     """
@@ -140,7 +140,7 @@ def coded(entry, table, y):
 
 
 def planted_regression(seed, weights, d, n=8000, correlation=0.0):
-    """A linear target that explains the share .785 of the variance, its columns in [0, 1]."""
+    """A linear target with an R^2 of .785, and its columns in [0, 1]."""
     X, z, rng = _data.planted(seed, weights, d, n=n, correlation=correlation)
     y = z + rng.normal(scale=np.sqrt(z.var() * (1.0 - 0.785) / 0.785), size=len(z))
     return (X + 1.0) / 2.0, y, float(np.sqrt(d)), None

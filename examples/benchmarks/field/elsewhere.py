@@ -1,8 +1,8 @@
-"""Methods whose libraries need an environment of their own run in a process of its Python.
+"""Run methods whose libraries need an environment of their own, in a process of its Python.
 
-A process is started once and takes problems through a pipe. Which Python it is says the variable
-FIELD_<NAME>, or the environment that `make field` has made: .venv-field-<name>. FIELD_PATIENCE is
-how many seconds a fit may take, if these are not to be 300.
+A process is started once and takes problems through a pipe. Its Python is that of the variable
+FIELD_<NAME>, or of the environment that `make field` has made: .venv-field-<name>. FIELD_PATIENCE
+is the number of seconds that a fit may take, by default 300.
 """
 
 import atexit
@@ -45,10 +45,10 @@ def started(environment):
 
 
 def call(environment, module, function, *arguments):
-    """What ``function`` of ``field.methods.<module>`` returns there, and what that took.
+    """The results of ``function`` in ``field.methods.<module>`` there, and their cost.
 
-    Beside the predictions: ``seconds`` of the processor, which other programs do not change, and
-    ``memory``, the peak of the process in megabytes.
+    Beside the predictions there are ``seconds`` of processor time, on which other programs have no
+    influence, and ``memory``, the peak of the process in megabytes.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def memory():
 
 
 def serve():
-    """Answer calls until the pipe is closed; what libraries print does not get into it."""
+    """Answer calls until the pipe is closed; output of libraries does not get into it."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:

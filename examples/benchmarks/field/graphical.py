@@ -1,8 +1,8 @@
-"""Records drawn from Private-PGM's graphical models as they say, where version 1.1.0 draws others.
+"""Draw records that follow Private-PGM's graphical models; those of version 1.1.0 do not.
 
-OpenDP 0.16.0 and smartnoise-synth 1.0.8 ask for that version. Its records of two columns with the
-same parents follow each other, and columns lack parents that only the junction tree shows: errors
-of marginals are several times those of the model. Version 2.0.0 of the package has mended both.
+OpenDP 0.16.0 and smartnoise-synth 1.0.8 require that version. In its records, columns with the same
+parents depend on each other, and columns lack parents that only the junction tree shows: errors of
+marginals are several times those of the model. Version 2.0.0 of the package has fixed both.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ def synthetic_data(model, rows=None, method="round"):
 
 
 def mend():
-    """Let the libraries of this process draw records so."""
+    """Let the libraries of this process draw records in this way."""
     import mbi
 
     mbi.MarkovRandomField.synthetic_data = synthetic_data

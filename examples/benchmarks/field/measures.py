@@ -57,9 +57,10 @@ def marginal_errors(X, table, sizes, order):
 
 
 def of_table(problem, found):
-    """One less the mean distance of marginals of three columns, and what a model learns from it.
+    """1 minus the mean distance of marginals of three columns, and the score of a model.
 
-    And the mean distance of marginals of pairs, and the largest error of a share of three columns.
+    The mean distance of marginals of pairs, and the largest error of a share of three columns,
+    follow.
     """
     table, sizes = found["table"], problem.sizes
     pairs = list(marginal_errors(problem.X, table, sizes, 2))

@@ -1,4 +1,4 @@
-"""Tables and plots of what was measured, into docs/field.md and docs/_static."""
+"""Write tables and plots of the measurements into docs/field.md and docs/_static."""
 
 import math
 import re
@@ -42,7 +42,7 @@ BEGIN, END = "<!-- what `make field` writes -->\n", "<!-- end of what it writes 
 
 
 def means(rows):
-    """Mean score by problem, epsilon and method; what failed counts as the constant predictor."""
+    """Mean score by problem, epsilon and method; failures count as the constant predictor."""
     rows = rows.assign(score=rows["score"].astype(float).clip(lower=LEAST))
     index = ["task", "data"]
     public = rows[np.isinf(rows["epsilon"])].groupby([*index, "method"])["score"].mean().unstack()
@@ -61,7 +61,7 @@ def one_of(public, names):
 def ranks(table, task):
     """Mean ranks by method and epsilon, the critical difference at 5 %, and how many data sets.
 
-    Of the methods that were measured on all data sets at an epsilon.
+    It ranks the methods that were measured on all data sets at an epsilon.
     """
     found = {}
     for epsilon, part in table.loc[task].groupby("epsilon"):
@@ -172,7 +172,7 @@ def rank_tables(table):
 
 
 def loss_table(table, public, epsilon):
-    """By data set: the best private method, ours, and what there is without privacy."""
+    """By data set: the best private method, ours, and models without privacy."""
     rows = []
     for (task, name), scores in table.xs(epsilon, level="epsilon").iterrows():
         scores = scores.dropna()
@@ -195,7 +195,7 @@ def first_choice(task):
 
 
 def expectations(rows):
-    """The README's table: what models of our first choice score on some data sets."""
+    """The README's table: scores of models of our first choice on some data sets."""
     table, public = means(rows)
     lines, epsilons = [], EPSILONS[1:4]
     for problem in EXPECTED:
@@ -208,7 +208,7 @@ def expectations(rows):
 
 
 def known_rows(folder):
-    """Rows of methods and data sets that there are, and those of them at default settings."""
+    """Rows of known methods and data sets, and those of them at default settings."""
     rows, methods = Store(folder).read(), all_methods()
     known = rows["method"].isin({*methods, *all_settings()}) & rows["data"].isin(set(CODEBOOK))
     return rows[known], rows[known & rows["method"].isin(methods)]
@@ -217,7 +217,7 @@ def known_rows(folder):
 def behind_table(rows, table):
     """Where another method is ahead of ours by more than a point and two standard errors.
 
-    What was measured on one split has no error, and is left out.
+    Measurements on a single split have no standard error, and are left out.
     """
     scores = rows.assign(score=rows["score"].clip(lower=LEAST)).set_index(
         ["task", "data", "epsilon", "method", "split"]
@@ -242,7 +242,7 @@ def behind_table(rows, table):
 def tuned_table(rows, methods):
     """How far our best is behind the best setting of any other method, chosen on test records.
 
-    Of what was measured on all splits on which settings were. Below 0 ours are ahead.
+    It compares on the splits on which settings were measured. Below 0 ours are ahead.
     """
     settings = rows[~rows["method"].isin(methods)]
     keys = ["task", "data", "epsilon", "split"]
@@ -266,7 +266,7 @@ def tuned_table(rows, methods):
 
 
 def synthetic_table(rows, epsilon):
-    """Errors of marginals of synthetic records, what a model learns from them, and seconds."""
+    """Errors of marginals of synthetic records, the score of a model of them, and seconds."""
     part = rows[(rows["task"] == "table") & (rows["epsilon"].isin([epsilon, math.inf]))]
     part = part[part["failure"] == ""].assign(triples=1.0 - part["score"])
     columns = ["triples", "pairs", "largest", "downstream", "seconds"]
@@ -280,7 +280,7 @@ def synthetic_table(rows, epsilon):
 
 
 def start_table(folder):
-    """What `start` has measured, if it has."""
+    """The measurements of `start`, if there are any."""
     path = Path(folder) / FILE
     if not path.exists():
         return ""

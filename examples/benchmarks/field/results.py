@@ -14,7 +14,7 @@ PACKAGES = ("skdpsco", "numpy", "scipy", "scikit-learn", "numba", "pandas")
 
 
 def machine():
-    """Versions, also those that the requirements of other environments name, and the processor."""
+    """Versions, including those in the requirements of other environments, and the processor."""
     versions, pins = {}, {}
     for package in PACKAGES:
         try:
@@ -56,7 +56,7 @@ class Store:
         return rows.drop_duplicates(["task", "data", "method", "epsilon", "split"], keep="last")
 
     def keys(self):
-        """What is finished."""
+        """Keys of the finished cells."""
         rows = self.read()[["task", "data", "method", "epsilon", "split"]]
         return set(rows.itertuples(index=False, name=None))
 

@@ -1,4 +1,4 @@
-"""What is measured: one method on one split of a data set, for every epsilon."""
+"""Measurements: one method on one split of a data set, for every epsilon."""
 
 import copy
 import math

@@ -1,8 +1,8 @@
-"""What the start of a library takes: its import, its first fit and a later one, and memory.
+"""The cost of starting a library: its import, its first fit and a later one, and memory.
 
 Each is measured in a fresh process, in seconds of the processor. Problems are generated: 10,000
 records of 20 columns in two classes, or of ten binary columns. The peak of memory is that of the
-process that fits, with the records. A later process finds on disk what ours have compiled.
+process that fits, with the records. A later process finds the compiled kernels of ours on disk.
 """
 
 import json
@@ -61,7 +61,7 @@ FITS = "import json; from field.start import fits; print(json.dumps(fits({!r})))
 
 
 def printed(code, python=sys.executable, **variables):
-    """What some code prints last in a fresh process, or None if it fails."""
+    """The last line that some code prints in a fresh process, or None if it fails."""
     done = subprocess.run(
         [python, "-W", "ignore", "-c", code],
         cwd=elsewhere.BENCHMARKS,
@@ -84,7 +84,7 @@ def measure(folder, methods):
             print(f"left out: {name}: no environment {environment}")
             continue
         with tempfile.TemporaryDirectory() as cache:
-            of_all = [None]  # what is compiled is cached on disk
+            of_all = [None]  # compiled kernels are cached on disk
             if name in COMPILES:
                 of_all = printed(FITS.format(name), NUMBA_CACHE_DIR=cache) or [None]
             fitted = printed(FITS.format(name), NUMBA_CACHE_DIR=cache) or [None] * 3

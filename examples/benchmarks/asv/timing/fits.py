@@ -1,7 +1,7 @@
 """Times of default fits from commit to commit: `asv run` in this folder, then `asv publish`.
 
-They tell whether a change made fits slower. What is fast enough, against scikit-learn and against
-the hardware, is for the other benchmarks to say.
+They show whether a change made fits slower. The other benchmarks compare with scikit-learn and with
+the hardware.
 """
 
 import numpy as np

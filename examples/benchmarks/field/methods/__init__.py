@@ -1,4 +1,4 @@
-"""Methods, one file for each source: a file with a dict ``METHODS`` adds what it holds.
+"""Methods, one file for each source: a file adds the methods in its dict ``METHODS``.
 
 A method's function takes a problem (see `field.data.problem`, without the test records' targets), a
 budget and a generator, and returns a dict of predictions for the test records: ``labels`` (class

@@ -1,9 +1,10 @@
 """AIM and MST of OpenDP (with Private-PGM), at their defaults, on tables with a known domain.
 
-They count added and removed records. A replaced one moves counts by sqrt(2) in place of 1, which
-costs Gaussian noise twice the rho, and scores by twice as much, which costs a selection four times.
-Of rho a half pays for single columns, and a tenth of the rest for selections. So they get the share
-1 / 2.1 of rho, which is exact. OpenDP's own way, two contributions of a person, costs 4 times rho.
+They count added and removed records. Replacing a record moves counts by sqrt(2) instead of 1, so
+Gaussian noise costs twice the rho, and scores by twice as much, so a selection costs four times the
+rho. Half of rho pays for single columns, and a tenth of the rest for selections. So they get the
+share 1 / 2.1 of rho, which is exact. OpenDP's own way, two contributions of a person, costs 4 times
+rho.
 
 OpenDP's released regression, Theil-Sen's, has one column only, so it takes no part. MST of version
 0.16.0 fails at most budgets: in floating point the shares of its selections add up to more than the

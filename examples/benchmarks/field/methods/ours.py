@@ -1,4 +1,4 @@
-"""The library's estimators at their defaults; all that is declared is public."""
+"""The library's estimators at their defaults; all declarations are public."""
 
 from functools import partial
 

@@ -1,7 +1,7 @@
-"""Known methods, most as `baselines.py` has them, with an exact accounting of their noise.
+"""Published methods, most of them from `baselines.py`, with an exact accounting of their noise.
 
 All protect against the replacement of a record. Linear models find a centre and a scale of rows,
-and the scale of a target, as the library's estimators do, and know two classes.
+and the scale of a target, as the library's estimators do, and handle two classes.
 """
 
 import math

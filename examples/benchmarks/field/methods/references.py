@@ -1,4 +1,5 @@
-"""What no private method can be expected to beat, and what all should: models without privacy.
+"""Models without privacy: those that private methods cannot be expected to beat, and the constant
+predictor, which all should beat.
 
 The boosted trees show what linear models leave out.
 """

@@ -1,9 +1,9 @@
 """AIM and MST of smartnoise-synth (with Private-PGM), at their defaults, with a known domain.
 
-They count added and removed records. A replaced one moves counts by sqrt(2) in place of 1, which
-costs Gaussian noise twice the rho, and scores by twice as much, which costs a selection four times:
-of AIM's rho at most a tenth pays for selections, of MST's a third. So AIM gets rho / 2.2 and MST
-3 rho / 8. Both are told an epsilon that they turn into that rho.
+They count added and removed records. Replacing a record moves counts by sqrt(2) instead of 1, so
+Gaussian noise costs twice the rho, and scores by twice as much, so a selection costs four times the
+rho. At most a tenth of AIM's rho pays for selections, and a third of MST's. So AIM gets rho / 2.2
+and MST 3 rho / 8. Each is given an epsilon that it converts into that rho.
 """
 
 from functools import partial
