@@ -210,8 +210,8 @@ class NoisyContrasts:
         """Mean squares of a model's residuals in the contrasts, without the noise.
 
         There is one mean for every order of contrasts, less two standard errors; its weights are
-        optimal if the least variance is the true one. A subset whose residuals are larger than this
-        mean and the noise explain has a mean of its own. No mean is above 1: no
+        optimal if the least variance is the true one. If a subset's residuals are larger than this
+        mean and the noise explain, the excess is added to its mean. No mean is above 1: no
         distribution is further from the uniform one.
         """
         least = RECONSTRUCTION.least_variance / self.problem.n_samples
@@ -231,8 +231,9 @@ class NoisyContrasts:
             k = n_contrasts(subset, self.problem.shape)
             here, end = slice(end, end + k), end + k
             mean, expected = squares[here].mean(), found[end - 1] + noise[end - 1]
-            if mean > expected * (1.0 + 2.0 * math.sqrt(t / k) + 2.0 * t / k):
-                found[here] = mean - noise[here]
+            excess = mean - expected * (1.0 + 2.0 * math.sqrt(t / k) + 2.0 * t / k)
+            if excess > 0.0:
+                found[here] += excess
         return np.minimum(found, 1.0)
 
     def project(self, model: ProductMixture) -> SynthesisResult:
