@@ -200,12 +200,13 @@ def allows(budget: Any, event: Event, accountant: str = "auto") -> bool:
     """
     if not hasattr(budget, "delta") or getattr(budget, "max_records_per_unit", 1) > 1:
         return rho_of(event) <= budget.rho
+    check_accountant(accountant)
     event = compose(getattr(budget, "spent", _NOTHING), event)
-    # "rdp" first: it is the faster one, and none is larger than "rdp".
-    return any(
-        delta_of(event, budget.epsilon, name) <= budget.delta
-        for name in dict.fromkeys(("rdp", accountant))
-    )
+    # "rdp" first: it is the faster one, and "pld" matters for noise on samples alone.
+    if delta_of(event, budget.epsilon, "rdp") <= budget.delta:
+        return True
+    pld = _has_curve(event) and pld_applies(event, accountant)
+    return pld and pld_delta(event, budget.epsilon) <= budget.delta
 
 
 # zCDP. With b = alpha - 1 > 0 the bound of [2] reads
