@@ -91,7 +91,7 @@ if binder := binder_of(metadata("skdpsco").get_all("Project-URL", [])):
 
 templates_path = ["_templates"]
 
-# Docstrings name code between single backticks: a link if there is such a page, else plain code.
+# Code between single backticks in docstrings is a link if there is such a page, or plain code.
 default_role = "obj"
 highlight_language = "none"  # blocks without a language are formulas and pseudo-code
 autodoc_typehints = "none"  # numpydoc's sections say more

@@ -231,7 +231,7 @@ def generator(random_state: Any = None, stacklevel: int = 2) -> tuple[np.random.
         key = int.from_bytes(os.urandom(16), "little")
         return np.random.Generator(_SecretAESCounter(key=key)), False
     warn_privacy(
-        "A fixed random_state makes the noise reproducible: whoever knows the seed can subtract "
+        "A fixed random_state makes the noise reproducible: anyone who knows the seed can subtract "
         "the noise, and the release is not private. Use random_state=None outside of tests.",
         stacklevel + 1,
     )

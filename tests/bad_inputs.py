@@ -1,6 +1,6 @@
-"""Inputs that no fit takes, each of another kind, by what is wrong with them.
+"""Inputs that every fit refuses, each of another kind, named by their fault.
 
-What must not be in a message is ``SECRET`` or ``NUMBER``.
+``SECRET`` and ``NUMBER`` must not appear in a message.
 """
 
 import collections
@@ -45,7 +45,7 @@ class NoNumber:
 
 
 class Mislabelled:
-    """What says to be an array, and has no entries."""
+    """An object that claims to be an array, and has no entries."""
 
     shape, ndim, dtype = (N, 3), 2, np.dtype(float)
 
@@ -57,7 +57,7 @@ class Mislabelled:
 
 
 class NoInterface:
-    """What fails where NumPy asks for its memory."""
+    """An object that fails when NumPy asks for its memory."""
 
     @property
     def __array_interface__(self):
@@ -91,7 +91,7 @@ ODD_VALUES = {
 
 
 def with_entry(value, dtype=None):
-    """X with one other entry, and the number that no message may show."""
+    """X with one changed entry, and the number that no message may show."""
     changed = np.array(X, dtype=dtype)
     changed[2, 1] = NUMBER if dtype is None else value
     changed[3, 2] = value
@@ -114,21 +114,21 @@ def lazily(value):
 
 
 def csr(part, change):
-    """A CSR matrix of which one array was changed after it was made."""
+    """A CSR matrix with one array changed after it was made."""
     matrix = sparse.csr_array(X)
     setattr(matrix, part, change(getattr(matrix, part).copy()))
     return matrix
 
 
 def csc(part, change):
-    """The same of a CSC matrix."""
+    """A CSC matrix with one array changed after it was made."""
     matrix = sparse.csc_array(X)
     setattr(matrix, part, change(getattr(matrix, part).copy()))
     return matrix
 
 
 def misplaced(matrix, place):
-    """A COO matrix of which one entry was moved after it was made."""
+    """A COO matrix with one entry moved after it was made."""
     matrix.coords[0][3] = place
     return matrix
 
@@ -151,7 +151,7 @@ def endless():
 
 
 def failing_rows():
-    """Rows, of which the sixth fails."""
+    """Rows; the sixth fails."""
     for number, row in enumerate(X.tolist()):
         if number == 5:
             raise ValueError(SECRET)
@@ -377,7 +377,7 @@ OTHER_LENGTHS = {"fewer records", "more records", "instead of an array: a range"
 
 
 def first(value):
-    """Targets whose first entry is another one."""
+    """Targets with another first entry."""
     targets = np.array([None, *[1.0] * (N - 1)], dtype=object)
     targets[0] = value
     return targets
@@ -389,7 +389,7 @@ BAD_Y = {
     "None": None,
     "an entry None": first(None),
     "an entry pandas.NA": first(pd.NA),
-    "an entry that is no number": first(NoNumber(RuntimeError)),
+    "an entry without a number": first(NoNumber(RuntimeError)),
     "a Decimal that signals NaN": first(decimal.Decimal("sNaN7321")),
     "a huge integer": first(10**400),
     "a missing Float64": pd.Series([1.0] * (N - 1) + [None], dtype="Float64"),
@@ -454,7 +454,7 @@ BAD_UNITS = {
 
 
 def sources(folder):
-    """Makers of records in blocks, of which each is wrong in another way.
+    """Makers of records in blocks, each wrong in another way.
 
     Files are in the folder, and shrink once the blocks know them.
     """

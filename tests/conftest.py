@@ -24,7 +24,7 @@ def pytest_configure():
 
 
 def pytest_sessionstart(session):
-    """Remove what no run has read or written for two weeks: edits leave old machine code behind."""
+    """Remove files that no run has used for two weeks: edits leave old machine code behind."""
     if hasattr(session.config, "workerinput"):
         return
     for path in _CACHES.rglob("*.nb[ci]"):
@@ -34,7 +34,7 @@ def pytest_sessionstart(session):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Look for no cycles among what is collected: it grows all the time, and lives to the end."""
+    """Do not look for cycles among collected tests: they grow in number, and live to the end."""
     gc.disable()
     try:
         return (yield)

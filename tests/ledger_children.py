@@ -31,7 +31,7 @@ X = np.linspace(-1, 1, 40)[:, None]
 
 
 def audit(path):
-    """Sound file, sum of the charges, what the ledger takes for their sum, the marks of charges."""
+    """Whether the file is sound, the charges' sum, the ledger's own sum, and marks of charges."""
     with sqlite3.connect(path) as connection:
         sound = connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         rows = connection.execute("SELECT parameters, rho FROM charges").fetchall()
@@ -188,7 +188,7 @@ def crowd(folder, processes=8, charges=25, share=1e-6, threads=1, old=0):
 
 
 def forks(folder, times=20):
-    """Fork while other threads charge. Returns how many children could charge, and what is amiss.
+    """Fork while other threads charge. Return how many children could charge, and what went wrong.
 
     A ledger in memory must refuse the children.
     """

@@ -1,6 +1,6 @@
 """Run every solver in plain Python, with its noise logged: what was planned, and what was drawn.
 
-So do whole fits, whose releases before, after and without a solver are in a plan of their own.
+Whole fits are run as well: their releases outside of a solver have a plan of their own.
 
 ``NUMBA_DISABLE_JIT=1 python noise_children.py`` prints one line of JSON for every case. Samplers
 return no noise, and nothing here is private.
@@ -101,7 +101,7 @@ from skdpsco.variational.solve import MatrixGame
 
 
 class Grid(float):
-    """A grid that knows the noise it was calibrated for, also where it is scaled."""
+    """A grid that knows the noise it was calibrated for, even after scaling."""
 
     __array_priority__ = 1000.0  # an array times a grid asks the grid
 
@@ -461,7 +461,7 @@ def cost_of(kind, amount):
 
 
 def observe(name):
-    """Plan and run a case; what there is to compare."""
+    """Plan and run a case, and return the quantities to compare."""
     LOG.__init__()
     if name in FITS:
         model = FITS[name]()

@@ -1,4 +1,4 @@
-"""Solvers with classes that have no kernel but those that they require, without Numba.
+"""Run solvers with classes that have only the required kernels, without Numba.
 
 A script: with ``NUMBA_DISABLE_JIT`` a kernel that is missing raises ``NotImplementedError`` where
 it is called, and nothing has to be compiled. Prints the names of the solvers that were run.
@@ -113,7 +113,7 @@ CLASSES = {"loss": loss_class, "constraint": set_class, "penalty": penalty_class
 
 
 def minimal(solver, role):
-    """Instances of classes that have what is required: one for each of the alternatives."""
+    """Instances of classes with the required kernels: one for each of the alternatives."""
     for kernels in itertools.product(*solver.requires[role]):
         cls = CLASSES[role]()
         for kernel in kernels:

@@ -1,4 +1,4 @@
-"""scikit-learn's checks: one model of a family runs all, others what their own code decides."""
+"""scikit-learn's checks: one model of a family runs all, others those that their code decides."""
 
 import contextlib
 import functools
@@ -20,7 +20,7 @@ _OWN = (
 
 
 def scikit_learn_checks(*models, others=(), refused=()):
-    """Run a test with all checks of the models, and with those of the others as said above.
+    """Run a test with all checks of the models, and the selected checks of the others.
 
     The checks of a model are one test, since most take less time than pytest for a test. All of
     them run, whichever fail. ``refused`` are pairs of a model and the name of a check whose

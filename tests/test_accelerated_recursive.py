@@ -53,7 +53,7 @@ def payoffs(n, m, k, seed=0):
 
 
 def exact_solution(problem, round_, data, centres):
-    """Of the regularised inequality of a round."""
+    """Exact solution of the regularised inequality of a round."""
     solve = Solve(problem, round_, data, centres)
     z = solve.centre
     for _ in range(4_000):

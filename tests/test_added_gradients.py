@@ -105,14 +105,14 @@ def test_every_model_with_a_penalty_or_in_an_l1_ball_can(make):
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
 @pytest.mark.filterwarnings("error")
 def test_any_number_of_records_costs_the_same(n, epsilon):
-    """And there is no advice, which would follow from the number."""
+    """There is no advice either, since it would follow from the number."""
     model = PrivateRidge(epsilon=epsilon, **ADDED)
     assert model.fit(X[:n], Y[:n]).privacy_.event == model.fit(X, Y).privacy_.event
     assert rho_of(model.privacy_.event) == pytest.approx(model._budget().rho)
 
 
 def test_the_number_is_noisy_and_all_else_follows_from_it(monkeypatch):
-    """Fits to other numbers of records, of which the same are counted, plan the same."""
+    """Fits to other numbers of records with the same count make the same plan."""
     counts = {plan_count(0.02).release(400, np.random.default_rng(k)) for k in range(5)}
     assert len(counts) > 1
     assert plan_count(1e-6).release(1, np.random.default_rng(1)) >= 1
@@ -241,7 +241,7 @@ def test_sensitivities_of_sums(monkeypatch):
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_a_prediction_does_not_depend_on_where_a_record_stands(is_sparse):
-    """Records move up where one is missing, and their terms have to be the same numbers."""
+    """Records move up if one is missing, and their terms have to stay the same numbers."""
     many, w = RNG.normal(size=(131, 7)), RNG.normal(size=8)
 
     def predictions(rows):

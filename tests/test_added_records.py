@@ -1,4 +1,4 @@
-"""Moments for neighbours of which one has a record more: the number of records is private."""
+"""Moments for neighbours of which one has one more record: the number of records is private."""
 
 import warnings
 

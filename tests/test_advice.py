@@ -105,7 +105,7 @@ MODELS = [
 
 @pytest.mark.parametrize(("make", "params"), MODELS)
 def test_fits_warn_once_and_whatever_the_data(make, params):
-    """Default fits of enough records do not; few records do, and records make no difference."""
+    """Fits to few records warn, those to enough records do not, and values make no difference."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (600, 4))
     y = (X[:, 0] > 0).astype(int)

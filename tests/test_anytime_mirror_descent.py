@@ -53,7 +53,7 @@ def test_all_records_pay_the_same_at_most(fresh):
         np.testing.assert_allclose(spans.weight**2 * counted, spans.n_draws, rtol=1e-12)
         assert spans.weight[0] == 1.0
         step = spans.mass / np.cumsum(spans.mass)
-        if n == 10**9:  # but for rounding the steps of Frank-Wolfe
+        if n == 10**9:  # up to rounding, the steps of Frank-Wolfe
             late = step[100:]
             np.testing.assert_allclose(late, 2.0 / (own[100:] + 2.0), rtol=0.02)
             if fresh == 0:
@@ -63,7 +63,7 @@ def test_all_records_pay_the_same_at_most(fresh):
 def test_vertices_come_from_the_points_that_they_stand_for():
     """Output vertex k from its span; the fresh ones from all records so far, by weight.
 
-    600 draws of each kind: frequencies are within .13 of their expectation but for 1 in 10^8.
+    600 draws of each kind: frequencies are within .13 of their expectation, except 1 in 10^8 times.
     """
     spans = cut(40, 4, 2)
     ends = np.cumsum(spans.size)

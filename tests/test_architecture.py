@@ -67,7 +67,7 @@ SOURCES = {
 
 @cache
 def trees():
-    """Of all modules."""
+    """Syntax trees of all modules."""
     return {module: ast.parse(source) for module, source in SOURCES.items()}
 
 

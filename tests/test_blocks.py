@@ -42,7 +42,7 @@ def fit(model, *data):
 
 
 def same(model, *data, X=X, y=Y):
-    """Whether a fit to ``data`` is that to arrays: noise hides on its grid how terms were added."""
+    """Whether fits to ``data`` and to arrays agree: grids hide in which order terms were added."""
     expected, found = fit(model, X, y), fit(model, *data)
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.intercept_, expected.intercept_, rtol=1e-9, atol=1e-9)

@@ -477,7 +477,7 @@ def test_labels_that_change_between_two_readings_end_a_fit(change, tmp_path):
 
 
 def test_one_block_in_memory():
-    """Of 12 blocks of 2 MB each, a few copies of one are in memory at a time, also if mapped."""
+    """With 12 blocks of 2 MB each, a few copies of one are in memory at a time, even if mapped."""
     n, d, size = 12 * 2500, 100, 2500
 
     class Part:

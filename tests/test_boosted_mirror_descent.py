@@ -143,14 +143,14 @@ def test_no_neighbour_exceeds_the_budget(curvature, monkeypatch):
 
 
 def test_draws_are_of_the_exponential_mechanism():
-    """4000 draws with P = .731: within .04 but for 1 in 10^7; half the noise has .88."""
+    """4000 draws with P = .731: within .04, except 1 in 10^7 times; half the noise has .88."""
     rng = np.random.Generator(np.random.PCG64(0))
     scores = np.array([1.0, 0.0])
     drawn = [module.choose_index(rng, scores, 2.0**-SCALE_BITS) for _ in range(4000)]
     assert abs(np.mean(np.array(drawn) == 0) - 1.0 / (1.0 + math.exp(-1.0))) < 0.04
 
 
-def test_the_cost_is_that_of_the_dearest_part():
+def test_the_cost_is_that_of_the_costliest_part():
     problem = VariationalProblem(Toy(), 500)
     for cost, expected in ((1e-3, 0.5), (0.5, 0.5)):
         base = Given(vertices((0, 0)), ZCDPEvent(cost))

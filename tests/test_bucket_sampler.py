@@ -1,7 +1,7 @@
 """The bucket sampler: its law by chi-square, also after thousands of changes, and its extremes.
 
 Every chi-square test has a false alarm of 1e-8, with a fixed seed. Its power is stated as the
-p-value of the same sample against a law that is a little wrong, which must be below 1e-20.
+p-value of the same sample against a law that is slightly wrong, which must be below 1e-20.
 """
 
 import math
@@ -56,7 +56,7 @@ def signed_law(scores, temperature=1.0):
 
 
 def p_value(found, law):
-    """Chi-square; cells that expect less than 10 are one, if that expects 10, else left out."""
+    """Chi-square; cells that expect less than 10 are pooled; a pool below 10 is left out."""
     counts = np.bincount(found, minlength=len(law))
     large = law * len(found) >= 10
     observed, expected = counts[large], law[large] * len(found)

@@ -285,7 +285,7 @@ def test_targets_of_one_prediction_are_mixed():
 
 @seeded_fits
 def test_the_worst_group_does_not_lose_by_it():
-    """A minority of a tenth with the opposite sign on one column."""
+    """A tenth of the records have the opposite sign on one column."""
     rng = np.random.default_rng(0)
     X, group = rng.uniform(-1, 1, (8000, 5)), (rng.random(8000) < 0.1).astype(int)
     z = 4.0 * X[:, 1] + np.where(group == 1, -3.0, 3.0) * X[:, 0]

@@ -1,4 +1,4 @@
-"""No value of a record is in an error, in what caused it or came before it, or in a warning."""
+"""No value of a record is in an error, its cause or context, or in a warning."""
 
 import datetime
 import decimal
@@ -46,7 +46,7 @@ WORD, NUMBER = "canary7345", 7345.25
 
 
 class Awkward:
-    """What a record may hold: all conversions fail, and say of what."""
+    """A value that a record may hold: all conversions fail, and their errors show it."""
 
     def __repr__(self):
         return WORD
@@ -215,7 +215,7 @@ def told(error):
 
 
 def leak(call):
-    """What an error or a warning of this call tells of a canary; None if nothing."""
+    """What an error or a warning of this call reveals of a canary; None if nothing."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -231,7 +231,7 @@ def leak(call):
 
 
 def leaks(calls):
-    """Names of the calls that tell of a canary."""
+    """Names of the calls that reveal a canary."""
     found = {name: leak(call) for name, call in calls}
     return {name: text for name, text in found.items() if text}
 

@@ -34,7 +34,7 @@ def _close():
 
 
 class Centre(TransformerMixin, PrivateEstimator):
-    """A private transformer, but for its noise; remembers its fits."""
+    """A private transformer without its noise; it remembers its fits."""
 
     fits: list = []
 

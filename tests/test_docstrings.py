@@ -37,7 +37,7 @@ def public_names():
 
 
 def faults(name, estimator):
-    """What numpydoc finds, but for what is ignored."""
+    """The faults that numpydoc finds, except for ignored ones."""
     ignored = IGNORED if estimator else IGNORED | OF_ESTIMATORS
     if estimator and name.rpartition(".")[2][0].isupper() and ".base." not in name:
         ignored = ignored - {"SA01"}

@@ -14,6 +14,7 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+TESTS = sorted(set((ROOT / "tests").rglob("*.py")) - {Path(__file__)})
 
 # Words with -ize that are not ours: names of other libraries, titles of papers, the modules of
 # penalised models, and the synthesizer, which is named like scikit-learn's transformers.
@@ -29,11 +30,15 @@ NOT_OURS = {
 # Beginnings of descriptions that leave out what they are about.
 FRAGMENT = re.compile(r"    (Of|That of|Those of) ")
 # Word orders and meanings that have to be read twice: "records enough", "rows less a centre", "and
-# else" for "otherwise".
+# else" for "otherwise", "but for" for "except for".
 PHRASES = re.compile(
     r"\b(is|are) none (that|of (them|these|which))\b|\brecords enough\b|(?:\band|;) else\b"
     r"|\b(rows|columns|records|entries|norms) less (an?|the|its|their)\b"
+    r"|\bbut for (an?|the|its|their|that|those|what|rounding|[0-9])\b|\bdearer\b|\bas ever\b"
+    r"|\b(is|are) no (number|matrix|label)s?\b"
 )
+# Comments and docstrings that begin in the middle of a sentence.
+BEGINNING = re.compile(r'(?:"""|# )(Of (?!order)|That of|Those of|Else\b)')
 
 
 def words_with_z(text):
@@ -85,11 +90,14 @@ def test_entries_of_docstrings():
     assert found == []
 
 
-@pytest.mark.parametrize("paths", [SOURCES, EXAMPLES, DOCUMENTS], ids=["code", "examples", "docs"])
+@pytest.mark.parametrize(
+    "paths", [SOURCES, EXAMPLES, DOCUMENTS, TESTS], ids=["code", "examples", "docs", "tests"]
+)
 def test_spelling_and_phrases(paths):
     for path in paths:
         text = path.read_text(encoding="utf-8")
-        assert words_with_z(text) == [], path
+        assert paths is TESTS or words_with_z(text) == [], path
+        assert not BEGINNING.search(text), path
         assert not PHRASES.search(re.sub(r"\s+(?:# )?", " ", text)), path
         # "is none." ends a sentence that has to be read twice; "if there is none" does not.
         assert not re.search(r"(?<!there )\b(is|are) none[.;:]", text), path
@@ -103,5 +111,10 @@ def test_the_rules_find_faults():
     assert words_with_z("localized sizes, minimise, resize") == ["localized"]
     for text in ("there are records enough", "rows less a centre", "1 if it is, and else 0"):
         assert PHRASES.search(text)
+    for text in ("all but for the last", "a value that is no number", "free, as ever"):
+        assert PHRASES.search(text)
+    assert BEGINNING.search('"""Of all modules."""')
+    assert BEGINNING.search("# Else it fails.")
+    assert not BEGINNING.search("# Of order 1 / n.")
     for text in ("enough records", "no less than that", "if or else:", "columns less often"):
         assert not PHRASES.search(text)

@@ -259,7 +259,7 @@ def test_constants_are_numbers_in_double_precision(role, constant):
 
 
 def test_a_loss_equal_to_that_of_several_classes():
-    """As tuples they are equal; it was taken for Multinomial(3), and never probed."""
+    """As tuples they are equal: it used to be taken for Multinomial(3), and was never probed."""
     labels = np.arange(40) % 3
     for loss in (defined("Equal")(3), Huber(3)):
         refused(loss, r"With 3 classes loss must be 'logistic' or Multinomial\(3\)", labels)

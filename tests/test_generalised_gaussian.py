@@ -1,7 +1,7 @@
 """Generalised Gaussian noise: its law, its calibration, and its arithmetic.
 
-Tests of the law have a false-alarm rate below 1e-6 (and fixed seeds); each is repeated on a law
-that is a little wrong, which it must reject.
+Tests of the law have a false-alarm rate below 1e-6 (and fixed seeds); each is repeated on a
+slightly wrong law, which it must reject.
 """
 
 import math
@@ -119,7 +119,7 @@ def test_any_finite_order_is_drawn(size):
 
 
 def renyi(alpha, mu, order, step=0.1, box=11.0):
-    """Of noise around mu from noise around 0, both of scale 1, by the midpoint rule."""
+    """Divergence of noise around mu from noise around 0, both of scale 1, by the midpoint rule."""
     x = np.arange(-box, box, step) + step / 2
     z = np.stack(np.meshgrid(*[x] * len(mu), indexing="ij"), -1)
     at, away = norms(z, order) ** 2 / 2, norms(z - mu, order) ** 2 / 2
@@ -137,7 +137,7 @@ def test_renyi_divergences_are_what_is_charged(order):
                     continue
                 mu = np.array([math.cos(angle), math.sin(angle)])
                 mu *= length / norms(mu, order)
-                # The calibration of sigma = 1, for this sensitivity.
+                # The calibration gives sigma = 1 for this sensitivity.
                 rho = (order - 1) * length**2 / 2
                 assert generalised_gaussian_scale(length, rho, order) == pytest.approx(1.0)
                 largest = max(largest, renyi(alpha, mu, order) / (alpha * rho))

@@ -69,7 +69,7 @@ def test_planted_conflict(prior):
 @pytest.mark.filterwarnings("error::skdpsco.UtilityWarning")
 @pytest.mark.parametrize("prior", [[0.3, 0.3, 0.4], None])
 def test_plans_see_no_private_sizes(prior):
-    """Whoever is in which group, even in none: plan, warnings and report are the same."""
+    """Plan, warnings and report do not depend on who is in which group, or in none."""
     X, y, group = data()
     params = {**PRIVATE, "groups": [*NAMES, "west"], "group_prior": prior}
     seen = []

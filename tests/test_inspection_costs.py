@@ -54,7 +54,7 @@ Y = X[:, 0] + 0.1 * rng.normal(size=60)
 
 
 class Centre(TransformerMixin, BaseEstimator):
-    """A private transformer, but for its noise."""
+    """A private transformer without its noise."""
 
     def __init__(self, noise_multiplier=10.0, relation="replace-one"):
         self.noise_multiplier = noise_multiplier
@@ -188,7 +188,7 @@ def test_seeds_are_flagged():
 
 def test_reports_of_other_classes():
     pipeline = make_pipeline(Centre(), PrivateLasso())
-    assert not privacy_report(pipeline).private  # what a fit would do is not known
+    assert not privacy_report(pipeline).private  # it is not known what a fit would do
     assert privacy_report(pipeline.fit(X, Y)).private
     assert [step.name for step in not_private_steps(pipeline)] == ["centre"]  # a clone forgets
     other = privacy_report(Centre(relation="swap two columns").fit(X))
@@ -291,8 +291,8 @@ def test_searches_count_their_fits(name):
     assert f"; {len(charges)} fits: " in step.note
     assert step.status == NOT
     # At most: what is fitted in the end is one of the candidates.
-    dearest = max(charges) if search.refit else 0.0
-    assert step.rho == pytest.approx(sum(charges[: len(charges) - search.refit]) + dearest)
+    costliest = max(charges) if search.refit else 0.0
+    assert step.rho == pytest.approx(sum(charges[: len(charges) - search.refit]) + costliest)
     assert step.epsilon == pytest.approx(zcdp_epsilon(step.rho, step.delta))
     assert before == (dataclasses.replace(step, event=None),)
 

@@ -39,7 +39,7 @@ def interrupt():
 def interrupted(call, place, by=interrupt):
     """Call, interrupt at the line of this number that is reached, and return how many there were.
 
-    Signals would do, but not at the same lines every time.
+    Signals would interrupt too, but not at the same lines every time.
     """
     lines = 0
 

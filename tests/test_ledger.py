@@ -69,7 +69,7 @@ def test_what_rounding_allows_is_private():
         for delta in (1e-100, 1e-12, 1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999):
             ledger = Ledger(epsilon, delta)
             assert zcdp_delta(ledger._limit, epsilon) <= delta
-            if delta < 0.99:  # else the calibration may have needed its slack for itself
+            if delta < 0.99:  # otherwise the calibration may have needed its slack for itself
                 assert ledger._limit > ledger.rho * (1 + 0.9e-10)
 
 
@@ -341,7 +341,7 @@ def test_parts_against_a_model(seed):
     assert refused > 0
 
 
-def test_parts_cost_what_the_dearest_costs():
+def test_parts_cost_what_the_costliest_costs():
     ledger = Ledger(1.0, 1e-6)
     with ledger.parallel([range(0, 5), [7, 5], np.arange(8, 10)]) as parts:
         for part in parts:

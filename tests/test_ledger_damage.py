@@ -170,7 +170,7 @@ def test_a_file_of_which_a_page_is_old(path):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_random_bits_of_the_file(path, seed):
-    """Of the headers of pages more often than elsewhere."""
+    """Bits in the headers of pages are flipped more often than others."""
     with filled(path) as (ledger, _):
         content = path.read_bytes()
         before = ledger.remaining().rho

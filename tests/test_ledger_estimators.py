@@ -71,7 +71,7 @@ def test_a_fit_costs_what_it_reports_and_no_more_than_its_budget(Estimator, epsi
 
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")  # the seed is the point
 def test_no_seed_is_in_a_history(tmp_path):
-    """Whoever reads the history could subtract the noise; seeds of candidates count, too."""
+    """Readers of the history could subtract the noise; seeds of candidates count, too."""
     ledger, seed = Ledger(100.0, 1e-6, tmp_path / "ledger"), 8_675_309
     model_of(PrivateLasso, ledger, random_state=seed, radius=1.0).fit(X, X[:, 0])
     inner = PrivateLasso(random_state=seed)

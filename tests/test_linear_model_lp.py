@@ -72,7 +72,7 @@ def target_of(Estimator, y, n_classes=2):
 def fitted(Estimator, X, y, **params):
     defaults = {"feature_bound": 3.0, "random_state": 0, "epsilon": 5.0, "solver": OneGradient()}
     if Estimator is PrivateLinearRegressor:
-        defaults |= {"target_bound": 1.0, "radius": 1.0}  # else its scale is found first
+        defaults |= {"target_bound": 1.0, "radius": 1.0}  # otherwise its scale is found first
     return Estimator(**{**defaults, **params}).fit(X, y)
 
 

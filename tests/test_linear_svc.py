@@ -26,7 +26,7 @@ def labelled(n, n_classes=2, seed=0, flipped=0.1):
 
 
 def objective(parameters, X, y, C):
-    """That of the docstring, for labels -1 and 1."""
+    """The objective of the docstring, for labels -1 and 1."""
     w, b = parameters[:-1], parameters[-1]
     margins = y * (X @ w + b)
     loss = np.where(margins >= -1.0, np.maximum(1.0 - margins, 0.0) ** 2, -4.0 * margins)

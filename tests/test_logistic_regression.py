@@ -66,7 +66,7 @@ def centred(model, by_feature):
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_it_is_that_of_scikit_learn(n_classes, fit_intercept, penalty):
     X, y, bounds = data(n_classes)
-    X = X / bounds  # else scikit-learn takes minutes
+    X = X / bounds  # otherwise scikit-learn takes minutes
     params = {"C": 0.1, "penalty": penalty, "l1_ratio": 0.4, "fit_intercept": fit_intercept}
     expected = reference(X, y, **params)
     for given in (X, sparse.csr_matrix(X)) if fit_intercept else (X,):

@@ -155,7 +155,7 @@ def test_projection_error_bounds_the_rounding(p):
             error = distance(w, exact_projection(p, radius, v.tolist()), v.tolist())
             worst = max(worst, error / LpBall(p, radius).projection_error(D))
             sizes.append(sum(abs(Decimal(x)) ** Decimal(p) for x in w.tolist()))
-            # Feasible but for the rounding of a norm.
+            # Feasible up to the rounding of a norm.
             size = float(sizes[-1].ln() / Decimal(p) - Decimal(radius).ln())
             assert abs(size) <= (D + 16) * UNIT
     # The bound is for the worst of all roundings: it holds with a factor of 10 to spare.

@@ -1,4 +1,4 @@
-"""Numbers of the items L1 to L9 of docs/errata.md: what the printed constants would do."""
+"""Numbers in the items L1 to L9 of docs/errata.md: the effects of the printed constants."""
 
 import math
 
@@ -11,7 +11,7 @@ from skdpsco.privacy import gaussian_delta, zcdp_delta
 
 
 def fisher(order, d):
-    """Of generalised Gaussian noise of scale 1, in the direction (1, ..., 1)."""
+    """Fisher information of generalised Gaussian noise of scale 1, in the direction (1, ..., 1)."""
     return d**2 * math.exp(
         special.gammaln(2 - 1 / order)
         - special.gammaln(1 / order)

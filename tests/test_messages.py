@@ -1,4 +1,4 @@
-"""Messages about an X that is no matrix of numbers: they do not show its values."""
+"""Messages about an X that is not a matrix of numbers: they do not show its values."""
 
 import datetime
 import traceback

@@ -240,7 +240,7 @@ def test_the_range_of_the_identity_is_found(solver):
 
 
 def test_the_model_is_an_expectation():
-    """Of the table by the trapezoid rule, against the smooth rule of logistic regression."""
+    """Expectations of the table, by the trapezoid rule, are those of the smooth logistic rule."""
     rng = np.random.default_rng(0)
     A = rng.normal(size=(4, 4))
     M, mean, w = A @ A.T / 4 + np.eye(4), 0.5 * rng.normal(size=4), 0.3 * rng.normal(size=4)

@@ -66,7 +66,7 @@ def test_schedule_spends_the_budget_and_minimises_the_bound(variant, shape, work
     else:
         tau = n * math.sqrt(3 * rho / ((T - 2) * (T - 1) * (2 * T - 3)))
         bound = math.sqrt(2 * log_cells / T) + log_queries / (tau * T) + 2 * tau
-    assert plan.error == pytest.approx(factor * bound, rel=1e-4)  # but for rounding to grids
+    assert plan.error == pytest.approx(factor * bound, rel=1e-4)  # up to rounding to grids
     for other in (plan.n_iter - 1, plan.n_iter + 1):
         assert solver.plan(problem, BUDGET, other).error >= plan.error
     assert solver.plan(problem, BUDGET, plan.n_iter) == plan

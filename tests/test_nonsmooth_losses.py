@@ -104,7 +104,7 @@ def test_compiled_kernels_agree_with_python(loss):
     for z, t, v, s in zip(Z[:, 0], y, at, slopes[:, 0], strict=True):
         assert v == pytest.approx(value(loss, z, t), rel=1e-14)
         assert s == derivative(loss, z, t)
-    # A prediction that is no number gives a derivative within the bound: privacy depends on it.
+    # The derivative at a NaN is within the bound: privacy depends on it.
     compiled(for_kernels(loss), np.full((1, 1), np.nan), y[:1], at[:1], slopes[:1])
     assert abs(slopes[0, 0]) <= loss.lipschitz()
 

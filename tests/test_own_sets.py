@@ -53,13 +53,13 @@ PLENTY = Allowance(1e10)
 
 
 class Corners(NamedTuple):
-    """A set that knows its vertices, and nothing else."""
+    """A set that only knows its vertices."""
 
     vertices: np.ndarray
 
 
 class Unsaid(Corners):
-    """One that says of no vertex that it is on an axis."""
+    """A polytope that never says that a vertex is on an axis."""
 
 
 class Weighted(NamedTuple):
@@ -191,15 +191,15 @@ def _(constraint, D):
 
 
 class Endless(Broken):
-    """One whose vertices are not finite."""
+    """A polytope whose vertices are not finite."""
 
 
 class Strange(Broken):
-    """One that Numba cannot compile."""
+    """A polytope that Numba cannot compile."""
 
 
 class Outside(Broken):
-    """One whose axes do not exist."""
+    """A polytope whose axes do not exist."""
 
 
 vertex.register(Endless)(lambda constraint, k, out: out.fill(np.inf))
@@ -263,7 +263,7 @@ def _(constraint, g, out):
 
 
 def test_no_kernel_reads_memory_beyond_an_array():
-    """What stands there may be data, and the minimiser's point is released."""
+    """That memory may hold data, and the minimiser's point is released."""
     with pytest.raises(ValueError, match=r"Shifted: `minimiser` .*: index 2 is out of bounds"):
         check_supported(NoisyFrankWolfe(), Problem(Logistic(), Shifted(np.zeros(2)), 100, 3))
     problem = Problem(Logistic(), Polytope(np.eye(2)), 100, 3)
@@ -273,7 +273,7 @@ def test_no_kernel_reads_memory_beyond_an_array():
 
 
 class Inflated(NamedTuple):
-    """Not an lp ball, whatever it says: its projection pushes points apart."""
+    """Not an lp ball, although it claims to be one: its projection pushes points apart."""
 
     p: float = 2.0
     radius: float = 1.0
@@ -283,11 +283,11 @@ class Inflated(NamedTuple):
 
 
 class SubBall(L2Ball):
-    """A ball of the library, but for its projection."""
+    """A ball of the library with another projection."""
 
 
 class SubOctahedron(L1Ball):
-    """As `SubBall`."""
+    """Another subclass of a set, like `SubBall`."""
 
 
 for cls in (Inflated, SubBall, SubOctahedron):
@@ -351,13 +351,13 @@ class Mute(NamedTuple):
 
 
 class Proximal(NamedTuple):
-    """A penalty that has `prox`, and nothing else."""
+    """A penalty that only has `prox`."""
 
     curvature: float = 0.0
 
 
 class Jump(NamedTuple):
-    """A penalty whose prox jumps, or is no number."""
+    """A penalty whose prox jumps or is NaN."""
 
     curvature: float = 0.0
 
@@ -407,11 +407,11 @@ class Foreign(NamedTuple):
 
 
 class Complex(Foreign):
-    """A penalty whose prox is no real number."""
+    """A penalty whose prox is not a real number."""
 
 
 class Single(Foreign):
-    """A penalty of which each slope is one number."""
+    """A penalty with one number for each slope."""
 
 
 minimiser.register(Foreign)(lambda constraint, g, out: out.fill(float(f"{g[0]:.3g}")))

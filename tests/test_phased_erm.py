@@ -275,7 +275,7 @@ def test_smoothed_plans():
 
 
 def test_what_a_sample_has_drawn_stays_secret(monkeypatch):
-    """Its size would tell who was in; so would points from a generator that is not secret."""
+    """Its size would reveal who was in; so would points from a generator that is not secret."""
     X, y = make_data(Hinge(), 300, 3)
     problem = Problem(Hinge(), L2Ball(1.0), 300, 3)
     solver, budget = PhasedERM(smoothing="randomised"), Budget(1.0, 1e-6)
@@ -387,7 +387,7 @@ class Declared(NamedTuple):
 @each("options", OPTIONS)
 @each("bound", [math.inf, math.nan, 0.0, -1.0, 1e-160, 1e160])
 def test_a_derivative_without_a_bound(options, bound):
-    """Or with one that clipping cannot keep, as its square under- or overflows."""
+    """A bound is refused, too, if clipping cannot keep it, since its square under- or overflows."""
     problem = Problem(Declared(bound), L2Ball(1.0), 10, 2)
     with pytest.raises(ValueError, match="must have a bound in"):
         PhasedERM(**options).plan(problem, Budget(1.0, 1e-6))

@@ -29,7 +29,7 @@ schedules = pytest.mark.parametrize("schedule", ["practical", "theorem"])
 
 
 class Falling(Logistic):
-    """A loss that declares nonsense: steps of any length would be allowed."""
+    """A loss with absurd declarations: steps of any length would be allowed."""
 
     def smoothness(self):
         return -1.0
@@ -90,7 +90,7 @@ def test_plans_keep_to_the_budget_and_to_the_proof(ball, loss, schedule):
             assert phase.grid * 2.0**49 >= plan.bounds.radius  # or points would be clamped
         first = plan.phases[0]
         scale = 2.0 * first.step * plan.bounds.slope * features / budget.mu
-        if n < 10**9 and budget is not ALMOST_NONE:  # else rounding is not small to it
+        if n < 10**9 and budget is not ALMOST_NONE:  # otherwise rounding is not small beside it
             assert first.grid * 2**SCALE_BITS <= 1.01 * scale
         ratios = [a.step / b.step for a, b in zip(plan.phases, plan.phases[1:], strict=False)]
         np.testing.assert_allclose(ratios, 2.5 if schedule == "practical" else 4.0)
@@ -189,7 +189,7 @@ def test_a_phase_of_one_record_takes_its_step(n_iter):
 
 @pytest.mark.parametrize(("schedule", "n_averaged"), [("practical", 2), ("theorem", 25)])
 def test_the_mean_of_a_phase_is_that_of_its_last_points(schedule, n_averaged):
-    """Of all points, the start and the one after the last step among them, or of some."""
+    """The points include the start and the one after the last step; some or all are averaged."""
     n = 24
     problem = Problem(Logistic(), L2Ball(50.0), n, n)
     solver = PhasedSGD(schedule, shuffle=False)
@@ -315,7 +315,7 @@ def test_noise_that_is_huge_ends_in_the_ball():
             for budget in (Allowance(1e-12), ALMOST_NONE):
                 plan = PhasedSGD().plan(problem, budget, 1)
                 scale = plan.phases[0].grid * 2**SCALE_BITS / radius
-                huge = budget is not ALMOST_NONE and radius <= 1.0  # else steps are short
+                huge = budget is not ALMOST_NONE and radius <= 1.0  # otherwise steps are short
                 assert scale > 300.0 if huge else scale < 1e-3
                 coef = run(PhasedSGD(), plan, problem, X, rng.choice([-1.0, 1.0], 2))
                 assert np.isfinite(coef).all()
@@ -329,7 +329,7 @@ def test_tiny_rows():
 
 
 def test_derivatives_are_clipped():
-    """So that a record moves no further than its noise allows, whatever a loss declares."""
+    """A record moves no further than its noise allows, whatever a loss declares."""
     X = as_design(np.ones((1, 1)), np.ones(1), False)
     for y, expected in (
         (np.array([1e6]), 0.25),
@@ -346,7 +346,7 @@ def test_derivatives_are_clipped():
 
 
 def test_points_are_projected_after_so_many_steps():
-    """Not before, however far out they are; what steps and projections do does not show in when."""
+    """Not earlier, however far out they are: the times of projections do not depend on the data."""
     X = as_design(np.ones((9, 1)), np.ones(1), False)
     y, rows, ball, found = np.ones(9), np.arange(9), L2Ball(0.25), []
     for due in (1, 3):
@@ -364,7 +364,7 @@ def test_points_are_projected_after_so_many_steps():
 
 
 def test_projections_are_as_exact_as_the_proof_says():
-    """Of those whose bound is not that of `projection_error`."""
+    """Projections whose bound is not that of `projection_error`."""
     rng = np.random.default_rng(0)
     for D in (1, 7, 1000):
         for p, radius in ((2.0, 0.3), (2.0, 1e-90), (math.inf, 0.3)):

@@ -110,7 +110,7 @@ def test_pieces_are_all_records_in_order(A):
 
 @pytest.mark.parametrize("shape", [(9000, 300), (2 * PIECE_ROWS, 4), (4000, 2000)])
 def test_neighbours_are_cut_at_the_same_records(shape):
-    """A record may have as many entries as all others: were cuts to move, so would predictions."""
+    """A record may have as many entries as all others: if cuts moved, so would predictions."""
     (n, d), found = shape, set()
     for density in (0.0, 0.01, 0.5):
         design = as_design(matrix(n, d, density), np.ones(d), False)
@@ -320,7 +320,7 @@ SUMS = {
     ids=list(SUMS),
 )
 def test_nobody_adds_up_more_records_than_are_charged(model, y, layout, monkeypatch, request):
-    """What `map_reduce` is asked for by solvers that charge `sum_error` is cut beforehand."""
+    """Solvers that charge `sum_error` cut their records before they call `map_reduce`."""
     name = request.node.callspec.id.rsplit("-", 1)[0]
     seen = []
 
@@ -336,7 +336,7 @@ def test_nobody_adds_up_more_records_than_are_charged(model, y, layout, monkeypa
 
 
 def test_the_number_of_entries_decides_nothing(monkeypatch):
-    """Of two neighbours, both go the same way: predictions are rounded differently in each."""
+    """Two neighbours take the same way, since predictions are rounded differently in each way."""
     calls = []
     for name in ("run_sparse", "walk_vertices", "vertex_path"):
         original = getattr(_vertex_path, name)

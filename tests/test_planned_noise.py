@@ -1,4 +1,4 @@
-"""Noise that is drawn against noise that is planned, for every solver and stage: `noise_children`.
+"""Compare drawn noise with planned noise, for every solver and stage: `noise_children`.
 
 All kernels run in plain Python there, so that no draw of noise goes unseen.
 """
@@ -75,7 +75,7 @@ def everything():
 
 @pytest.fixture(scope="module")
 def observed(everything):
-    """All cases but those that are wrong on purpose."""
+    """All cases except those that are wrong on purpose."""
     return {name: case for name, case in everything.items() if not name.startswith("control")}
 
 
@@ -152,12 +152,12 @@ def test_releases_are_those_of_the_event(observed):
 
 
 def test_a_run_uses_the_noise_of_its_plan(observed):
-    """Grids may follow from what was released; multipliers, which decide privacy, are planned."""
+    """Grids may follow from releases; multipliers, which decide privacy, are planned."""
     assert {name for name, case in observed.items() if case["not_planned"]} == set(PLANNED_AGAIN)
 
 
 def test_what_these_tests_would_see(everything):
-    """Less noise than is charged for; and a release that no plan knows of."""
+    """These tests would see less noise than is charged for, and a release outside of the plan."""
     little, late = everything["control, too little"], everything["control, too late"]
     assert little["drawn"] == pytest.approx(4.0 * little["charged"])
     assert late["drawn"] > late["charged"] * (1.0 + 1e-6)

@@ -1,4 +1,4 @@
-"""Plans without data: they are what fits are charged for, and nothing is spent on them."""
+"""Plans without data: fits are charged for the same, and nothing is spent on plans."""
 
 import warnings
 
@@ -77,7 +77,7 @@ SIZES = {"n_targets": 2}
 @pytest.mark.parametrize("ledger", [False, True])
 @pytest.mark.parametrize(("model", "y", "others"), CASES)
 def test_a_plan_is_what_a_fit_is_charged_for(model, y, others, ledger):
-    """Whatever the data are; and it charges nothing, and leaves the estimator as it was."""
+    """Whatever the data are; a plan charges nothing, and leaves the estimator as it was."""
     relation = ADD_OR_REMOVE if model._relation == ADD_OR_REMOVE else "replace-one"
     book = Ledger(20.0, 1e-5, relation=relation) if ledger else None
     model = type(model)(**{**model.get_params(deep=False), "ledger": book})

@@ -18,7 +18,7 @@ def test_bugs_can_be_planted():
     assert len({bug.name for bug in BUGS}) == len(BUGS)
     for bug in BUGS:
         planted = sources[bug.file].replace(bug.old, bug.new)
-        compile(planted, bug.file, "exec")  # else any test would find it
+        compile(planted, bug.file, "exec")  # otherwise any test would find it
 
 
 def test_their_tests_exist():

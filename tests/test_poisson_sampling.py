@@ -246,7 +246,7 @@ def test_privacy_loss_distribution_of_one_step_and_of_two(z, q, epsilon):
 
 
 def test_privacy_loss_distribution_of_gaussians():
-    """With hardly any who are not sampled, against the exact curve."""
+    """With almost all records sampled, against the exact curve."""
     event = compose(
         RepeatedEvent(PoissonSampledGaussianEvent(60.0, 1 - 1e-12), 1000), GaussianEvent(2.0)
     )
@@ -364,7 +364,7 @@ def test_the_sampler_compares_53_bits_with_the_threshold(threshold):
 
 @pytest.mark.parametrize("q", [1e-3, 0.05, 0.3, 0.5, 0.97])
 def test_the_sampler_s_frequencies(q):
-    """Of samples, of records, and of pairs, to 5.5 standard errors; q is known to 2 % at worst."""
+    """Samples, records and pairs, to 5.5 standard errors; q is known to 2 % at worst."""
     rng = np.random.Generator(np.random.PCG64(0))
     n, repeats, threshold = 130, 20_000, PoissonSampledGaussianEvent(1.0, q).threshold
     member, out = np.zeros((repeats, n), dtype=bool), np.empty(n, dtype=np.int64)

@@ -84,7 +84,7 @@ def test_a_record_changes_its_row_only(case):
     transformer, X = CASES[case]
     transformer = clone(transformer).fit(X)
     out = transformer.transform(X)
-    assert len(np.unique(out, axis=0)) > 3  # else nothing is shown
+    assert len(np.unique(out, axis=0)) > 3  # otherwise the test shows nothing
     for i in range(len(X)):
         assert_array_equal(transformer.transform(X[i : i + 1]), out[i : i + 1])
         changed = X.copy()

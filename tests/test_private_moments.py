@@ -45,7 +45,7 @@ WIDE = {**HARDLY_ANY, "target_bound": 40.0}
 
 @pytest.fixture(scope="module")
 def moments():
-    """With hardly any noise."""
+    """Moments with hardly any noise."""
     return PrivateMoments(**WIDE).fit(X, Y)
 
 
@@ -167,7 +167,7 @@ def test_sums_are_those_of_all_records(moments):
 
 
 def test_noise_is_as_large_as_is_said():
-    """Of variances in units of the noise, and of a sum of two releases."""
+    """Variances in units of the noise, for one release and for a sum of two."""
     make = PrivateMoments(epsilon=1.0, conditioning=None, **{"feature_bound": 30.0})
     rows = np.zeros((200, 3))
     found = [make.fit(rows).moments_ for _ in range(120)]
@@ -203,7 +203,7 @@ def test_models_cost_nothing(moments):
 
 
 def test_reports_of_pipelines_count_the_moments_beside_other_steps(moments):
-    """Else a step that follows from moments would seem to add nothing to a fit to the records."""
+    """Otherwise a step that follows from moments would seem to cost nothing beside other fits."""
     pca, model = PrivatePCA(3).fit(moments), PrivateRidge(epsilon=1.0, target_bound=1.0)
     pipeline = make_pipeline(FrozenEstimator(pca), model).fit(X, Y)
     report = privacy_report(pipeline)

@@ -1,4 +1,4 @@
-"""What stands in several files of the project is the same in all, and workflows run fixed code."""
+"""Facts that several files of the project state agree, and workflows run fixed code."""
 
 import re
 from pathlib import Path

@@ -61,7 +61,7 @@ def proofs_of(source):
 
 @cache
 def rows():
-    """What the page should say: modules, their functions that draw, and proofs."""
+    """The rows that the page should have: modules, their functions that draw, and proofs."""
     names, found = samplers(), []
     for path in sorted(PACKAGE.rglob("*.py")):
         source = path.read_text("utf-8")

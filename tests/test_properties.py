@@ -127,7 +127,7 @@ def fits(draw):
 
 
 def is_long(X):
-    """Which values have many digits; zeros and ones occur everywhere."""
+    """Which values have many digits, unlike zeros and ones, which occur everywhere."""
     return np.abs(np.modf(X)[0]) > 1e-3
 
 

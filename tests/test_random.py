@@ -74,7 +74,7 @@ def test_forked_processes_draw_different_noise():
 
 @each("seed", [0, 7, np.int32(7), np.uint64(2**63), 2**100])
 def test_seeded_generator_is_reproducible_and_warns(seed):
-    with pytest.warns(PrivacyWarning, match="whoever knows the seed can subtract") as record:
+    with pytest.warns(PrivacyWarning, match="anyone who knows the seed can subtract") as record:
         a, seeded = generator(seed)
     assert record[0].filename == __file__
     with pytest.warns(PrivacyWarning):

@@ -344,9 +344,9 @@ def test_rho_bounds_the_whole_curve_closely(tries, rho):
 def test_calibration_errs_on_the_private_side_and_hardly(tries, epsilon, others):
     budget = Budget(epsilon, 1e-6)
     rho = calibrate(budget, tries, others)
-    dearer = RandomStoppingEvent(rho * (1 + 1e-6), tries)
+    costlier = RandomStoppingEvent(rho * (1 + 1e-6), tries)
     assert delta_of(compose(RandomStoppingEvent(rho, tries), others), epsilon) <= 1e-6
-    assert delta_of(compose(dearer, others), epsilon) > 1e-6
+    assert delta_of(compose(costlier, others), epsilon) > 1e-6
     assert epsilon_of(compose(RandomStoppingEvent(rho, tries), others), 1e-6) <= epsilon
 
 

@@ -60,7 +60,7 @@ MECHANISMS = [
 
 
 def best_of(tries, p):
-    """Law of the largest of J outputs with probabilities p, and of there being none."""
+    """Law of the largest of J outputs with probabilities p, and the probability of none."""
     pmf = PMFS[tries]
     cdf = np.concatenate([[0.0], np.cumsum(p)[:-1], [1.0]])
     law = np.diff(cdf[:, None] ** np.arange(len(pmf)) @ pmf)
@@ -79,7 +79,7 @@ def excess(tries, formula, mechanisms=MECHANISMS):
         best_p, best_q = best_of(tries, p), best_of(tries, q)
         for b in ORDERS:
             exact = max(log_moment(best_p, best_q, b), log_moment(best_q, best_p, b))
-            if exact > 1e-9:  # else it is rounding
+            if exact > 1e-9:  # otherwise it is rounding
                 worst = max(worst, exact / formula(tries, rho, b))
     return worst
 

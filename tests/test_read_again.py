@@ -100,7 +100,7 @@ def test_a_parquet_file_that_is_written_anew_ends_the_fit(tmp_path, monkeypatch)
 
 
 def test_blocks_of_the_same_values_are_data():
-    """To refuse them would tell that records are alike."""
+    """Refusing them would reveal that records are alike."""
     blocks = RowBlocks.from_blocks([(X[:300], Y[:300]), (X[:300].copy(), Y[:300].copy())])
     PrivateLasso(n_iter=3).fit(blocks)
     PrivateLinearRegressor().fit(blocks)

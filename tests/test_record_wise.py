@@ -1,4 +1,4 @@
-"""Transformers that are said to treat every record by itself: brute force on neighbours."""
+"""Transformers that are listed as treating every record by itself: brute force on neighbours."""
 
 import joblib
 import numpy as np
@@ -147,7 +147,7 @@ WIDE_PAIRS = [replaced(WIDE, np.full(60, 1e3))]
 
 
 def learnt(transformer, X):
-    """What a fit leaves, and the rows that it gives, but for the row of the replaced record."""
+    """The attributes of a fit, and its rows except for that of the replaced record."""
     transformer = clone(transformer).fit(X)
     out = transformer.transform(X)
     dense = out.toarray() if sparse.issparse(out) else np.asarray(out)

@@ -110,7 +110,7 @@ def test_a_row_norm_that_no_row_exceeds_is_no_limit():
 @layouts
 @pytest.mark.parametrize("d", [1, 6])
 def test_rows_keep_to_the_norms_of_the_problem(layout, intercept, d):
-    """Which sensitivities are made of. Rounding included, and at the ends of what is legal."""
+    """Sensitivities follow from these norms, rounding included, even at the ends of the range."""
     rng = np.random.default_rng(1)
     rows = [
         np.full(d, 1e300), np.full(d, -1e300), np.full(d, 1e-100), np.full(d, 5e-324),

@@ -250,7 +250,7 @@ def test_hard_threshold_removes_what_noise_explains():
         kept += coef != 0.0
         assert np.count_nonzero(refit(loss, X, y, range(12), 0.2, seed=seed)[0]) == 12
     assert kept[:2].tolist() == [40, 40]
-    # Of 400 coefficients that are noise, 5 % exceed two deviations: 20, and 60 at 1e-13.
+    # 5 % of 400 coefficients of noise exceed two deviations: 20; more than 60 has chance 1e-13.
     assert kept[2:].sum() < 60
 
 

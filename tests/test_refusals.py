@@ -89,7 +89,7 @@ PUBLIC_TRANSFORMERS = [
     RowClipper,
 ]
 WITHOUT_TARGETS = (PrivateQuantileClipper, PrivateStandardScaler)
-# They read records as another model does, by code that they inherit: some cases show that they do.
+# They inherit the code that reads records from another model: some cases show that they use it.
 INHERITING = [
     PrivateElasticNet,
     PrivateGammaRegressor,
@@ -210,7 +210,7 @@ LEGAL = {
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 @each_of([*MODELS, PrivateSynthesizer, *TRANSFORMERS, *PUBLIC_TRANSFORMERS])
 def test_every_parameter_is_refused_by_its_name(Estimator):
-    """Or it is legal, and the fit comes to its charge, which is more than there is."""
+    """If it is legal, the fit reaches its charge, which exceeds the budget of the ledger."""
     own = signature(Estimator).parameters
     ledger = Ledger(epsilon=1e-3, delta=1e-9)
     for name, (case, value) in itertools.product(set(own) - NEEDED, ODD_VALUES.items()):
@@ -235,7 +235,7 @@ def test_every_parameter_is_refused_by_its_name(Estimator):
 
 @each("Estimator", MODELS)
 def test_parameters_are_checked(Estimator):
-    """Before the charge, and for every value: none is without a constraint."""
+    """Every parameter has a constraint, which is checked before the charge."""
     free = {"scoring"} if Estimator is PrivateGridSearchCV else set()  # which has rules of its own
     assert set(signature(Estimator).parameters) - free <= set(Estimator._parameter_constraints)
 
@@ -320,7 +320,7 @@ def test_orders_to_workers(legal):
 
 
 def test_messages_of_the_first_hour(tmp_path):
-    """What a mistake is told, that many make when they begin."""
+    """Messages about mistakes that many make when they begin."""
     with pytest.raises(ValueError, match=r"'ledger' .* must be None or a Ledger. Got 'study.db'"):
         PrivateLasso(ledger="study.db").fit(X, Y)
     with pytest.raises(OSError, match="/none' is no such folder"):
@@ -388,7 +388,7 @@ LAYOUTS = {
 
 
 def designs_of(odd):
-    """What a solver sees of records: by a check of this memory, and of tidy memory."""
+    """Records as a solver sees them: after a check of this memory, and of tidy memory."""
     tidy = sparse.csr_matrix(X) if sparse.issparse(odd) else X
     checked = (check_X_y(PrivateLasso(), one, Y, y_numeric=True)[0] for one in (odd, tidy))
     return [as_design(one, np.ones(3), True) for one in checked]

@@ -85,7 +85,7 @@ def test_two_outcomes_are_above_the_gaussian_curve(epsilon):
 
 
 def test_the_exponential_mechanism_is_above_the_gaussian_curve():
-    """With any number of outcomes; half of the range would not do."""
+    """With any number of outcomes; half of the range would not be enough."""
     rng, worst = np.random.default_rng(0), []
     for epsilon, size in itertools.product((0.2, 1.0, 4.0), (2, 3, 7)):
         mu = gdp_of(ExponentialMechanismEvent(epsilon))
@@ -115,7 +115,7 @@ def test_the_mu_of_a_draw_is_rounded_up():
 
 
 def hockey_stick(mu, epsilon):
-    """Of N(mu, 1) against N(0, 1), also for epsilon < 0."""
+    """Hockey-stick divergence of N(mu, 1) from N(0, 1), also for epsilon < 0."""
     return special.ndtr(mu / 2 - epsilon / mu) - np.exp(
         epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
     )

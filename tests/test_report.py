@@ -85,7 +85,7 @@ def test_report_of_a_fit(Estimator):
     assert "[1 .. 3], one bound per column" in str(report)
     about_y = "targets are clipped to +-6" if Estimator is PrivateLasso else "(read off y)"
     assert about_y in str(report)
-    # Nothing in the table but what was public before the fit.
+    # The table holds only what was public before the fit.
     again = Estimator(epsilon=2, delta=1e-5, radius=2.0, feature_bound=[1, 2, 3]).fit(X[::-1], y)
     assert str(again.privacy_) == str(report)
 

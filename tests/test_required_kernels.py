@@ -1,4 +1,4 @@
-"""What solvers require of losses, sets and penalties is all that they call."""
+"""Solvers call no kernels of losses, sets and penalties except required ones."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def test_solvers_call_no_kernel_that_they_do_not_require():
 
 
 class Broken(NamedTuple):
-    """A logistic loss of one prediction, or of two, with all kernels, of which one is no good."""
+    """A logistic loss of one prediction, or of two, with all kernels, one of them broken."""
 
     n_outputs: int = 1
 

@@ -64,7 +64,7 @@ def words(n=4000, d=3000, seed=0, n_classes=2, bias=0.0):
 
 
 class Untrue(NamedTuple):
-    """Steeper than it says, and it says less where it is not asked about bounds."""
+    """A loss that is steeper than it declares, and declares less if not asked about bounds."""
 
     n_outputs: int = 1
 
@@ -108,7 +108,7 @@ def test_blocks_are_screened_as_arrays_are(monkeypatch):
 
 
 def test_the_norm_of_several_derivatives():
-    """That of a softmax is smaller than its components alone would allow."""
+    """The norm of softmax derivatives is smaller than their components alone would allow."""
     assert lipschitz_l2(Multinomial(5)) == 2.0**0.5
     assert lipschitz_l2(Untrue(1)) == 0.3
     assert lipschitz_l2(Untrue(25)) == pytest.approx(1.5)
@@ -221,7 +221,7 @@ def test_what_matters_is_selected_and_little_else(intercept):
 
 
 def test_the_intercept_comes_first():
-    """Of classes of unequal size every common feature has a large slope at 0."""
+    """With classes of unequal size, every common feature has a large slope at 0."""
     X, y = words(bias=5.0)
     assert y.mean() < 0.3
     rng = np.random.default_rng(3)
@@ -294,7 +294,7 @@ def test_regression():
 
 @seeded_fits
 def test_the_matrix_decides_nothing():
-    """Only that it is one: whatever it holds, the plan and its event are the same."""
+    """Only its sparsity counts: whatever it holds, the plan and its event are the same."""
     seen = set()
     y = np.arange(4000) % 2
     for X in (sparse.csr_matrix((4000, 3000)), words()[0], words()[0].tocsc()):

@@ -413,7 +413,7 @@ def test_dtypes_of_a_search():
 
 
 class NotPrivate(PrivateLogisticL1):
-    """Fits something else, charges nothing, and predicts as its base does."""
+    """A model that charges nothing, and predicts like its base."""
 
     def fit(self, X, y):
         model = LogisticRegression().fit(X, y)
@@ -438,7 +438,7 @@ def test_a_fit_that_charges_nothing_is_refused_before_the_charge():
 
 
 class NotPrivateLasso(PrivateLasso):
-    """Charges nothing but in a rehearsal."""
+    """A model that charges only in a rehearsal."""
 
     def fit(self, X, y):
         if isinstance(self.ledger, _allotment._Rehearsal):
@@ -495,7 +495,7 @@ class Draws(TransformerMixin, BaseEstimator):
 
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 def test_fits_are_the_rehearsed_ones_up_to_the_first_noise():
-    """Else random features may overflow that did not when they were rehearsed."""
+    """Otherwise random features may overflow that did not when they were rehearsed."""
     random = Pipeline([("draws", Draws()), ("model", MODEL)])
     inner = PrivateGridSearchCV(random, {}, record_wise=["draws"], strategy="composition")
     for estimator, n_seeds, declared in (
@@ -528,7 +528,7 @@ class Remembers(PrivateLogisticL1):
 
 
 def process_state():
-    """What the package's modules hold that may change: caches, counters, collections."""
+    """The state of the package's modules: caches, counters, collections."""
     found = {}
     for module in [name for name in sys.modules if name.startswith("skdpsco")]:
         for name, value in vars(sys.modules[module]).items():
@@ -603,7 +603,7 @@ def test_threads_leave_the_filters_of_warnings_alone():
 
 
 def test_searches_in_threads_of_the_user_stay_silent_until_the_last_has_ended(recwarn):
-    """The first to end would else restore the filters for those that still run."""
+    """The first to end would otherwise restore the filters for those that still run."""
     filters, first, second = warnings.filters, without_warnings(), without_warnings()
     with first:
         second.__enter__()
@@ -760,7 +760,7 @@ def test_votes_and_thresholds():
     accepts(FixedThresholdClassifier(MODEL, threshold=0.4))
     lasso = PrivateLasso(target_bound=1.0)
     accepts(VotingRegressor([("a", lasso), ("b", lasso)]), y=X[:, 0])
-    # Of three labels one may be missing in a part: then the others' numbers would change.
+    # One of three labels may be missing in a part: then the others' numbers would change.
     refuses(VotingClassifier([("a", MODEL)]), "must not be a VotingClassifier")
 
 

@@ -1,6 +1,6 @@
-"""What a second reader computed anew: sums that round, noise on samples, random stopping.
+"""Computations of a second reader: sums that round, noise on samples, random stopping.
 
-Nothing here uses the library's own formulas but as the claims that are compared. See
+The library's own formulas appear here only as the claims that are compared. See
 docs/how-we-checked.md.
 """
 
@@ -79,7 +79,7 @@ def drifting_pieces(n, bound):
 @each("bound", [1.0, 1.999, 0.7, 2.0**-300])
 @each("n", SIZES)
 def test_no_neighbours_are_further_apart_than_is_charged(n, bound):
-    """By rational arithmetic, on data that are made to be rounded badly."""
+    """By rational arithmetic, on data that round badly."""
     values = drifting_pieces(n, bound)
     error = abs(Fraction(computed(values)) - exact_sum(values))
     assert error <= Fraction(sum_error(n, bound))
@@ -325,7 +325,7 @@ def test_no_data_of_three_records_are_worse_than_the_pair(q, r):
     for alpha, found in worst.items():
         bound = hockey_stick(first, second, alpha)
         assert hockey_stick(second, first, alpha) == pytest.approx(bound, abs=1e-9)
-        assert found == pytest.approx(bound, abs=1e-9)  # attained, and by no data exceeded
+        assert found == pytest.approx(bound, abs=1e-9)  # attained, and not exceeded by any data
 
 
 def test_an_added_record_at_twice_the_distance_bounds_one_step_but_dominates_nothing():

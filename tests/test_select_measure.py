@@ -128,7 +128,7 @@ def test_choices_are_different_and_rounds_have_enough_candidates():
 
 @pytest.mark.parametrize(("d", "limit"), [(16, 0.85), (26, 0.4)])
 def test_few_tables_of_many(d, limit):
-    """Of all tables of three columns, three matter: far less error than measuring all."""
+    """If only three tables of three columns matter, errors are far below those of measuring all."""
     problem = QueryProblem((2,) * d, Marginals(3), 10_000)
     codes = exclusive(d, d, 10_000)
     found, other = (error(problem, codes, solver=s) for s in (SelectMeasure(), MeasureProject()))

@@ -119,7 +119,7 @@ KINDS = [*KINDS[0].split(), *KINDS[1].split(",")]
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocks_are_arrays(kind, tmp_path):
-    """With noise of one seed; which blocks are read makes no difference beyond rounding."""
+    """With noise of one seed; the division into blocks only affects rounding."""
     params = {**WIDE, "epsilon": 2.0, "random_state": 0}
     blocks, y = blocks_with_targets(kind, tmp_path)
     for Model in MODELS if kind == "arrays" else [PrivateRidge]:

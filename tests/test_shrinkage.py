@@ -1,4 +1,4 @@
-"""What gradient steps have reached, and how far they are believed."""
+"""How far gradient steps have come, and how much of the result is kept."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_gains_are_those_of_the_steps(n_iter, length, penalty):
 
 
 def test_the_factor_is_the_best_one():
-    """Of many noisy coordinates, of which steps have reached a share."""
+    """For many noisy coordinates, of whose minimum the steps have reached a share."""
     rng = np.random.default_rng(0)
     truth, reached, noise = rng.normal(size=10_000), 0.4, rng.normal(size=10_000)
     for deviation in (0.6, 1.0):
@@ -59,7 +59,7 @@ def test_an_excess_is_beyond_noise():
 
 
 def test_what_an_l1_penalty_takes_is_no_noise():
-    """The product of what is left with what there was: noise is in it once per entry left."""
+    """The product of coefficients after and before the penalty has the noise of each one left."""
     rng = np.random.default_rng(0)
     truth = np.where(rng.random(100_000) < 0.2, 2.0, 0.0)
     there = truth + rng.normal(size=len(truth))
@@ -75,7 +75,7 @@ def test_noise_costs_no_more_than_a_quarter_of_what_may_be_true():
 
 
 def problem_and_noise():
-    """Of the Huber loss with 50 features: steps, and the deviation of a result's noise for 0.1."""
+    """A problem with the Huber loss and 50 features, its steps, and the deviation of its noise."""
     model = PrivateHuberRegressor()
     problem = model._problem(Huber(0.3), 1000, np.ones(50), Target(1.0, 0.0, 1.0))
     steps = GradientSteps(20, 5, 0.1, 0.9)

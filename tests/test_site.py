@@ -87,7 +87,7 @@ def test_nothing_is_loaded_from_elsewhere(pages):
     "name", sorted(path.stem for path in (ROOT / "examples").glob("plot_*.py"))
 )
 def test_examples_draw_one_figure_and_print_what_it_costs(pages, name):
-    """Sphinx runs them, and stops at an error."""
+    """Sphinx runs the examples, and stops at an error."""
     page = SITE / "auto_examples" / f"{name}.html"
     figures = [image["src"] for image in pages[page].images if f"sphx_glr_{name}_" in image["src"]]
     assert len(figures) == 1
@@ -205,7 +205,7 @@ def test_code_can_be_copied(browser, address):
 
 
 def luminance(colour):
-    """Of a computed colour, between 0 and 1."""
+    """Luminance of a computed colour, between 0 and 1."""
     numbers = colour[colour.index("(") + 1 : -1].replace(",", " ").split()[:3]
     return sum(w * float(x) for w, x in zip((0.2126, 0.7152, 0.0722), numbers, strict=True)) / 255
 

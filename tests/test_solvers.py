@@ -93,7 +93,7 @@ def test_plans_keep_to_the_budget(solver):
         else:
             mixed += 1
             assert rho_of(plan.event) == pytest.approx(budget.rho, rel=1e-12)
-        # Of what an earlier release left, only the zCDP part may be spent.
+        # Only the zCDP part of what an earlier release left may be spent.
         allowance = Allowance(budget.rho).minus(GaussianEvent(3.0 / budget.rho**0.5))
         plan = solver.plan(problem, allowance, n_iter)
         assert rho_of(plan.event) <= allowance.rho * (1 + 1e-12)
@@ -249,7 +249,7 @@ def test_laplace_win_by_simulation():
 
 
 def exact_delta(loss_range, gap, T, epsilon):
-    """Of T noisy choices between two vertices whose score difference moves by ``loss_range``."""
+    """Delta of T noisy choices between two vertices; their scores move by ``loss_range``."""
     wins = np.arange(T + 1)
     p = stats.binom.pmf(wins, T, laplace_win(gap + loss_range / 2))
     q = stats.binom.pmf(wins, T, laplace_win(gap - loss_range / 2))

@@ -319,7 +319,7 @@ def test_a_boosted_solution_says_that_its_runs_need_a_monotone_operator():
 
 @pytest.mark.parametrize(("kind", "trusted"), [(Logistic, False), (Own, True)])
 def test_phased_sgd_says_what_it_takes_on_trust(kind, trusted):
-    """Whoever uses it, with an estimator or without."""
+    """The same is true with an estimator and without."""
     loss = kind()
     plan = PhasedSGD().plan(Problem(loss, L2Ball(1.0), 100, 3), BUDGET)
     line = f"the loss {loss!r} is convex and keeps to the constants it declares"

@@ -63,7 +63,7 @@ def test_blocks_are_the_same_fit(Estimator, at):
 def test_blocks_with_the_solvers_of_the_library(Estimator, params):
     X, y = data()
     y = target_of(Estimator, y)
-    params["epsilon"] = 1000.0  # else there are too few steps for an order to matter
+    params["epsilon"] = 1000.0  # otherwise there are too few steps for an order to matter
     params["conditioning"] = None  # records that are read once are not conditioned
     whole = fitted(Estimator, X, y, shuffle=False, **params)
     model = streamed(Estimator, cut(X, y, [3, 100, 101]), **params)
@@ -331,7 +331,7 @@ AFTER = [
 
 
 def test_labels_of_blocks_must_be_declared():
-    """Else each block would have the classes that occur in it."""
+    """Otherwise each block would have the classes that occur in it."""
     table = pytest.importorskip("pyarrow", reason="needs the extra arrow").table
     da = pytest.importorskip("dask.array", reason="needs the extra dask")
     columns = dict(zip("abcd", X.T, strict=True))

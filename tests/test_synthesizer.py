@@ -1,4 +1,4 @@
-"""PrivateSynthesizer: as scikit-learn sees it, what it answers, and what it must not tell."""
+"""PrivateSynthesizer: as scikit-learn sees it, its answers, and what it must not reveal."""
 
 import pickle
 import re
@@ -233,7 +233,7 @@ def test_output():
 
 
 def test_what_is_released_decides_everything(monkeypatch):
-    """With one release for two data sets, nothing on the estimators differs."""
+    """If two data sets have the same release, nothing on the estimators differs."""
 
     def fixed(rng, values, grid):
         values[:] = np.linspace(-1, 1, values.size) * N / 5

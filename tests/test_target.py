@@ -112,7 +112,7 @@ def test_too_few_records_release_nothing():
 
 @pytest.mark.parametrize(("tail", "penalty", "q"), [(0.001, 0.0, 0.5), (0.3, 0.7, 0.6)])
 def test_scores_are_counts(tail, penalty, q):
-    """As written, record by record, with values on the candidates and beyond them."""
+    """Scores are computed record by record, with values on the candidates and beyond them."""
     rng = np.random.default_rng(0)
     candidates = np.linspace(-1, 1, 9)
     for _ in range(50):
@@ -306,7 +306,7 @@ def test_no_prior_exceeds_the_magnitude_of_a_grid(n_targets):
 
 
 def test_few_records_have_a_magnitude():
-    """Of 330 records at epsilon 1 more of the budget is taken, instead of a bound of 1."""
+    """For 330 records at epsilon 1 a larger share is spent, instead of taking a bound of 1."""
     y = 150.0 + 77.0 * np.random.default_rng(0).normal(size=330)
     plan = plan_target(None, True, 330, 0.024)
     found = [release_target(plan, y, seeded(seed)) for seed in range(20)]

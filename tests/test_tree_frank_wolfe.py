@@ -41,7 +41,7 @@ LOSSES = [Logistic(), Squared(), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]
 
 
 class Declared(NamedTuple):
-    """A Huber loss by what a loss of one's own has to declare."""
+    """A Huber loss with the declarations that a user's own loss needs."""
 
     slope: float
     bend: float = 1.0

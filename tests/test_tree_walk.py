@@ -73,7 +73,7 @@ def test_gradients_start_anew_at_fresh_nodes(n_steps):
     terms = [float(2**t) for t in range(n_steps)]
     assert along_paths(terms, tree, fresh) == [sum(terms[s] for s in p) for p in paths]
     if n_steps == 30:
-        # Of 16 leaves, 8 are below a fresh child, 4 more below its fresh grandchildren.
+        # 8 of 16 leaves are below a fresh child, 4 more below its fresh grandchildren.
         assert uses(tree, fresh)[14] == 4
 
 

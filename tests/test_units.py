@@ -335,7 +335,7 @@ def test_every_unit_has_k_rows(k):
 
 
 def test_draws_of_one_unit_do_not_depend_on_others():
-    """The law of what is drawn of the first unit, whatever the second one has."""
+    """The law of the draws from the first unit does not depend on the second one."""
     for second in ([1], [1, 1, 1], [1] * 6):
         units = np.array([0, 0, 0, *second])
         drawn = Counter(
@@ -382,7 +382,7 @@ def test_units_of_all_kinds(units):
 
 
 class Secret:
-    """An identifier of which any use fails, and says which it is."""
+    """An identifier that fails on any use, with its value in the error."""
 
     def _fail(self, *args):
         raise ValueError("s3cret")

@@ -1,4 +1,4 @@
-"""Private names of other libraries: each test says what breaks when one of them goes.
+"""Private names of other libraries: each test says what breaks if one of them disappears.
 
 The run against their release candidates starts with this file.
 """
@@ -24,7 +24,7 @@ sklearn_version = tuple(int(part) for part in sklearn.__version__.split(".")[:2]
 
 
 def test_parameters_of_estimators_are_checked_by_constraints():
-    """Else no estimator says which parameter is illegal, and plans meet it instead."""
+    """Otherwise no estimator says which parameter is illegal, and plans meet it instead."""
     positive = _upstream.Interval(Real, 0, None, closed="neither")
     assert [positive.is_satisfied_by(value) for value in (0.5, 0, "1")] == [True, False, False]
     assert not positive.is_satisfied_by(Fraction(1, 3))  # scikit-learn's own raises NumPy's error
@@ -38,7 +38,7 @@ def test_parameters_of_estimators_are_checked_by_constraints():
 
 
 def test_records_are_counted_and_selected():
-    """Else searches cannot hand metadata to the fit of a fold."""
+    """Otherwise searches cannot hand metadata to the fit of a fold."""
     assert _upstream.num_samples([[1], [2], [3]]) == 3
     with pytest.raises(TypeError):
         _upstream.num_samples(3)
@@ -47,12 +47,12 @@ def test_records_are_counted_and_selected():
 
 
 def test_names_of_input_features():
-    """Else `get_feature_names_out` of transformers fails."""
+    """Otherwise `get_feature_names_out` of transformers fails."""
     assert list(_upstream.feature_names_in(PrivateLasso(), ["a", "b"])) == ["a", "b"]
 
 
 def test_random_words_inside_of_kernels():
-    """Else kernels cannot draw: no solver runs. Python draws the same words by a public method."""
+    """Otherwise kernels cannot draw, and no solver runs. A public method draws the same words."""
 
     @njit
     def word(rng):
@@ -63,7 +63,7 @@ def test_random_words_inside_of_kernels():
 
 
 def test_events_of_compilation():
-    """Else fits with verbose=1 fail, or do not say that they compile."""
+    """Otherwise fits with verbose=1 fail, or do not say that they compile."""
 
     class Recorder(_upstream.NumbaListener):
         starts = 0
@@ -83,7 +83,7 @@ def test_events_of_compilation():
 
 
 def test_a_validation_is_seen():
-    """Else nothing warns of the fits of scikit-learn's searches."""
+    """Otherwise nothing warns of the fits of scikit-learn's searches."""
 
     class Model(BaseEstimator):
         def fit(self, X, y):
@@ -101,7 +101,7 @@ def test_a_validation_is_seen():
 
 
 def test_stamps_of_cached_kernels():
-    """Else kernels are compiled anew in every process: slow, and right."""
+    """Otherwise kernels are compiled anew in every process: slow, and right."""
     dispatcher = njit(cache=True)(test_stamps_of_cached_kernels)
     before = dispatcher._cache._cache_file._source_stamp
     _upstream.stamp_cache(dispatcher, "stamp", "process", lambda args: False, len)
@@ -110,7 +110,7 @@ def test_stamps_of_cached_kernels():
 
 
 def test_machine_code_for_a_class_that_has_gone_is_not_read(tmp_path, monkeypatch):
-    """Else what was compiled for it, before an upgrade, ends every fit with an error."""
+    """Otherwise what was compiled for it, before an upgrade, ends every fit with an error."""
     dispatcher = njit(cache=True)(test_stamps_of_cached_kernels)
     _upstream.stamp_cache(dispatcher, "stamp", "process", lambda args: False, len)
     file = dispatcher._cache._cache_file
@@ -130,7 +130,7 @@ def test_machine_code_for_a_class_that_has_gone_is_not_read(tmp_path, monkeypatc
 
 @pytest.mark.skipif(not hasattr(Pipeline, "set_callbacks"), reason="a new scikit-learn")
 def test_callbacks_are_found():
-    """Else searches fit estimators whose callbacks see records and count fits."""
+    """Otherwise searches fit estimators whose callbacks see records and count fits."""
     hooks = dict.fromkeys(("setup", "teardown", "on_fit_task_begin", "on_fit_task_end"), print)
     callback = type("Callback", (), hooks)()
     pipeline = Pipeline([("model", PrivateLasso())]).set_callbacks(callback)
@@ -140,13 +140,13 @@ def test_callbacks_are_found():
 
 @pytest.mark.skipif(sklearn_version < (1, 7), reason="it had another name, and boxes no caption")
 def test_boxes_of_diagrams_have_a_caption():
-    """Else diagrams of pipelines do not show which steps are private."""
+    """Otherwise diagrams of pipelines do not show which steps are private."""
     block = _upstream.captioned_block(PrivateLasso(), "private")
     assert (block.kind, block.names, block.name_caption) == ("single", "PrivateLasso", "private")
 
 
 def test_what_is_inherited_from_scikit_learn():
-    """Else reports are missing in notebooks, drafts keep old results, frames come out as arrays."""
+    """Otherwise notebooks lack reports, drafts keep old results, and frames come out as arrays."""
     model = PrivateLasso()
     assert "radius" in model._get_param_names()
     assert "text/html" in model._repr_mimebundle_()

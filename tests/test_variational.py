@@ -221,7 +221,7 @@ def test_an_underflow_does_not_show():
 
 
 class Fickle:
-    """A game whose functions do another thing where one of the records is negative."""
+    """A game whose functions behave differently if one of the records is negative."""
 
     second_smoothness = 0.0
     value_bound = 1.0

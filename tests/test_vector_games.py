@@ -16,7 +16,7 @@ from skdpsco.variational.solve import VARIATIONAL_SOLVERS, _operator
 
 
 class Loud(BilinearGame):
-    """It keeps to no bound."""
+    """A game that keeps to no bound."""
 
     def __call__(self, z, *data):
         return 10.0 * super().__call__(z, *data)

@@ -206,7 +206,7 @@ def test_bad_weights(Model, params, weights, match):
 
 @EACH_MODEL
 def test_nothing_is_said_of_a_tiny_weight(Model):
-    """Not even where NumPy is told to raise errors of floating-point numbers."""
+    """There is no warning even if NumPy is told to raise floating-point errors."""
     weights = np.ones(N)
     weights[0] = 5e-324
     classes = [0, 1, 2]

@@ -143,7 +143,7 @@ def test_only_ratios_of_weights_count():
 @each("made", [PreparedVertices, PreparedBall])
 @each("shares", [None, (0.3, 0.7)])
 def test_a_record_of_weight_three_quarters_is_three_of_four(made, shares):
-    """Of the model's gradient and of the levels of the tasks, which are those less a constant."""
+    """Both give the same gradient of the model and, up to a constant, the same levels of tasks."""
     shares = None if shares is None else np.array(shares)
     losses = (Logistic(), SmoothHinge(), Hinge())
     plain, weighted = (made(losses, 3, 2.0, 1, shares, w) for w in (None, (1.0, 0.75)))

@@ -70,7 +70,7 @@ def test_relations_of_other_reports():
     assert privacy_report(make_pipeline(StandardScaler(), model())).relation is None
     frozen = make_pipeline(FrozenEstimator(model().fit(X, Y, **FIT)))
     assert privacy_report(frozen).relation == WITHIN_GROUPS
-    # What is no legal membership protects no membership.
+    # An illegal kind of membership does not protect membership.
     assert privacy_report(model("secret")).relation == WITHIN_GROUPS
 
 

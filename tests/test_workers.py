@@ -127,7 +127,7 @@ def test_sums_are_those_of_one_process_to_the_last_bit(anywhere, n_blocks):
 
 
 def test_a_thread_gets_one_task_for_its_blocks(cluster):
-    """Whoever sums up a block, sums are the same to the last bit."""
+    """Sums are the same to the last bit, whichever worker computes them."""
     w = 0.1 * np.arange(1.0, D + 1)
     with cluster.as_current():
         blocks = RowBlocks.from_dask(da.from_array(X, chunks=(100, -1)), Y, block_size=100)
@@ -372,7 +372,7 @@ def test_blocks_of_a_killed_worker_that_are_made_otherwise_end_the_fit(
 
 @pytest.mark.parametrize("model", [SEVERAL_PASSES, ONE_PASS])
 def test_a_pass_that_mixes_two_evaluations_costs_nothing(model):
-    """As it may be if a worker is lost while blocks are checked: nothing came before it."""
+    """A worker may be lost while blocks are checked, when nothing was compared before."""
     records, orders = np.column_stack([X, Y]), [np.arange(N), np.arange(N)[::-1]]
     taken = []
 
@@ -409,7 +409,7 @@ def test_blocks_of_one_pass_name_their_mistake():
 
 @pytest.mark.parametrize("evaluations", [1, 2])
 def test_blocks_that_are_made_anew_keep_their_sizes(evaluations):
-    """Of unknown sizes, too: the number of records is fixed before the charge."""
+    """Sizes are kept even if unknown: the number of records is fixed before the charge."""
     times = [0, 0, 0]
 
     def grow(array):
@@ -427,7 +427,7 @@ def test_blocks_that_are_made_anew_keep_their_sizes(evaluations):
 
 
 def test_data_that_are_lost_for_good_end_the_fit_and_keep_the_charge(cluster, monkeypatch):
-    """What was sent to one worker cannot be made again."""
+    """Data that were sent to one worker cannot be recomputed."""
     with cluster.as_current():
         futures = cluster.scatter([X[:600], X[600:]])
         cluster.gather([cluster.submit(len, f) for f in futures])
@@ -468,7 +468,7 @@ def test_a_search_runs_on_workers(cluster):
 
 
 def test_nothing_stays_on_the_cluster(cluster, monkeypatch):
-    """Blocks and sums are forgotten; while they are there, they do not show their values."""
+    """Blocks and sums are deleted; while they exist, they do not show their values."""
     shown = []
     original = module.ClusterBlocks.sum
 

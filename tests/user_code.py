@@ -1,4 +1,4 @@
-"""What users write, for type checkers: `make lint` and the nightly run find nothing in it."""
+"""Code that users write, for type checkers: `make lint` and the nightly run find no fault in it."""
 
 from pathlib import Path
 

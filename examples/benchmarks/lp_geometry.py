@@ -304,7 +304,7 @@ def cost(arguments):
 
 ORDERS = (1.0, 1.5, 2.0, 4.0)
 EPSILONS = (0.5, 1.0, 4.0)
-# Of n and d: enough for a standard error of differences below 0.005.
+# Cases of n and d, enough for a standard error of differences below 0.005.
 REPETITIONS = {
     (2_000, 10): 100, (2_000, 100): 50, (2_000, 1_000): 16,
     (20_000, 10): 24, (20_000, 100): 12, (20_000, 1_000): 4,

@@ -209,7 +209,7 @@ class PrivateLinearModel(PrivateEstimator):
     verbose: int
 
     coef_: np.ndarray
-    intercept_: Any  # a float for one target, else an array
+    intercept_: Any  # a float for one target, otherwise an array
     n_iter_: int
     n_rounds_: int
     radius_: float
@@ -471,7 +471,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Whether a private slope and offset of scores are found, from public values alone."""
         return (
             getattr(self, "calibration", None) == "auto"
-            and self._conditioned  # else it is not known how large scores are
+            and self._conditioned  # otherwise the size of scores is unknown
             and not getattr(self, "standard_errors", False)  # whose step finds both
             and not (self._keeps_given_balls and self._ball_is_given())
             and calibration_pays(n_known, d, mu, curve)

@@ -63,7 +63,7 @@ def vertex_scores(constraint, g, out):
 
 @kernel
 def coordinate(constraint, k, D):
-    """``(j, a)`` if vertex k is ``a e_j``, else ``(-1, 0.0)``."""
+    """``(j, a)`` if vertex k is ``a e_j``, otherwise ``(-1, 0.0)``."""
     raise NotImplementedError
 
 

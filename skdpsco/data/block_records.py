@@ -27,7 +27,7 @@ __all__ = [
 
 
 def blocks_of(X: Any, y: Any = None) -> RowBlocks | None:
-    """Return blocks for `RowBlocks`, Dask collections and Arrow tables, else None.
+    """Return blocks for `RowBlocks`, Dask collections and Arrow tables, otherwise None.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def blocks_of(X: Any, y: Any = None) -> RowBlocks | None:
 
 
 def as_blocks(X: Any, y: Any) -> RowBlocks | None:
-    """Return numeric blocks with targets if `blocks_of` returns blocks, else None.
+    """Return numeric blocks with targets if `blocks_of` returns blocks, otherwise None.
 
     Raises
     ------

@@ -39,7 +39,7 @@ GATHERED_ROWS = 1024  # records in a dense copy, few enough to stay in the cache
 
 
 class Dense(NamedTuple):
-    """A C-ordered float array, the feature bounds, and 1 if a column of ones follows, else 0."""
+    """A C-ordered float array, the feature bounds, and 1 if a column of ones follows, or 0."""
 
     values: np.ndarray
     bounds: np.ndarray
@@ -47,7 +47,7 @@ class Dense(NamedTuple):
 
 
 class CSR(NamedTuple):
-    """Compressed sparse rows, the feature bounds, and 1 if a column of ones follows, else 0."""
+    """Compressed sparse rows, the feature bounds, and 1 if a column of ones follows, or 0."""
 
     data: np.ndarray
     indices: np.ndarray

@@ -179,7 +179,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: whoever knows it can subtract the noise.
+        warns: anyone who knows it can subtract the noise.
 
     Attributes
     ----------
@@ -467,7 +467,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         return {"logistic": SHORT_CURVE, "squared": REGRESSION_CURVE}.get(self.loss)
 
     def _known_weight(self, n_samples: int) -> float:
-        """As many records as if all groups were as small as the smallest, with equal weights."""
+        """The number of records if all groups were as small as the smallest, with equal weights."""
         facts = self._facts
         prior = facts.get("prior") or (1.0 / facts["n_groups"],)
         smallest = min(facts.get("group_sizes") or [n_samples * share for share in prior])

@@ -172,7 +172,7 @@ def _distinct(labels: list[Hashable]) -> list[Any]:
 
 
 def as_array(labels: list[Hashable]) -> np.ndarray:
-    """Labels as a one-dimensional array of numbers or strings if possible, else of objects."""
+    """Labels as a one-dimensional array of numbers or strings if possible, otherwise of objects."""
     kinds = {type(label) for label in labels}
     if len(kinds) == 1 and kinds <= {bool, int, float, str}:
         return np.array(labels)

@@ -67,7 +67,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         are linear everywhere.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: whoever knows it can subtract the noise.
+        warns: anyone who knows it can subtract the noise.
 
     Attributes
     ----------

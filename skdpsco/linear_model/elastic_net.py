@@ -95,7 +95,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: whoever knows it can subtract the noise.
+        warns: anyone who knows it can subtract the noise.
 
     Attributes
     ----------
@@ -312,7 +312,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: whoever knows it can subtract the noise.
+        warns: anyone who knows it can subtract the noise.
 
     Attributes
     ----------

@@ -114,7 +114,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: whoever knows it can subtract the noise.
+        warns: anyone who knows it can subtract the noise.
 
     Attributes
     ----------

@@ -108,8 +108,8 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         "mirror-prox" releases a noisy operator in every step; it needs more records, but no memory
         for a square matrix. "gradient-descent" is for the identity only; it takes noisy gradients
         of the squared error, whose noise follows the spread of the targets. "auto" is that for the
-        identity with ``radius="auto"`` unless there is little noise, else "moments" for up to 2000
-        features, including the intercept.
+        identity with ``radius="auto"`` unless there is little noise, otherwise "moments" for up to
+        2000 features, including the intercept.
     n_iter : int or "auto", default="auto"
         Number of rounds or steps, at most 10000. "auto" computes it from the budget and public
         sizes.
@@ -117,7 +117,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: whoever knows it can subtract the noise.
+        warns: anyone who knows it can subtract the noise.
 
     Attributes
     ----------

@@ -103,13 +103,11 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
             "recursive-regularisation"} or object, default="auto"
         "gradient-descent" is for the logistic loss of two classes with ``tasks=None`` and
         ``radius="auto"``: there is nothing to maximise, and it is logistic regression without a
-        ball.
-        "moments" releases noisy moments of the classes. It needs two classes, which are the tasks
-        or the labels of a single one, and the logistic loss, and uses the l2 ball of the same
-        radius, which contains the l1 ball.
-        "auto" takes "gradient-descent" where it can, but for very little noise, "moments" for up to
-        2000 features if the noise is small enough, and otherwise
-        "mirror-descent", which suits many features. The others are described in
+        ball. "moments" releases noisy moments of the classes. It needs two classes, which are the
+        tasks or the labels of a single one, and the logistic loss, and uses the l2 ball of the same
+        radius, which contains the l1 ball. "auto" takes "gradient-descent" where it can, unless
+        there is very little noise, "moments" for up to 2000 features if the noise is small enough,
+        and otherwise "mirror-descent", which suits many features. The others are described in
         `solve_variational_inequality`. An object with ``plan`` and ``run``, such as
         `skdpsco.solvers.MirrorDescent`, is also allowed.
     n_iter : int or "auto", default="auto"
@@ -118,7 +116,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: whoever knows it can subtract the noise.
+        warns: anyone who knows it can subtract the noise.
 
     Attributes
     ----------

@@ -146,7 +146,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         the noise is much smaller; reports say how many.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: whoever knows it can subtract the noise.
+        warns: anyone who knows it can subtract the noise.
 
     Attributes
     ----------

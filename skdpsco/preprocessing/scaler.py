@@ -113,7 +113,7 @@ class PrivateStandardScaler(ColumnTransform):
         Whether columns are divided by their standard deviations. One of the two must be True.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: whoever knows it can subtract the noise.
+        warns: anyone who knows it can subtract the noise.
 
     Attributes
     ----------

@@ -177,7 +177,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: whoever knows it can subtract the noise.
+        warns: anyone who knows it can subtract the noise.
 
     Attributes
     ----------

@@ -116,14 +116,14 @@ class Account(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """What is spent in total, by the dearest part of a partition, and by one part of it."""
+    """What is spent in total, by the costliest part of a partition, and by one part of it."""
 
     spent: float = 0.0
     dearest: float = 0.0
     own: float = 0.0
 
     def after(self, rho: float) -> "Balance":
-        """The balance after this part is charged; all parts cost as much as the dearest."""
+        """The balance after this part is charged; all parts cost as much as the costliest."""
         own = _add(self.own, rho)
         spent = _add(self.spent, max(own - self.dearest, 0.0))
         return Balance(spent, max(own, self.dearest), own)

@@ -256,7 +256,7 @@ def compose(*events: Event) -> Event:
     Returns
     -------
     Event
-        `NoOpEvent` if nothing is left, a single event if one is left, else `ComposedEvent`.
+        `NoOpEvent` if nothing is left, a single event if one is left, otherwise `ComposedEvent`.
     """
     counts: dict[Event, int] = {}
     for event, count in leaves(ComposedEvent(events)):

@@ -387,7 +387,7 @@ class Ledger:
 
     @contextmanager
     def parallel(self, partition: int | Sequence[Sequence[int]]) -> Iterator[list["Ledger"]]:
-        """Ledgers for disjoint parts of the data, which together cost as much as the dearest part.
+        """Ledgers for disjoint parts of the data, which together cost as much as the costliest.
 
         The partition must not depend on the data. Divide the record numbers at random or by
         position, but not by the values of a column, since a replaced record could then change its
@@ -483,7 +483,7 @@ class Ledger:
         return Account(self.dataset, self.epsilon, self.delta, self.relation)
 
     def _balance(self, connection: Any) -> Balance:
-        """The balance: spent in total, by the dearest part of our partition, and by our part."""
+        """The balance: spent in total, by the costliest part of our partition, and by our part."""
         found = read_account(connection, self.dataset)
         if found is None:
             raise ValueError(f"The ledger {self.path!r} holds no data set {self.dataset!r}.")

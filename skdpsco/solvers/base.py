@@ -395,7 +395,7 @@ def _probe_subdifferential(penalty, public, out):
         out[j] = low + high
 
 
-# Of a user's class, these kernels are compiled and called before the charge. (Plans ask polytopes
+# These kernels of a user's class are compiled and called before the charge. (Plans ask polytopes
 # for their vertices.) Kernels of many records call those of one record.
 PROBES: dict[Any, Any] = {
     minimiser: _probe_minimiser,

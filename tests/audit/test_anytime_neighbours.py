@@ -166,7 +166,8 @@ def test_frequencies_of_the_only_vertex():
     """The exponential mechanism with the scale that is charged, in the direction of the minimum.
 
     Half of the gradients are there, on average, when it is drawn: at one of 50 times, uniformly.
-    Of 4000 draws with P = 0.622 the frequency is within 0.04 but for 1 in 10^6; with half the noise
+    The frequency in 4000 draws with P = 0.622 is within 0.04, except 1 in 10^6 times; with half
+    the noise
     P would be 0.72, with twice the noise 0.56.
     """
     n, n_draws = 50, 4000

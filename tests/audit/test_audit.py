@@ -35,7 +35,7 @@ ALARM = 1e-6
 
 
 def audited_epsilon(hits, hits_of_neighbour, n, delta):
-    """Lower bound on epsilon, but for a chance of ALARM."""
+    """Lower bound on epsilon, which fails with probability at most ALARM."""
     return lower_bound(lambda e: ApproximateGuarantee(e, delta), hits, hits_of_neighbour, n, ALARM)
 
 

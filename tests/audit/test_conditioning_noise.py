@@ -107,7 +107,7 @@ def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, wide
     assert largest[CONDITIONING.n_counts] > 0.9  # of the centre
     assert largest[: CONDITIONING.n_counts].max() > 0.9
     if scaled:
-        # Of the mean squared norm, and of squares.
+        # The changes of the mean squared norm, and of squares.
         after = CONDITIONING.n_counts + 1 + CONDITIONING.n_centred_counts
         assert (largest[after : after + 1 + (not is_sparse)] > 0.6).all()
     if widens:

@@ -106,7 +106,7 @@ def multipliers(plan):
 
 
 class Wild(NamedTuple):
-    """A penalty that is not convex, and whose prox and slopes jump and are no numbers."""
+    """A penalty that is not convex, and whose prox and slopes jump or are NaN."""
 
     curvature: float = 1e6
 

@@ -30,7 +30,7 @@ ONE = 2.0**SCALE_BITS
 
 
 class Steep(Logistic):
-    """As steep as it may be wherever it is looked at, so that charges are exhausted."""
+    """A loss as steep as allowed wherever it is evaluated, which uses up what is charged."""
 
 
 @derivative.register(Steep)

@@ -25,7 +25,7 @@ def squared_norm(z, order):
 
 
 def log_ratio(z, point, order, sigma):
-    """Of the densities around ``point`` and around 0."""
+    """Log-ratio of the densities around ``point`` and around 0."""
     return (squared_norm(z, order) - squared_norm(z - point, order)) / (2 * sigma**2)
 
 

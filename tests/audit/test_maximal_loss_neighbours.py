@@ -38,7 +38,7 @@ CASES = [
     ((Multinomial(3),), 1, (0.2, 0.2, 0.6)),
 ]
 each_case = pytest.mark.parametrize(("losses", "n_targets", "shares"), CASES)
-# Of classes; 9 is clipped to 1.
+# Targets that are classes; 9 is clipped to 1.
 each_weights = pytest.mark.parametrize("weights", [None, (0.1, 1.0, 1.0), (9.0, 0.5, 0.1)])
 RADIUS = 4.0
 
@@ -66,7 +66,7 @@ def point(game, rng):
 
 
 def largest_changes(game, losses, n_targets, shares, rng, n_trials):
-    """Of the two blocks, in sup norm, and of the second in l2 norm."""
+    """Largest changes of both blocks in sup norm, and of the second in l2 norm."""
     model, tasks = 0.0, 0.0
     tasks_l2 = 0.0
     size = game.blocks[0].size
@@ -108,7 +108,7 @@ def test_ball(losses, n_targets, shares, weights):
 
 
 def test_the_public_game():
-    """Records far beyond the bounds, and numbers that are none."""
+    """Records far beyond the bounds, and values that are not numbers."""
     game = MaximalLoss([Logistic(), Hinge()], F, RADIUS, n_targets=2, weight_bounds=[1.0, 3.0])
     rng, size = np.random.default_rng(2), game.blocks[0].size
     wild = np.array([0.0, 1.0, -1.0, 1e300, -1e300, np.nan, np.inf])
@@ -182,7 +182,7 @@ def test_cost_is_the_budget_whatever_the_shares(name, prior):
 
 @pytest.mark.parametrize("prior", [None, (0.2, 0.8)])
 def test_other_noise_is_not_charged_as_gaussian(prior):
-    """Of equal rho it is less private: a solver that looks Gaussian must be."""
+    """Other noise of equal rho is less private: a solver charged as Gaussian must be so."""
 
     class Other(MirrorProx):
         def plan(self, problem, budget, n_iter=None):

@@ -91,7 +91,7 @@ class Releases:
 
 
 class Wild(NamedTuple):
-    """A penalty whose prox jumps, and is no number."""
+    """A penalty whose prox jumps, and may be NaN."""
 
     curvature: float = 1e6
 

@@ -38,7 +38,7 @@ BUDGET = {
 
 
 class Hostile:
-    """A link on the grid of `Link`; with anything else it does what would break privacy."""
+    """A link on the grid of `Link`; with other arguments it tries to break privacy."""
 
     def __init__(self, harm):
         self.harm, self.seen = harm, []

@@ -170,7 +170,8 @@ def test_loss_of_all_transcripts(rho, n_iter, monkeypatch):
 def test_frequencies_of_the_first_vertex():
     """The exponential mechanism with the scale that is charged, in the direction of the minimum.
 
-    Of 4000 draws with P = 0.731 the frequency is within 0.04 but for 1 in 10^7; with half the noise
+    The frequency in 4000 draws with P = 0.731 is within 0.04, except 1 in 10^7 times; with half
+    the noise
     P would be 0.88, with twice the noise 0.62.
     """
     n, n_draws = 50, 4000

@@ -261,7 +261,7 @@ def test_noise_of_whole_plans(smoothing, n_steps):
         probability = plan.sampling.sampling_probability
         assert grid * ONE == pytest.approx(plan.sampling.noise_multiplier, rel=1e-4)
     cut, delta = exact(n_steps, grid * ONE, probability)
-    # All of delta is spent, but for samples of many steps, whose sum says less than they do.
+    # All of delta is spent, except for samples of many steps, whose sum reveals less than they do.
     assert (0.5 if n_steps > 1 and probability < 1.0 else 0.97) * DELTA < delta < 1.001 * DELTA
     found, error = spent(evidence(plan, grid, threshold), cut)
     assert error < 5e-3

@@ -185,7 +185,7 @@ def test_the_error_of_covariances():
     mean = math.fsum(t) / n
     exact = abs(math.fsum(X[:, 0] * (t - mean)))
     assert abs(score - exact) < 8 * scaler_module.sum_error(n, 1.0)
-    assert score != exact  # else nothing was tested
+    assert score != exact  # otherwise nothing was tested
 
 
 # ------------------------------------------------------------------------------ charges

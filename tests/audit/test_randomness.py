@@ -54,7 +54,7 @@ def fingerprint(model):
 def test_an_integer_repeats_the_fit_and_warns(cls, parameters):
     prints = []
     for seed in (3, 3, 4):
-        with pytest.warns(PrivacyWarning, match="whoever knows the seed"):
+        with pytest.warns(PrivacyWarning, match="anyone who knows the seed"):
             model = make(cls, parameters, random_state=seed).fit(X, target(cls))
         assert model.privacy_.seeded
         assert "REPRODUCIBLE" in str(model.privacy_)

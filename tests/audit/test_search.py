@@ -50,7 +50,7 @@ def rng(seed):
 
 
 def p_value(counts, law):
-    """Of Pearson's statistic."""
+    """p-value of Pearson's statistic."""
     n = counts.sum()
     return stats.chi2.sf(((counts - n * law) ** 2 / (n * law)).sum(), len(law) - 1)
 

@@ -33,7 +33,7 @@ from skdpsco.solvers.l1 import vertex_path as path_module
 ONE = 2.0**SCALE_BITS
 # The largest range of the changes, or the largest norm, over the charge.
 MUST_HOLD = 1.0
-MUST_REACH = 0.5  # else half the noise would pass as well: the test would have no power
+MUST_REACH = 0.5  # otherwise half the noise would pass as well: the test would have no power
 BOUNDS = np.array([1.0, 0.5, 2.0])  # raw features are +-9: beyond them
 
 
@@ -285,7 +285,7 @@ class Releases:
         return deviation_on(grid)
 
     def release(self, refit, total, sensitivity, kind, magnitude):
-        assert np.abs(total).max() <= magnitude * (1 + 1e-12)  # else it would be clamped
+        assert np.abs(total).max() <= magnitude * (1 + 1e-12)  # otherwise it would be clamped
         multiplier = refit.plan.multipliers[kind]
         self.squares.append(multiplier**-2.0)
         # The change that the exact Gaussian curve of the multiplier allows, in grid units; the
@@ -419,7 +419,7 @@ def test_refit_charges_are_tight(releases, newton):
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("bound", [3.0, None])
 def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred, tail):
-    # Of the charge nothing depends on the candidates.
+    # The charge does not depend on the candidates.
     monkeypatch.setattr(target_module, "CENTRES", np.linspace(-1.0, 1.0, 33))
     monkeypatch.setattr(target_module, "ZOOM", 2.0**-10)
     monkeypatch.setattr(target_module, "MOST_ZOOMS", 1)

@@ -246,7 +246,7 @@ def test_sensitivities_are_those_of_the_batches_as_they_are(n):
     assert min(plan.batches) == 1
     for t, limit in enumerate(bounds.limits(2.0, nodes(plan.n_iter))[0]):
         sigma, grid = module.noise_of(bounds, plan, plan.batches[t], limit)
-        # Of the sum: that of the mean is over the batch.
+        # The deviation of the sum; that of the mean is this over the batch.
         assert sigma == grid * ONE == pytest.approx(2 * limit * math.sqrt(2) / BUDGET.mu, rel=1e-5)
 
 

@@ -175,6 +175,6 @@ def typical_curvature(loss: Any) -> float:
     loss = unweighted(loss)
     if isinstance(loss, LogLink):
         return usual_mean(loss)
-    # That of the softmax is attained by two classes; of more, probabilities are smaller.
+    # Two classes attain the curvature of the softmax; with more, probabilities are smaller.
     most = 1.0 / loss.n_outputs if isinstance(loss, SOFTMAX) else loss.smoothness()
     return SHRINKAGE.curved * most
