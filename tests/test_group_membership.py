@@ -1,4 +1,4 @@
-"""Private membership of groups, overlapping groups, and solvers of one's own."""
+"""Private membership of groups, overlapping groups, and a user's own solvers."""
 
 import warnings
 
@@ -28,7 +28,7 @@ LOSSES = pytest.mark.parametrize("loss", ["logistic", "squared"])
 
 
 class Recorder(GroupMoments):
-    """A solver of one's own, which keeps what the planner was told."""
+    """A user's own solver, which keeps what the planner was told."""
 
     def plan(self, problem, budget, n_iter=None):
         self.problem = problem

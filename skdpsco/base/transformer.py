@@ -1,4 +1,4 @@
-"""What the transformers of this library share."""
+"""Base classes of transformers: for arrays and blocks, and for columns with private parameters."""
 
 from collections.abc import Callable
 from functools import wraps

@@ -1,11 +1,12 @@
 """Which transformers treat every record by itself, and when their output is sparse.
 
-Rules are looked up by exact type, since a subclass may do anything. Each rule was derived from the
-source of scikit-learn 1.6 to 1.9. If its conditions hold, `fit` uses only parameters, shapes,
-dtypes and its random_state, row i of `transform` depends only on record i, and no warning depends
-on values, except NumPy's about floating point. (For errors about the input see
-docs/threat-model.md.) Samplers of chi-squared kernels have no rule, since they raise if a value is
-too small: after a private step this may happen after the charge.
+Rules are looked up in `RULES` by exact type, since a subclass may do anything; a further
+transformer needs an entry there. Each rule was derived from the source of scikit-learn 1.6 to 1.9.
+If its conditions hold, `fit` uses only parameters, shapes, dtypes and its random_state, row i of
+`transform` depends only on record i, and no warning depends on values, except NumPy's about
+floating point. (For errors about the input see docs/threat-model.md.) Samplers of chi-squared
+kernels have no rule, since they raise if a value is too small: after a private step this may happen
+after the charge.
 """
 
 from collections.abc import Callable, Mapping

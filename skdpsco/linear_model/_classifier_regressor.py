@@ -1,4 +1,4 @@
-"""What private regressors share when they are fitted and predict, and what classifiers share."""
+"""Base classes of linear regressors and classifiers: how they encode targets and predict."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Linear models in an l_p ball: what classifier and regressor share, and streams of records."""
+"""The base class of linear models in an l_p ball, the choice of a solver, and record streams."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Linear models with a penalty: what elastic net, ridge and logistic regression share."""
+"""Base classes of linear models with a penalty, and the choice of their solver."""
 
 import math
 from dataclasses import replace

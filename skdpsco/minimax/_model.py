@@ -1,4 +1,4 @@
-"""What the models that minimise a maximal loss share."""
+"""The base class of the models that minimise a maximal loss."""
 
 import math
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""Maximal losses of linear models by the solvers of games.
+"""The solvers of maximal losses: how one is chosen, and how it is given the classes' shares.
 
 Proof: docs/proofs/maximal_loss.md.
 """

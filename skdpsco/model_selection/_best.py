@@ -1,4 +1,4 @@
-"""What a fitted search adopts from its best estimator."""
+"""Methods and attributes that a fitted search passes on from its best estimator."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The score of a private estimator, released with noise."""
+"""Cross-validation of a private estimator, whose score is released with noise."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain

@@ -27,12 +27,12 @@ FRESH = pytest.mark.parametrize("fresh", [0, 1, 2])
 
 @pytest.fixture(autouse=True)
 def _long_steps(monkeypatch):
-    """Budgets are spent in full, however long the steps."""
+    """Budgets are spent in full, however long the steps are."""
     monkeypatch.setattr(module, "ANYTIME", module.ANYTIME._replace(variance=1e-100))
 
 
 def latest(spans, fresh):
-    """Times at which as many draws as can be follow a record: the largest there are."""
+    """The latest times, at which as many draws as possible follow a record."""
     last = np.cumsum(spans.size) - 1
     return np.concatenate([last, np.repeat(last[:-1], fresh)])
 
@@ -155,7 +155,7 @@ def test_exact_law_of_the_output(fresh, n, n_iter, rho, monkeypatch):
 
 
 def test_the_mixture_is_no_exponential_mechanism():
-    """Why not: every point has its own normaliser. Both laws are private, but they are not one."""
+    """Every point has its own normaliser. Both laws are private, but they differ."""
     scores = np.array([[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [4.0, 3.0, 3.5]])  # minus tau times sums
     points = np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
     claimed = np.exp(scores).sum(axis=0)
@@ -167,8 +167,7 @@ def test_frequencies_of_the_only_vertex():
 
     Half of the gradients are there, on average, when it is drawn: at one of 50 times, uniformly.
     The frequency in 4000 draws with P = 0.622 is within 0.04, except 1 in 10^6 times; with half
-    the noise
-    P would be 0.72, with twice the noise 0.56.
+    the noise P would be 0.72, with twice the noise 0.56.
     """
     n, n_draws = 50, 4000
     problem = Problem(Squared(1.0), L1Ball(1.0), n, 1)

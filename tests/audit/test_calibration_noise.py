@@ -1,6 +1,6 @@
 """Calibration of scores: what location and table change by over neighbours, and their charges.
 
-What is computed just before noise is drawn is recorded, in grid units, for data sets that differ in
+Statistics are recorded in grid units just before noise is drawn, for data sets that differ in
 one record.
 """
 
@@ -71,7 +71,7 @@ def test_releases_change_by_what_is_charged(monkeypatch, layout, mu, n, targets,
     runs, found = zip(
         *(releases.run(plan, [record, *rest], layout, outputs) for record in records), strict=True
     )
-    assert len(set(found)) == 1  # what was released decides everything
+    assert len(set(found)) == 1  # releases decide everything
     assert (plan.location_grid is None) == (n * mu * CALIBRATION.share**0.5 < 12.0)
     for charge, *units in zip(charges(plan), *runs, strict=True):
         changes = [np.linalg.norm(np.array(units) - one, axis=1).max() for one in units]

@@ -1,7 +1,7 @@
 """Centre and scale of features: what every release may change by, over neighbours, and its charge.
 
-What is computed just before noise is drawn is recorded, in grid units, for data sets that differ in
-one record. What was released is replayed, so that later releases are made at the same points.
+Statistics are recorded in grid units just before noise is drawn, for data sets that differ in
+one record. Releases are replayed, so that later releases are made at the same points.
 """
 
 import itertools
@@ -92,7 +92,7 @@ def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, wide
         for record in records:
             result = releases.run(plan, [record, *rest], outputs)
             assert np.array_equal(result.centre, first.centre)
-            assert np.array_equal(result.scale, first.scale)  # what was released decides everything
+            assert np.array_equal(result.scale, first.scale)  # releases decide everything
             assert np.array_equal(result.mean_square, first.mean_square)
             runs.append(releases.units)
         ratios = []
@@ -167,7 +167,7 @@ def add_all(X, R, out):
 
 
 def test_rows_near_the_centre_are_not_called_shorter_than_they_are():
-    """A norm that is a difference of large numbers is not that of rounding."""
+    """A norm that is a difference of large numbers does not consist of rounding errors."""
     rng = np.random.default_rng(0)
     centre = rng.uniform(-1, 1, 40)
     rows = centre + rng.normal(size=(30, 40)) * 10.0 ** rng.uniform(-12, 0, (30, 1))

@@ -1,8 +1,8 @@
 """Coordinate descent: sensitivities by brute force, and what its noise lets through.
 
-What is about to get noise is recorded in grid units, for data sets that differ in one record, given
-the same earlier outputs. Its change must be at most what the plan charges, and more than half of
-it for some pair, so that half the noise would be caught.
+Statistics are recorded in grid units just before they get noise, for data sets that differ in one
+record, given the same earlier outputs. Their change must be at most what the plan charges, and more
+than half of it for some pair, so that half the noise would be caught.
 """
 
 import dataclasses

@@ -1,9 +1,9 @@
-"""What losses return is bounded by every solver: brute force over neighbours.
+"""Every solver bounds the results of losses: brute force over neighbours.
 
-The losses below return what they like for targets that serve as codes: numbers far beyond what
-they declare, of either sign, infinity, NaN. What a solver computes just before it draws noise is
-recorded in grid units, for data sets that differ in one record, given the same releases: together
-it may change by no more than the plan charges. All kernels run as Python functions.
+The losses below return arbitrary results for targets that serve as codes: numbers far beyond what
+they declare, of either sign, infinity, NaN. Statistics are recorded in grid units just before a
+solver draws noise, for data sets that differ in one record, given the same releases: together they
+may change by no more than the plan charges. All kernels run as Python functions.
 """
 
 import itertools
@@ -129,7 +129,7 @@ def _(loss, bound, Z):
 
 
 class Crowd(NamedTuple):
-    """What it says of a record follows from the others, or is what stood there before."""
+    """Its results for a record follow from the others, or are what was in memory before."""
 
     n_outputs: int = 1
 
@@ -182,7 +182,7 @@ def _(loss, bound, Z):
 
 
 class Heavy(Logistic):
-    """Weighs positives 2000 times, and declares nothing of it."""
+    """A loss that gives positives 2000 times the weight, without declaring it."""
 
 
 @derivative.register(Heavy)
@@ -340,7 +340,7 @@ def test_moments_of_other_losses(monkeypatch, loss, targets, rho):
 
 
 class Scaled(NamedTuple):
-    """With constants of any size, which it keeps to."""
+    """A loss with constants of any size, to which it keeps."""
 
     slope: float = 1.0
     bend: float = 1.0

@@ -1,4 +1,4 @@
-"""Sets that are not what they declare, by brute force: what is drawn changes by what is charged."""
+"""Sets with false declarations, by brute force: scores change by at most what is charged."""
 
 import dataclasses
 import itertools
@@ -51,7 +51,7 @@ class Understated(NamedTuple):
 
 
 class Crooked(Understated):
-    """One whose vertices are not said to be on the axes, and whose scores are no products."""
+    """A set that hides that its vertices are on the axes, and whose scores are not products."""
 
 
 @n_vertices.register(Understated)
@@ -162,7 +162,7 @@ def test_draws_cost_what_is_charged(python, solver, loss, n_iter, constraint, la
 
 
 class Far(NamedTuple):
-    """Its points are not where it says, nor numbers."""
+    """A set whose points are elsewhere than declared, or NaN."""
 
     size: float
 

@@ -1,4 +1,4 @@
-"""What a release with generalised Gaussian noise lets through.
+"""What a release with generalised Gaussian noise reveals.
 
 Neighbours are two points at the largest distance that was charged. The best event is that their
 log-ratio exceeds epsilon; the delta that it spends follows from quadrature, and must be found in

@@ -1,8 +1,8 @@
 """Group DRO: what every release may change by, over neighbours; its grid, its noise, its charge.
 
-What a fit computes just before it draws noise is recorded, in grid units, for all pairs of data
+Statistics are recorded in grid units just before noise is drawn, for all pairs of data
 sets that differ in one record: in its features and target where membership is public, in its groups
-too where it is private. What was released is replayed, so that the releases that follow are made at
+too where it is private. Releases are replayed, so that the releases that follow are made at
 the same points.
 """
 
@@ -137,7 +137,7 @@ def worst_ratios(releases, plan, problem, member, place, rest, layout, base, cho
     runs = []
     for record, groups in itertools.product(extreme, choices):
         result, found = run(record, groups, outputs)
-        assert np.array_equal(result.coef, first.coef)  # what was released decides everything
+        assert np.array_equal(result.coef, first.coef)  # releases decide everything
         assert np.array_equal(result.theta, first.theta)
         runs.append(found)
     touched = choices.any(axis=0)

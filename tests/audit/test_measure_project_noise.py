@@ -84,7 +84,7 @@ def test_no_record_changes_more_than_is_charged(monkeypatch, case, mu):
     first = run(problem, plan, np.concatenate([others[:3], cells[:1], others[3:]]))
     for cell in cells[1:]:
         result = run(problem, plan, np.concatenate([others[:3], [cell], others[3:]]))
-        # What was released decides everything.
+        # Releases decide everything.
         assert np.array_equal(result.answers, first.answers)
     assert len(releases.units) == len(cells)  # one release per run
     units = np.array(releases.units)

@@ -1,7 +1,7 @@
 """Noisy moments: what every release may change by, over neighbours; its grid, noise and charge.
 
-What a fit computes just before it draws noise is recorded, in grid units, for data sets that differ
-in one record. What was released is replayed, so that later releases are made at the same points.
+Statistics are recorded in grid units just before noise is drawn, for data sets that differ
+in one record. Releases are replayed, so that later releases are made at the same points.
 """
 
 import itertools
@@ -121,7 +121,7 @@ def worst_ratios(releases, solver, mu, problem, n_iter, place, rest, layout, bas
     outputs, runs = releases.seen, []
     for record in extreme:
         result, units = run(record, outputs)
-        assert np.array_equal(result.coef, first.coef)  # what was released decides everything
+        assert np.array_equal(result.coef, first.coef)  # releases decide everything
         runs.append(units)
     mu_of, ratios = charges(solver, plan, problem, mu), {}
     for k, name in enumerate(kinds(plan, releases.centred)):
@@ -162,7 +162,7 @@ def test_releases_change_by_what_is_charged(
 @pytest.mark.parametrize("max_features", [0, 2000])
 @pytest.mark.parametrize("loss", LOSSES[:2])
 def test_centred_rows(monkeypatch, loss, max_features, layout):
-    """Records around a corner: their centre is found, and what follows is as bounded."""
+    """Records around a corner: their centre is found, and later releases keep their bounds."""
     monkeypatch.setattr(module, "james_stein", lambda noisy, variance: noisy)
     tuning = module.MOMENTS._replace(max_features=max_features)
     monkeypatch.setattr(module, "MOMENTS", tuning)
@@ -207,7 +207,7 @@ def test_points_of_a_line():
 @pytest.mark.parametrize("entry", [1e-100, 1e-120, 1e-165, 1e-310])
 @each_loss
 def test_rows_that_are_tiny(monkeypatch, loss, entry):
-    """Whose squares vanish, next to the smallest row norm that may be declared."""
+    """Rows whose squares vanish, beside the smallest row norm that may be declared."""
     releases, solver, mu = Releases(monkeypatch), Moments(1e-100), 50.0
     problem = problem_for(loss, 2, 2, True)
     plan = solver.plan(problem, given(mu), 1)

@@ -1,7 +1,7 @@
 """Monotone models: what a release may change by, over neighbours and hostile links; its noise.
 
-What a fit computes just before it draws noise is recorded, in grid units, for all pairs of data
-sets that differ in one record. What was released is replayed, so that later releases are made at
+Statistics are recorded in grid units just before noise is drawn, for all pairs of data
+sets that differ in one record. Releases are replayed, so that later releases are made at
 the same points.
 """
 
@@ -111,7 +111,7 @@ def worst_ratios(monkeypatch, model, link, d, place, base, layout=np.asarray, si
         fitted, units = releases.fit(model, [*rest[:place], record, *rest[place:]], layout)
         coef = np.append(fitted.coef_, fitted.intercept_)
         first = coef if first is None else first
-        assert np.array_equal(coef, first)  # what was released decides everything
+        assert np.array_equal(coef, first)  # releases decide everything
         runs.append(units)
     found = []
     for mu, *units in zip(charges(model, len(runs[0])), *runs, strict=True):

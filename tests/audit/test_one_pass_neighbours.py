@@ -27,7 +27,7 @@ TRIANGLE = Polytope(np.array([[1.0, 0.3], [-0.5, 1.0], [0.2, -0.8]]))
 
 
 class Wild(NamedTuple):
-    """Says that it is smooth; its derivatives are huge, or NaN where the target is 0."""
+    """A loss that claims to be smooth; its derivatives are huge, or NaN if the target is 0."""
 
     slope: float = 1.0
     bend: float = 0.1
@@ -171,8 +171,7 @@ def test_frequencies_of_the_first_vertex():
     """The exponential mechanism with the scale that is charged, in the direction of the minimum.
 
     The frequency in 4000 draws with P = 0.731 is within 0.04, except 1 in 10^7 times; with half
-    the noise
-    P would be 0.88, with twice the noise 0.62.
+    the noise P would be 0.88, with twice the noise 0.62.
     """
     n, n_draws = 50, 4000
     problem = Problem(Squared(1.0), L1Ball(1.0), n, 1)

@@ -1,10 +1,10 @@
 """Empirical risk minimisation over lp balls: sensitivities by brute force, and an audit of noise.
 
-What is about to get noise is recorded in grid units, for data sets that differ in one record, at
-the same points. Its change must be at most what the plan charged, and more than half of it for some
-pair. The audits run whole plans on one record whose derivative is at its bound whatever the point:
-then the sum of all releases is the best evidence there is. (p - exp(epsilon) q) of the best event
-is the delta that was really spent; half the noise must be convicted.
+Statistics are recorded in grid units just before they get noise, for data sets that differ in one
+record, at the same points. Their change must be at most what the plan charged, and more than half
+of it for some pair. The audits run whole plans on one record whose derivative is at its bound
+whatever the point: then the sum of all releases is the best evidence there is. (p - exp(epsilon) q)
+of the best event is the delta that was really spent; half the noise must be convicted.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ BOUND = 0.5
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """What is about to get noise, in grid units; none is drawn."""
+    """Statistics before their noise, in grid units; no noise is drawn."""
     log = []
 
     def record(rng, values, grid):

@@ -1,9 +1,9 @@
 """Phased SGD: sensitivity by brute force over neighbours, and what its noise lets through.
 
-What is about to get noise is recorded for data sets that differ in one record. It may move by what
-the plan charges, mu times the scale of the noise, and must come close to that for some pair: then
-half the noise would not have passed. The audit runs a whole plan on the worst pair; (p -
-exp(epsilon) q) of the best event is the delta that was really spent.
+Statistics are recorded just before they get noise, for data sets that differ in one record. They
+may move by what the plan charges, mu times the scale of the noise, and must come close to that for
+some pair: then half the noise would not have passed. The audit runs a whole plan on the worst pair;
+(p - exp(epsilon) q) of the best event is the delta that was really spent.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ ONE = 2.0**SCALE_BITS
 
 @pytest.fixture
 def means(monkeypatch):
-    """What is about to get noise; the phase that follows starts from 0 instead."""
+    """Means before their noise; the phase that follows starts from 0 instead."""
     log = []
 
     def record(rng, w, grid, constraint):
@@ -85,7 +85,7 @@ def test_means_move_by_what_is_charged_and_hardly_less(means, loss, ball, layout
     classes = np.arange(3) if loss.n_outputs > 1 else np.array([-1.0, 1.0])
     largest = 0.0
     for trial in range(60):
-        # Others that say nothing, that are random, and that pull hard in all directions.
+        # The other records are zero, random, or pull hard in all directions.
         X = np.zeros((n, d))
         if trial % 3:
             X = rng.uniform(-2, 2, (n, d)) if trial % 3 == 1 else rng.choice([-1.0, 1.0], (n, d))
@@ -105,7 +105,7 @@ def test_means_move_by_what_is_charged_and_hardly_less(means, loss, ball, layout
 
 
 def test_steps_beyond_the_longest_would_be_expansive(means):
-    """What the other test would see if smoothness did not bound steps: 5 is more than 1."""
+    """The other test would see this if smoothness did not bound steps: 5 is more than 1."""
     n, loss = 24, Squared(0.3)
     problem = Problem(loss, L2Ball(3.0), n, 1)
     solver = PhasedSGD(shuffle=False)

@@ -1,6 +1,6 @@
 """Private preprocessing: sensitivities by brute force, laws of the noise, what can be proved.
 
-What a fit computes just before it draws noise is recorded, in grid units, for all pairs of data
+Statistics are recorded in grid units just before noise is drawn, for all pairs of data
 sets that differ in one record; as in tests/audit/test_sensitivity.py. Audits are those of
 `skdpsco.inspection`.
 """
@@ -128,7 +128,7 @@ def test_ranges_change_by_what_is_charged(monkeypatch, n, epsilon, n_draws, quan
         assert len(logs[0]) == n_draws
         worst = np.maximum(worst, largest_ranges(logs) / charges(clipper))
     assert worst.max() <= 1.0
-    assert worst.min() > 0.9  # half of the charge would not do
+    assert worst.min() > 0.9  # half of the charge would not be enough
 
 
 @pytest.mark.parametrize(("n", "layout"), [(2, np.asarray), (3, sparse.csr_array)])
@@ -170,12 +170,12 @@ def test_covariances_change_by_what_is_charged(monkeypatch, n, params, layout):
     assert worst.max() <= 1.0
     # The first choice of the scale reaches less of its charge with so few records.
     coarse = [1 + MOST_ZOOMS] if regression else []
-    assert np.delete(worst, coarse).min() > 0.9  # half of the charge would not do
+    assert np.delete(worst, coarse).min() > 0.9  # half of the charge would not be enough
     assert worst.min() > 0.6
 
 
 def test_the_error_of_covariances():
-    """Against exact sums, records in an order and of sizes that rounding dislikes."""
+    """Against exact sums, with records in an order and of sizes that round badly."""
     rng = np.random.default_rng(0)
     n = 4000
     X = np.sort(rng.uniform(-1, 1, (n, 1)) ** 9, axis=0)
@@ -204,7 +204,7 @@ Y = np.digitize(X[:, 0], [-0.3, 0.3])
 
 
 class Purse:
-    """A ledger that pays all."""
+    """A ledger that pays for everything."""
 
     def __init__(self):
         self.events = []

@@ -1,7 +1,7 @@
 """Moments of a table: what every release may change by, over neighbours, and its charge.
 
-What is computed just before noise is drawn is recorded, in grid units, for data sets that differ in
-one record. What was released is replayed, so that later releases are made at the same points.
+Statistics are recorded in grid units just before noise is drawn, for data sets that differ in
+one record. Releases are replayed, so that later releases are made at the same points.
 """
 
 import itertools

@@ -140,7 +140,7 @@ def test_number_of_tries_and_their_candidates(tries):
 
 
 class Fixed:
-    """A model that is not moved by any data: what was released on the other part, given."""
+    """A model that no data change: it stands for what was released on the other part."""
 
     def __init__(self, response):
         self.response = response
@@ -221,7 +221,7 @@ def test_noisy_r2_is_that_of_clipped_numbers_plus_noise_of_the_stated_deviation(
 
 
 def recorded_sums(monkeypatch, fit, module, names):
-    """What a search or a cross-validation is about to add noise to, and the parts it used."""
+    """The sums to which a search or a cross-validation adds noise, and the parts it used."""
     seen, parts = [], []
 
     def stub(estimator, train, validation, scorer, keep):

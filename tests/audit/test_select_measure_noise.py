@@ -87,7 +87,7 @@ def test_no_record_changes_more_than_is_charged(monkeypatch, case, rho):
         tape.run(problem, plan, np.concatenate([others[:3], [cell], others[3:]])).answers
         for cell in cells
     ]
-    for found in answers:  # what was released decides everything
+    for found in answers:  # releases decide everything
         assert np.array_equal(found, answers[0])
     charged = {
         kind: [

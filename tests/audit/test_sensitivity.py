@@ -1,7 +1,7 @@
 """Sensitivities by brute force: every release, on neighbours made of extreme records.
 
-What a solver computes just before it draws noise is recorded, in grid units, for data sets that
-differ in one record, given the same earlier outputs. Its change must be at most what the plan
+Statistics are recorded in grid units just before a solver draws noise, for data sets that
+differ in one record, given the same earlier outputs. Their change must be at most what the plan
 charged, and more than half of that for some pair: a charge that is wrong by two is caught either
 way. The kernels run as Python functions, which `tests/test_solvers.py` compares with the compiled
 ones.
@@ -319,7 +319,7 @@ class Releases:
         for rows in group:
             results.append(self.run(problem, rows, *arguments, outputs=outputs))
             units.append(self.units)
-        # What was released decides everything else.
+        # Releases decide everything else.
         assert all(np.array_equal(results[0], r) for r in results)
         ratios: dict[str, float] = {}
         for k, name in enumerate(self.names):
@@ -465,7 +465,7 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
                 worst[t] = max(worst[t], largest_range(scores) / charges[t])
     assert worst.max() <= MUST_HOLD
     # The first choice of the scale reaches less of its charge with so few records.
-    assert np.delete(worst, -2).min() > 0.9  # half of the charge would not do
+    assert np.delete(worst, -2).min() > 0.9  # half of the charge would not be enough
     assert worst[-2] > 0.6
 
 

@@ -1,6 +1,6 @@
 """Sensitivities and transcripts of the incremental path, by brute force over neighbours.
 
-As tests/audit/test_sensitivity.py, for scores that are sums of integers. A neighbour may have so
+Like tests/audit/test_sensitivity.py, for scores that are sums of integers. A neighbour may have so
 many more non-zeros that full passes are taken for it, with sums of floats: both ways are run on
 every data set, and every score is compared with all others.
 """

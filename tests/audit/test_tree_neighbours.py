@@ -1,8 +1,8 @@
 """Frank-Wolfe on trees: sensitivities by brute force, what records pay, the law of the noise.
 
-What is about to get noise is recorded in grid units for data sets that differ in one record, while
-what was released before is the same. It may change by what the plan charges, and for some pair it
-must change by more than half of that: half the noise would not pass.
+Statistics are recorded in grid units just before they get noise, for data sets that differ in one
+record, while what was released before is the same. They may change by what the plan charges, and
+for some pair they must change by more than half of that: half the noise would not pass.
 """
 
 import itertools
@@ -38,7 +38,7 @@ BUDGET = Budget(1.0, 1e-6)
 
 
 class Liar(NamedTuple):
-    """A loss whose derivative is beyond all that it declares."""
+    """A loss whose derivative exceeds everything that it declares."""
 
     n_outputs = 1
 

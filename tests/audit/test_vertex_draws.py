@@ -46,7 +46,7 @@ class Worst:
 
 
 class Order:
-    """In place of a generator: the order of the records is given."""
+    """A stand-in for the generator, with a given order of the records."""
 
     def __init__(self, rows):
         self.rows = np.array(rows)

@@ -1,9 +1,9 @@
 """Whole fits: what neighbours change in every release, over all of them, against the charge.
 
-What is computed just before noise is drawn is recorded, in grid units. What was released is
-replayed for a neighbour, so that later releases are made at the same points: units of features and
-targets that are found first, the solver's steps, with weights of records, from a public model, and
-for groups of records, of which one may be the only one in its group.
+Statistics are recorded in grid units just before noise is drawn. Releases are replayed for a
+neighbour, so that later releases are made at the same points: units of features and targets that
+are found first, the solver's steps, with weights of records, from a public model, and for groups of
+records, of which one may be the only one in its group.
 """
 
 import sys
@@ -131,7 +131,7 @@ class PublicTargets:
 
 
 def neighbours(name, rng):
-    """Data that differ in record 0, which is missing in the second where records are added."""
+    """Data that differ in record 0, which the second lacks if records are added."""
     several = name in ("moments", "several", "init of several")
     X = rng.choice([0.0, 0.2, 1.0]) * rng.uniform(-1, 1, (N, D))
     labels = {
@@ -177,7 +177,7 @@ def neighbours(name, rng):
 
 
 class Recorder:
-    """In the place of draws of noise, which it records, or replays."""
+    """A stand-in for draws of noise, which it records or replays."""
 
     def __init__(self, monkeypatch):
         self.vertex, self.point = gradient_sums.choose_vertex, gradient_sums.draw

@@ -1,4 +1,4 @@
-"""Recursive regularisation: strong gaps from relative accuracy.
+"""Recursive regularisation: rounds of another solver, for a small strong gap on new records.
 
 Proof: docs/proofs/mirror_prox.md.
 """
