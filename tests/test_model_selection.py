@@ -18,7 +18,7 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils import get_tags
 
-from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
+from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1, PrivateRidge, RowBlocks
 from skdpsco.model_selection import (
     PrivateGridSearchCV,
     PrivateScorer,
@@ -470,3 +470,29 @@ def test_cross_validated_score():
     assert private_cross_val_score(lasso, X, TARGET, **sure).score > 0.98
     shuffled = np.random.default_rng(0).permutation(TARGET)
     assert private_cross_val_score(lasso, X, shuffled, **sure).score < 0.9
+
+
+def _near(y, predicted):
+    return -np.abs(y - predicted).mean(axis=1)
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_several_targets_have_a_scorer_of_the_user(in_blocks):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (400, 2))
+    Y = X @ [[1.0, -1.0], [0.5, 1.0]] + 0.1 * rng.normal(size=(400, 2))
+    rows = (RowBlocks.from_arrays(X, Y, block_size=100),) if in_blocks else (X, Y)
+    near = make_private_scorer(_near, -2.0, 0.0)
+    ridge = PrivateRidge(target_bound=3.0, epsilon=20.0)
+    params = {"epsilon": 40.0, "delta": 1e-5, "strategy": "composition"}
+    search = PrivateGridSearchCV(ridge, {"alpha": [1.0, 1e6]}, scoring=near, **params).fit(*rows)
+    assert search.best_params_ == {"alpha": 1.0}
+    assert search.predict(X).shape == (400, 2)
+    result = private_cross_val_score(ridge, X, Y, scoring=near, epsilon=10.0, cv=2)
+    assert -0.5 < result.score < 0.0
+    ledger = Ledger(100.0, 1e-4)
+    for scoring in (None, "r2", "neg_clipped_squared_error"):
+        search = PrivateGridSearchCV(ridge, {"alpha": [1.0]}, scoring=scoring, ledger=ledger)
+        with pytest.raises(ValueError, match="y must have one column where scoring is"):
+            search.fit(*rows)
+    assert not ledger.charges()

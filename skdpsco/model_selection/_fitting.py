@@ -28,6 +28,7 @@ from skdpsco._validation import (
 )
 from skdpsco.base.labels import encode_classes, labels_note
 from skdpsco.data.block_records import blocks_of
+from skdpsco.data.block_sources import n_targets_of
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.inspection import private_steps
 from skdpsco.linear_model._lp_ball import is_stream
@@ -35,7 +36,7 @@ from skdpsco.privacy._cache import forget_all
 
 from ._allotment import fit_granted, quieten
 from ._selection import centred_sum
-from .scorers import PrivateScorer
+from .scorers import ACCURACY, PrivateScorer
 
 __all__ = [
     "Part",
@@ -50,8 +51,10 @@ __all__ = [
 _ONE_PER_RECORD = "X and y must have one row, and one real number or label, for each record."
 
 
-def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Part":
-    """Check that X has rows to choose from, and y the same length and, if asked, finite numbers.
+def check_data(X: Any, y: Any, fit_params: dict[str, Any], scoring: PrivateScorer | str) -> "Part":
+    """Check that X has rows to choose from, and y the same length and, if need be, finite numbers.
+
+    Several targets are for a user's scorer: that of squared errors needs the scale of one.
 
     The targets of blocks are read once, here. From then on, blocks are refused if they have
     changed: a record must not be in two parts.
@@ -61,7 +64,8 @@ def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Pa
     TypeError
         If X is a stream of blocks, or blocks on Dask.
     ValueError
-        If y is missing, complex or of another length, or a number in it is not finite.
+        If y is missing, complex or of another length, a number in it is not finite, or there are
+        several targets and the scorer is for one.
     """
     blocks = blocks_of(X, y)
     if (blocks is not None and blocks.on_dask) or (blocks is None and is_stream(X)):
@@ -80,8 +84,15 @@ def check_data(X: Any, y: Any, fit_params: dict[str, Any], numeric: bool) -> "Pa
         check_sparse(X)  # before rows are taken
     if blocks is None:
         X, y = quietly(_ONE_PER_RECORD, indexable, X, y)
+    if n_targets_of(y) > 1 and scoring is not ACCURACY:
+        if isinstance(scoring, str):
+            raise ValueError(
+                f"y must have one column where scoring is {scoring!r}. Several targets need a "
+                "scorer of your own: make_private_scorer(record_score, lower, upper)."
+            )
+        return Part(X, check_target(y), fit_params)
     y = quietly(_ONE_PER_RECORD, column_or_1d, y, warn=True)
-    return Part(X, check_target(y) if numeric else y, fit_params)
+    return Part(X, check_target(y) if isinstance(scoring, str) else y, fit_params)
 
 
 def declare_classes(candidates: Iterable[Any], y: np.ndarray) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from skdpsco.data.record_functions import numbers_or_nan, real_numbers
 from skdpsco.scaling.target import Target
 
 __all__ = [
+    "ACCURACY",
     "R2",
     "ClippedSquaredError",
     "PrivateScorer",
@@ -148,7 +149,8 @@ def make_private_scorer(
     record_score : callable
         ``record_score(y_true, response)`` returns one number per record, where greater is better.
         Each number must depend on its record only. Since the function is called with many records
-        at a time, nothing enforces this. It must not print anything. It is called once for a test
+        at a time, nothing enforces this. With several targets, ``y_true`` and ``response`` have a
+        column for each. It must not print anything. It is called once for a test
         before a search charges anything; a record for which it fails later scores ``lower``.
     lower, upper : float
         Public bounds to which scores are clipped.

@@ -260,8 +260,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
             Records, as the estimator takes them. Blocks of arrays or files, or an Arrow table, are
             searched by composition. Their targets, and which part a record is in, are kept in
             memory, 16 bytes per record.
-        y : array-like of shape (n_samples,) or None, default=None
-            Targets, as the estimator takes them; None if the blocks hold them.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
+            Targets, as the estimator takes them; None if the blocks hold them. Several targets need
+            a ``scoring`` made by `make_private_scorer`.
         **fit_params : dict
             Arguments of the estimator's ``fit``; those with one entry per record are split like X.
 
@@ -295,7 +296,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         grid = self._grid()
         candidates = self._candidates(grid)
         scoring = resolve_scorer(self.scoring, self.estimator)
-        data = check_data(X, y, fit_params, numeric=isinstance(scoring, str))
+        data = check_data(X, y, fit_params, scoring)
         self.ledger = _allotment.ledger_of((self.estimator, *candidates), self.ledger)
         labels = declare_classes(candidates, data.y)
         # A search within another one splits as it did when the outer one rehearsed it.

@@ -77,8 +77,9 @@ def private_cross_val_score(
         A private estimator, or a pipeline whose steps are private or data-independent. (A search
         with strategy="auto" is assessed as one that has a ledger: by composition.)
     X : array-like or sparse matrix of shape (n_samples, n_features), or RowBlocks
-    y : array-like of shape (n_samples,) or None
-        None if the blocks hold the targets.
+    y : array-like of shape (n_samples,) or (n_samples, n_targets), or None
+        None if the blocks hold the targets. Several targets need a ``scoring`` made by
+        `make_private_scorer`.
     epsilon, delta : float, default=0.1 and 1e-6
         Budget of the score alone.
     ledger : Ledger or None, default=None
@@ -145,7 +146,7 @@ def private_cross_val_score(
     budget = check_budget(epsilon, delta, ledger)
     k = budget.max_records_per_unit
     score_by = resolve_scorer(scoring, estimator)
-    data = check_data(X, y, fit_params or {}, numeric=isinstance(score_by, str))
+    data = check_data(X, y, fit_params or {}, score_by)
     rho_fit = float(declared_rho(estimator).sum()) / k**2
     _allotment.check_private([estimator], data, record_wise, [rho_fit])
     n = len(data.y)
