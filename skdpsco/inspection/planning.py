@@ -390,6 +390,15 @@ def epsilon_for(
         If `plan` raises it, no epsilon up to 10,000 suffices, or ``coefficient_noise`` is not
         positive or is requested for a model for which it is not known.
 
+    Notes
+    -----
+    Noise falls as epsilon grows, except where one more release, or one more pass, begins to pay.
+    With 1000 records of 10 columns, the noise in the coefficients of `PrivateRidge` rises by almost
+    a half at epsilon 0.12, where the scale of the target is found as well, and by 8 % at 0.44,
+    where a fifth pass is made. Passes are whole numbers, and a release whose share grew from 0
+    would be a guess at first. What is returned suffices; a smaller epsilon may do, too,
+    and one that is slightly larger may not.
+
     Examples
     --------
     >>> from skdpsco import PrivateRidge
@@ -448,6 +457,11 @@ def n_for(
     ValueError
         If `plan` raises it, no number of records up to some ten million suffices, or
         ``coefficient_noise`` is not positive or is requested for a model for which it is not known.
+
+    Notes
+    -----
+    The number suffices. For the reason given in `epsilon_for`, a smaller one may do, too, and one
+    that is slightly larger may not.
 
     Examples
     --------
