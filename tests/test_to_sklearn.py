@@ -14,6 +14,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 
 from skdpsco import (
+    PrivateElasticNet,
     PrivateGroupDRO,
     PrivateLasso,
     PrivateLinearClassifier,
@@ -127,6 +128,9 @@ def test_skops(case):
         (PrivateLogisticL1, "C", "`radius` .* PrivateLogisticRegression"),
         (PrivateLinearClassifier, "C", "`radius` .* PrivateLogisticRegression"),
         (PrivateLogisticRegression, "alpha", "`C`"),
+        (PrivateLasso, "standard_errors", "PrivateRidge.* has them"),
+        (PrivateElasticNet, "standard_errors", "PrivateRidge.* has them"),
+        (PrivateLogisticL1, "standard_errors", "PrivateLogisticRegression has them"),
     ],
 )
 def test_parameters_of_scikit_learn_are_pointed_elsewhere(Estimator, name, hint):

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 from numpy.typing import ArrayLike
 
 from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
-from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGETS_CONSTRAINTS
+from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGETS_CONSTRAINTS, with_hints
 from skdpsco.linear_model._inference import MomentInference
 from skdpsco.linear_model._least_squares import LeastSquaresRegressor
 from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
@@ -167,6 +167,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     }
     _planned_with = ("alpha", "n_iter")
 
+    @with_hints(standard_errors="PrivateRidge(alpha=0.0) has them, for records and for moments.")
     def __init__(
         self,
         *,

@@ -165,7 +165,8 @@ class PrivateLasso(LeastSquaresRegressor):
 
     @with_hints(
         alpha="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
-        "PrivateElasticNet(l1_ratio=1.0) has alpha."
+        "PrivateElasticNet(l1_ratio=1.0) has alpha.",
+        standard_errors="PrivateRidge(alpha=0.0) has them, for records and for moments.",
     )
     def __init__(
         self,

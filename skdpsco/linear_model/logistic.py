@@ -161,7 +161,8 @@ class PrivateLogisticL1(LogisticClassifier):
 
     @with_hints(
         C="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
-        "PrivateLogisticRegression(penalty='l1') has C."
+        "PrivateLogisticRegression(penalty='l1') has C.",
+        standard_errors="PrivateLogisticRegression has them, with penalty='l2' or None.",
     )
     def __init__(
         self,
