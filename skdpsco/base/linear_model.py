@@ -85,14 +85,25 @@ CONDITIONED = (
     "gradient-descent",
 )
 
-# With little noise, an automatic radius grows with n mu over sqrt(d) over this, up to a limit: no
-# default should keep a model from its optimum if nothing else does.
-GROWTH_RATIO = 250.0
 
-# With much noise, the automatic radius of a regression is multiplied by n mu over sqrt(d) over
-# this, down to a limit: in a larger ball its noise would predict worse than a constant does.
-# examples/benchmarks/robustness.py shows the accuracy with both numbers.
-SHRINKING_RATIO = 100.0
+class RadiusTuning(NamedTuple):
+    """Constants of an automatic radius; examples/benchmarks/robustness.py shows the accuracy.
+
+    Parameters
+    ----------
+    growth_ratio : float
+        The n mu / sqrt(d) from which on a radius grows in proportion to it, up to a limit: no
+        default should keep a model from its optimum if nothing else does.
+    shrinking_ratio : float
+        The n mu / sqrt(d) below which the radius of a regression shrinks in proportion to it, down
+        to a limit: in a larger ball its noise would predict worse than a constant does.
+    """
+
+    growth_ratio: float = 250.0
+    shrinking_ratio: float = 100.0
+
+
+RADIUS = RadiusTuning()
 
 # For models in an l1 ball: a function for each name that makes its solver.
 L1_SOLVERS: dict[str, Callable[[], Any]] = {
@@ -219,8 +230,8 @@ class PrivateLinearModel(PrivateEstimator):
     feature_range_: np.ndarray
 
     _auto_radius: ClassVar[float]  # of a ball that also holds the intercept
-    _largest_growth: ClassVar[float] = 1.0  # of an automatic radius: see GROWTH_RATIO
-    _least_growth: ClassVar[float] = 1.0  # see SHRINKING_RATIO
+    _largest_growth: ClassVar[float] = 1.0  # of an automatic radius: see `RadiusTuning`
+    _least_growth: ClassVar[float] = 1.0  # see `RadiusTuning`
     # A wider scale, which clips less where there is little noise, would leave features small beside
     # the intercept: steps short enough for the intercept would be too short for them.
     _widest: ClassVar[float] = math.inf
@@ -396,9 +407,9 @@ class PrivateLinearModel(PrivateEstimator):
     def _growth(self, n_samples: int, n_features: int) -> float:
         """Factor of an automatic radius: above 1 with little noise, and below 1 with much."""
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
-        if ratio < GROWTH_RATIO:
-            return max(min(ratio / SHRINKING_RATIO, 1.0), self._least_growth)
-        return min(ratio / GROWTH_RATIO, self._largest_growth)
+        if ratio < RADIUS.growth_ratio:
+            return max(min(ratio / RADIUS.shrinking_ratio, 1.0), self._least_growth)
+        return min(ratio / RADIUS.growth_ratio, self._largest_growth)
 
     def _ball_radius(self, n_samples: int, bounds: np.ndarray, target: Target) -> float:
         """Radius of a ball that includes the intercept, in the solver's units.

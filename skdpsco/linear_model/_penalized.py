@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -26,7 +26,7 @@ from skdpsco.solvers.moments.plan import has_matrix
 from skdpsco.solvers.newton_step import NewtonStep
 
 __all__ = [
-    "LITTLE_NOISE",
+    "PENALTY",
     "CompositeModel",
     "UncalibratedModel",
     "check_weight",
@@ -34,15 +34,37 @@ __all__ = [
     "mixed_penalty",
 ]
 
-# Thresholds of "auto" for n mu / (d sqrt(classes)), fitted on data where noise matters.
-COORDINATES_RATIO, COORDINATES_FEATURES = 20.0, 25
-LITTLE_NOISE = 1e4
-
 BEGINNING = "gradient-descent", "sgd"  # solvers that know where a problem starts
 
-# Where standard errors are asked for, clipping should bias nothing: widths of features, in root
-# mean squares, and scales of targets over what is found.
-UNCLIPPED_FEATURES, UNCLIPPED_TARGETS = 4.5, 2.0
+
+class PenaltyTuning(NamedTuple):
+    """Thresholds of "auto", and widths for fits whose standard errors clipping should not bias.
+
+    examples/benchmarks/coordinate_descent.py shows the accuracy with these thresholds, and
+    examples/benchmarks/standard_errors.py the coverage with these widths.
+
+    Parameters
+    ----------
+    coordinates_ratio : float
+        Least n mu / (d sqrt(n_classes)) for coordinate descent.
+    coordinates_features : int
+        Least number of features for coordinate descent.
+    little_noise : float
+        The n mu / (d sqrt(n_classes)) from which on moments are best.
+    unclipped_features : float
+        Width of features with standard errors, in root mean squares.
+    unclipped_targets : float
+        Scale of targets with standard errors, in units of the scale that is found.
+    """
+
+    coordinates_ratio: float = 20.0
+    coordinates_features: int = 25
+    little_noise: float = 1e4
+    unclipped_features: float = 4.5
+    unclipped_targets: float = 2.0
+
+
+PENALTY = PenaltyTuning()
 
 
 def automatic(
@@ -59,13 +81,13 @@ def automatic(
     ratio = n_samples * math.sqrt(2.0 * rho / loss.n_outputs) / d
     if not isinstance(loss, (Squared, Logistic, Multinomial)):  # other losses have no moments
         return "gradient-descent"
-    if ratio >= LITTLE_NOISE:
+    if ratio >= PENALTY.little_noise:
         return "moments"
     if conditioned:
         return "gradient-descent"
     if intercept and not isinstance(loss, Squared):
         return "moments"
-    if ratio >= COORDINATES_RATIO and d >= COORDINATES_FEATURES:
+    if ratio >= PENALTY.coordinates_ratio and d >= PENALTY.coordinates_features:
         return "coordinate-descent"
     return "gradient-descent"
 
@@ -147,20 +169,20 @@ class CompositeModel(PrivateLinearModel):
     def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
         if self.standard_errors:
             return False
-        little_noise = n * mu >= LITTLE_NOISE * d  # here "auto" takes moments
+        little_noise = n * mu >= PENALTY.little_noise * d  # here "auto" takes moments
         names = ("gradient-descent",) if little_noise else ("auto", "gradient-descent")
         # Second moments, or scales of columns, account for a mean.
         return self.solver in names and not has_matrix(n, d + 1, mu)
 
     @property
     def _narrowest(self) -> float:  # type: ignore[override]
-        return UNCLIPPED_FEATURES if self.standard_errors else 0.0
+        return PENALTY.unclipped_features if self.standard_errors else 0.0
 
     def _plan_target(
         self, loss: Any, bound: float | None, n_samples: int, rho: float
     ) -> TargetPlan:
         plan = super()._plan_target(loss, bound, n_samples, rho)
-        return replace(plan, slack=UNCLIPPED_TARGETS) if self.standard_errors else plan
+        return replace(plan, slack=PENALTY.unclipped_targets) if self.standard_errors else plan
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         clip = self.clip if isinstance(self.clip, str) else check_bound("clip", self.clip)

@@ -21,7 +21,7 @@ from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.block_records import read_records
-from skdpsco.linear_model._penalized import LITTLE_NOISE
+from skdpsco.linear_model._penalized import PENALTY
 from skdpsco.linear_model.links import Identity, Link, resolve_link
 from skdpsco.scaling.calibration import CALIBRATION, REGRESSION_CURVE, TargetCurve
 from skdpsco.scaling.stages import Units
@@ -262,7 +262,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         small = n_features + bool(self.fit_intercept) <= MAX_GROUP_FEATURES
         best = GLM_SOLVERS["moments" if small else "mirror-prox"]
-        much_noise = n_samples * math.sqrt(2.0 * rho) < LITTLE_NOISE * n_features
+        much_noise = n_samples * math.sqrt(2.0 * rho) < PENALTY.little_noise * n_features
         if loss.linear and much_noise and not self._ball_is_given():
             best = PooledDescent
         return resolve_solver(self.solver, {"auto": best, **GLM_SOLVERS})

@@ -6,7 +6,7 @@ Proof: docs/proofs/search.md.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from skdpsco.solvers import Allowance
 from .scorers import R2, ClippedSquaredError, PrivateScorer, clipped_squared_error
 
 __all__ = [
+    "SEARCH",
     "best_try",
     "centred_sum",
     "choose_winner",
@@ -46,8 +47,33 @@ __all__ = [
 
 # Bounds on the norm of the two moments of one record, and on how far replacing it moves them.
 MOMENTS_NORM, MOMENTS_CHANGE = math.sqrt(0.5), math.sqrt(1.29)
-# Share for scores, if they are of the same records as the fits: sums over all of them need little.
-SCORE_SHARE = 0.1
+
+
+class SearchTuning(NamedTuple):
+    """Constants of a search; examples/benchmarks/grid_search.py shows what it loses with them.
+
+    Parameters
+    ----------
+    tries_shape : float
+        Shape of the number of tries. With it there are rarely few tries, and a search is almost as
+        cheap as with smaller shapes.
+    tries_per_candidate : float
+        Mean number of tries for each candidate.
+    little_rho : float
+        Largest zCDP of a search whose fits and scores share all records. With so little a try
+        depends so little on one record that it is hardly better on its own records than on others,
+        and no fit can do without records.
+    score_share : float
+        Share for scores if they share all records with the fits: sums over all of them need little.
+    """
+
+    tries_shape: float = 2.0
+    tries_per_candidate: float = 3.0
+    little_rho: float = 0.05
+    score_share: float = 0.1
+
+
+SEARCH = SearchTuning()
 
 
 @dataclass(frozen=True)
@@ -102,7 +128,7 @@ def plan_search(
     """
     search, rho_refit = share * budget.rho, (1.0 - share) * budget.rho
     refit: Event = ZCDPEvent(rho_refit) if rho_refit > 0.0 else NoOpEvent()
-    of_fits, of_scores = (1.0, 1.0) if held_out else (1.0 - SCORE_SHARE, SCORE_SHARE)
+    of_fits, of_scores = (1.0, 1.0) if held_out else (1.0 - SEARCH.score_share, SEARCH.score_share)
     of_scores *= 1.0 - 2.0**-40  # the sum of both may be rounded up
     if tries is None:
         scores = plan_scores(scorer, target_bound, n_validation, of_scores * search)

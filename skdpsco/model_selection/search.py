@@ -35,7 +35,7 @@ from ._fitting import (
     n_classes_of,
     target_bound_of,
 )
-from ._selection import best_try, choose_winner, plan_search, release_scorer, shown_scores
+from ._selection import SEARCH, best_try, choose_winner, plan_search, release_scorer, shown_scores
 from .scorers import PrivateScorer, check_scorer, resolve_scorer
 
 __all__ = ["PrivateGridSearchCV"]
@@ -43,13 +43,6 @@ __all__ = ["PrivateGridSearchCV"]
 _FACTOR = r"[1-9]\d*(\.\d+)?"  # joblib would evaluate more, but only with several workers
 _PRE_DISPATCH = re.compile(rf"all|[1-9]\d*|({_FACTOR} *\* *)?n_jobs|n_jobs *\* *{_FACTOR}")
 
-# With this shape there are rarely few tries, and a search is almost as cheap as with smaller
-# shapes.
-TRIES_SHAPE, TRIES_PER_CANDIDATE = 2.0, 3.0
-# With at most this much zCDP a try gets so little that one record hardly moves its fit. Then a fit
-# is hardly better on its own records than on others, and no fit can do without records:
-# examples/benchmarks/grid_search.py compares.
-LITTLE_RHO = 0.05
 RESERVED = ("epsilon", "delta", "ledger", "random_state")
 
 
@@ -432,7 +425,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         """Number of records for scores alone; 0 if all records are for both fits and scores."""
         fraction = self.validation_fraction
         if isinstance(fraction, str):
-            fraction = 0.0 if self._stops_at_random() and rho <= LITTLE_RHO else 0.2
+            fraction = 0.0 if self._stops_at_random() and rho <= SEARCH.little_rho else 0.2
         if fraction == 0.0:
             return 0
         n_held_out = round(fraction * n_samples)
@@ -470,7 +463,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
             raise ValueError("return_scores=True needs strategy='composition'.")
         if isinstance(self.tries, str):
             return TruncatedNegativeBinomial.for_mean(
-                TRIES_SHAPE, TRIES_PER_CANDIDATE * n_candidates
+                SEARCH.tries_shape, SEARCH.tries_per_candidate * n_candidates
             )
         if isinstance(self.tries, Poisson) and not self._refits():
             raise ValueError(
