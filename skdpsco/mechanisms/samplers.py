@@ -16,6 +16,7 @@ C. Canonne, G. Kamath, T. Steinke. The Discrete Gaussian for Differential Privac
 """
 
 import math
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -343,7 +344,7 @@ def _finest_grid(sensitivity: float, units: float, magnitude: float) -> float:
             f"2**{SCALE_BITS} units more than the budget has: ask for fewer, larger draws."
         )
     grid = max(sensitivity / units * (1 + 2.0**-40), magnitude / (GRID_LIMIT // 2))
-    if not np.finfo(float).tiny <= grid < math.inf:
+    if not sys.float_info.min <= grid < math.inf:
         raise ValueError(
             f"sensitivity={sensitivity!r} or magnitude={magnitude!r} is too large or too small for "
             "float64: rescale the data."

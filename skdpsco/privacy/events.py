@@ -230,9 +230,9 @@ def _check_event(event: Any) -> Event:
     return event
 
 
-def leaves(event: Event) -> Iterator[tuple[Any, int]]:
+def leaves(*events: Event) -> Iterator[tuple[Any, int]]:
     """Yield each event that is not itself a composition, with its number of uses (not 0)."""
-    stack = [(_check_event(event), 1)]
+    stack = [(_check_event(event), 1) for event in reversed(events)]
     while stack:
         event, count = stack.pop()
         if type(event) is RepeatedEvent:  # a subclass may mean something else
@@ -259,7 +259,7 @@ def compose(*events: Event) -> Event:
         `NoOpEvent` if nothing is left, a single event if one is left, otherwise `ComposedEvent`.
     """
     counts: dict[Event, int] = {}
-    for event, count in leaves(ComposedEvent(events)):
+    for event, count in leaves(*events):
         if type(event) is not NoOpEvent:
             counts[event] = counts.get(event, 0) + count
     parts = [RepeatedEvent(e, count) if count > 1 else e for e, count in counts.items()]

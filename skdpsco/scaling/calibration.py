@@ -20,6 +20,7 @@ from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import Logistic, SmoothHinge, Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
+from skdpsco.privacy._cache import cached
 from skdpsco.scaling.conditioning import shrunk
 from skdpsco.solvers.base import share_mu
 
@@ -315,6 +316,7 @@ def known_records(n_known: float, n_features: int, mu: float) -> tuple[float, fl
     return n_known * mu * math.sqrt(share), share
 
 
+@cached(64)
 def plan_calibration(
     n_samples: int,
     n_known: float,

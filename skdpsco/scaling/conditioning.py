@@ -28,6 +28,7 @@ from skdpsco.data.products import (
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
+from skdpsco.privacy._cache import cached
 from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import share_mu
 
@@ -204,6 +205,7 @@ def conditioning_pays(n_samples: int, n_features: int, mu: float) -> bool:
     return n_samples * mu >= CONDITIONING.least_ratio * math.sqrt(n_features)
 
 
+@cached(64)
 def plan_conditioning(
     n_samples: int,
     n_features: int,

@@ -9,6 +9,7 @@ import numpy as np
 from skdpsco.data.record_sums import BlockDesign, map_reduce
 from skdpsco.mechanisms.samplers import SCALE_BITS, exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
+from skdpsco.privacy._cache import cached
 from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores, quantile_scores
 
 __all__ = ["Target", "TargetPlan", "declared_target", "least_n_mu", "plan_target", "release_target"]
@@ -199,6 +200,7 @@ def declared_target(bound: float) -> TargetPlan:
     return TargetPlan(bound, None, (), (), (0.6, 0.6), 0.05, 0.0, NoOpEvent())
 
 
+@cached(64)
 def plan_target(
     bound: float | None,
     centred: bool,

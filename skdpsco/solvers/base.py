@@ -17,6 +17,7 @@ from skdpsco.privacy import (
     Budget,
     Event,
     GaussianEvent,
+    RepeatedEvent,
     ZCDPEvent,
     allows,
     compose,
@@ -542,5 +543,5 @@ def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, 
         For each kind of release, the share of one release and the number of releases.
     """
     multipliers = {name: 1.0 / (mu * math.sqrt(share)) for name, (share, _) in parts.items()}
-    releases = [multipliers[name] for name, (_, count) in parts.items() for _ in range(count)]
-    return multipliers, compose(*map(GaussianEvent, releases))
+    releases = (RepeatedEvent(GaussianEvent(multipliers[name]), k) for name, (_, k) in parts.items())
+    return multipliers, compose(*releases)
