@@ -112,7 +112,7 @@ plot_html_show_source_link = False
 copybutton_exclude = ".linenos, .gp, .go"  # neither prompts nor output are copied
 
 # Links to other projects need their inventories. Without a network an empty one takes their place,
-# names of other projects are then no links, and the build is none the worse.
+# names of other projects are then no links, which does no harm to the build.
 EMPTY = HERE / "_build" / "empty.inv"
 EMPTY.parent.mkdir(exist_ok=True)
 EMPTY.write_bytes(

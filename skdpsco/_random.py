@@ -117,7 +117,7 @@ def warn_of_version(name: str, stored: str, current: str) -> None:
 
 @contextmanager
 def without_warnings():
-    """Show no warnings within: their number would tell how many fits there are.
+    """Show no warnings within: their number would reveal how many fits there are.
 
     Threads share the filters of warnings, unless Python was configured otherwise. The first thread
     that enters silences all of them, and only the last that leaves restores the filters.
@@ -190,7 +190,7 @@ def seed_of(random_state: Any) -> int | None:
 def public_generator(random_state: Any) -> np.random.RandomState:
     """Source of public randomness, such as a split: a new generator if ``random_state`` is None.
 
-    NumPy's global generator is not used: its state would tell how often a fit was tried.
+    NumPy's global generator is not used: its state would reveal how often a fit was tried.
 
     Raises
     ------

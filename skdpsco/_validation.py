@@ -568,7 +568,7 @@ CLIPPER_CONSTRAINTS: dict[str, list[Any]] = {
     ],
 }
 ENCODER_CONSTRAINTS: dict[str, list[Any]] = {
-    "unknown": [StrOptions({"ignore"})],  # an error would tell that a value occurs
+    "unknown": [StrOptions({"ignore"})],  # an error would reveal that a value occurs
     "sparse_output": ["boolean"],
 }
 

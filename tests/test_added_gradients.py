@@ -72,7 +72,7 @@ def test_without_noise_models_are_those_of_the_records():
 @pytest.mark.parametrize("rho", [1e-3, 0.5, 40.0])
 def test_a_count_costs_what_is_charged(rho):
     counted = plan_count(rho)
-    lost = 0.5 / deviation_on(counted.grid) ** 2  # by a record more, in zCDP
+    lost = 0.5 / deviation_on(counted.grid) ** 2  # by one more record, in zCDP
     assert 0.999 * rho_of(counted.event) <= lost <= rho_of(counted.event)
     assert rho_of(counted.event) == pytest.approx(RECORD_COUNT.share * rho)
 

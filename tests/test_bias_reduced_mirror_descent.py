@@ -58,7 +58,7 @@ def test_the_law_of_the_levels(monkeypatch):
 
 
 class Given:
-    """Scores whose draws are given, one vertex of either player at a time."""
+    """Scores whose draws are given, one vertex of each player at a time."""
 
     def __init__(self, choices, m):
         self.choices, self.m = list(choices), m

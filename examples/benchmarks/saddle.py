@@ -1,5 +1,5 @@
 """
-Games over simplices with a thousand actions for either player
+Games over simplices with a thousand actions for each player
 ===============================================================
 
 Duality gaps of mirror descent on private draws of vertices (`solver="mirror-descent"`), and its
@@ -7,9 +7,9 @@ time::
 
     python examples/benchmarks/saddle.py [--only rates] [--repetitions 6]
 
-The games are planted, with known equilibria, and have 1000 actions for either player:
+The games are planted, with known equilibria, and have 1000 actions for each player:
 
-- bilinear: matching pennies on two actions of either player; every other action loses. The payoffs
+- bilinear: matching pennies on two actions of each player; every other action loses. The payoffs
   of all actions are in [-1, 1], times a strength.
 - quadratic: ``|r|^2 / 2 + r q / 2 - |q|^2 / 2`` with ``r = x - x*``, ``q = y - y*``, over 4, times
   a strength; the planted strategies have four actions each.
@@ -85,7 +85,7 @@ class Pennies:
         return len(data[0]) * self.mean(z)
 
     def gap(self, z):
-        """Exact: the payoff is linear for either player."""
+        """Exact: the payoff is linear for each player."""
         g = self.mean(z)
         return -float(g[:D].min() + g[D:].min())
 

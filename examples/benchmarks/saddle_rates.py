@@ -40,7 +40,7 @@ from skdpsco.variational import Block
 
 SETS = {1.0: Simplex(), 1.5: LpBall(1.5, 1.0), 2.0: L2Ball(1.0)}
 GEOMETRIES = [(2.0, 1.0), (2.0, 2.0), (1.5, 1.5)]
-D = 5  # coordinates of either player
+D = 5  # coordinates of each player
 SIZES = 4 ** np.arange(6, 10)  # of the data, 4096 to 262,144
 DELTA = 1e-6
 TOLERANCE = 0.1

@@ -54,7 +54,7 @@ class AuditResult:
         number showed all that they release. It says how small the noise would have to be for this
         many fits to notice at best. Infinity if there are too few fits for that.
     hits : tuple of int
-        How many of the fits to either data set hit the event that tells the data sets apart.
+        How many of the fits to each data set hit the event that tells the data sets apart.
     n_counted : int
         Number of fits to each data set that these numbers refer to; the other fits chose the event.
     confidence : float
@@ -188,7 +188,7 @@ def audit(
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record, the number of records being
-    public, or one of them has a record more than the other, as ``relation`` says.
+    public, or one of them has one more record than the other, as ``relation`` says.
 
     The first half of the fits chooses a direction, by linear discriminants, and a threshold, unless
     the statistic is an event; the other half counts. The bounds are exact for any number of fits:

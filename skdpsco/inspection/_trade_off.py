@@ -71,7 +71,7 @@ def p_value(guarantee: Guarantee, hits: Any, others: Any, n: int) -> Any:
     ----------
     guarantee : ApproximateGuarantee or GaussianGuarantee
     hits, others : int or ndarray of int
-        How many of n fits to either data set hit the event; more hits on the first are evidence.
+        How many of n fits to each data set hit the event; more hits on the first are evidence.
     n : int
 
     Returns
@@ -145,7 +145,7 @@ def least_found(
     make : callable
         ``make(parameter)`` is the guarantee that the fits actually keep, and no more.
     n : int
-        Number of fits on either data set.
+        Number of fits on each data set.
     alpha : float
         Probability of a false alarm.
 

@@ -121,7 +121,7 @@ def allot(
     unit. The noise of the steps is secret, since a seed would give several fits the same noise.
     Other steps without a seed get a ``public`` one. Otherwise they would draw anew after the
     rehearsal, and might then fail because of a record; and the state of NumPy's global generator
-    would tell the number of tries. Fit only clones of the result that `granted` makes.
+    would reveal the number of tries. Fit only clones of the result that `granted` makes.
     """
     estimator = clone(estimator)
     for (prefix, _), part_rho in zip(
@@ -166,7 +166,7 @@ def fit_granted(estimator: Any, part: Any) -> Any:
     RuntimeError
         If a private step has not charged its ledger, or has charged it more than once.
     """
-    with collected_advice():  # a warning would tell that there was a fit
+    with collected_advice():  # a warning would reveal that there was a fit
         part.fit(estimator)
     grants = [step.ledger for step in _all_private(estimator)]
     found = {id(grant): grant for grant in grants if isinstance(grant, Grant)}

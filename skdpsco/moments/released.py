@@ -410,6 +410,6 @@ class ReleasedMoments(MomentAnswers):
 def _merged_groups(
     first: Mapping[Any, ReleasedMoments], second: Mapping[Any, ReleasedMoments]
 ) -> dict[Any, ReleasedMoments]:
-    """The groups of either data set; those of both are merged."""
+    """The groups of each data set; those of both are merged."""
     both = {label: one.merged(second[label]) for label, one in first.items() if label in second}
     return {**first, **second, **both}

@@ -44,7 +44,7 @@ class PrivacyReport:
         Which data sets are neighbours. With "replace-one" they differ in one record; with
         "replace-one within groups" this record is also in the same groups in both, and with
         "replace one unit of at most k records" they differ in up to k records. With
-        "add-or-remove-one" one has a record more than the other.
+        "add-or-remove-one" one has one more record than the other.
     released : Event or None
         For a fit that is post-processing of an earlier release and cost nothing more: the event of
         that release, which a sum over fits to the same records has to count.

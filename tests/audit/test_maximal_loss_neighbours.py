@@ -53,7 +53,7 @@ def record(losses, n_targets, shares, rng):
 
 
 def point(game, rng):
-    """A vertex for either player, or a mixture of few."""
+    """A vertex for each player, or a mixture of few."""
     parts = []
     for block in game.blocks:
         part = rng.dirichlet(np.full(block.size, 10.0 ** rng.uniform(-3, 0.5)))

@@ -19,7 +19,7 @@ from skdpsco.solvers.saddle.vertex_draws import Scores
 from skdpsco.variational import Block
 
 ORDERS = (1.01, 1.5, 2.0, 5.0, 20.0)
-D = 2  # vertices of either player
+D = 2  # vertices of each player
 
 
 class Worst:
