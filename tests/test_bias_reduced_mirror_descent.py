@@ -13,7 +13,7 @@ from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import Allowance, BiasReducedMirrorDescent
 from skdpsco.solvers.saddle import bias_reduced_mirror_descent as module
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import Levels, draws_of
-from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
+from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import linear_weights
 from skdpsco.variational import Block
 

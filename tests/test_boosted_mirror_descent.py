@@ -12,9 +12,10 @@ from skdpsco.privacy import Budget, GaussianEvent, Ledger, NoOpEvent, ZCDPEvent,
 from skdpsco.solvers import Allowance, BoostedMirrorDescent, MirrorDescent, Plan
 from skdpsco.solvers.saddle import boosted_mirror_descent as module
 from skdpsco.solvers.saddle.boosted_mirror_descent import best_response, plan_response, total_value
+from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.variational import BilinearGame, QuadraticGame, duality_gap
-from skdpsco.variational.solve import Block, MatrixGame, solve_variational_inequality
+from skdpsco.variational.solve import MatrixGame, solve_variational_inequality
 
 NOISELESS = Allowance(1e4)
 

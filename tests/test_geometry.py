@@ -7,8 +7,9 @@ import pytest
 from cases import each
 
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
-from skdpsco.solvers.saddle.geometry import Block, Geometry, conjugate, smooth_order
-from skdpsco.solvers.saddle.prox import LpBall
+from skdpsco.constraints.norms import conjugate
+from skdpsco.constraints.sets import LpBall
+from skdpsco.solvers.saddle.geometry import Block, Geometry, smooth_order
 
 SETS = [
     Simplex(),

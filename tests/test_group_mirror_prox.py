@@ -22,8 +22,9 @@ from skdpsco.solvers.groups.mirror_prox import (
     bounded_slopes,
     steepest_slope,
 )
-from skdpsco.solvers.groups.moments import GroupProblem, LogisticMoments, SquaredMoments
-from skdpsco.solvers.saddle.mirror_prox import MirrorProx, VariationalProblem, calibration
+from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments, SquaredMoments
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx
+from skdpsco.solvers.saddle.problem import VariationalProblem, calibration
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 NOISELESS = Allowance(1e10)  # rounding to the grid is all that is left

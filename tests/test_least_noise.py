@@ -18,14 +18,15 @@ from skdpsco.preprocessing.scaler import plan_moments
 from skdpsco.preprocessing.selector import plan_selection
 from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.base import prediction_spread
-from skdpsco.solvers.groups.moments import GroupMoments, GroupProblem, LogisticMoments
+from skdpsco.solvers.groups.moments import GroupMoments
+from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments
 from skdpsco.solvers.l1.frank_wolfe import NoisyFrankWolfe
 from skdpsco.solvers.lp_ball.anytime_mirror_descent import cut, grid_of
 from skdpsco.solvers.lp_ball.noisy_step import Steps
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import OnePassFrankWolfe, polytope_bounds
 from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
-from skdpsco.solvers.moments.moments import MOMENTS, Moments, record_change
-from skdpsco.solvers.moments.plan import bound_of
+from skdpsco.solvers.moments.moments import Moments, record_change
+from skdpsco.solvers.moments.plan import MOMENTS, bound_of
 from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent
 from skdpsco.solvers.penalized.greedy_coordinate_descent import GreedyCoordinateDescent

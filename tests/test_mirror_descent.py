@@ -13,7 +13,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, Ledger, rho_of
 from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, MirrorDescent
 from skdpsco.solvers.saddle.geometry import Geometry
-from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
+from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import DESCENT, Scores, choose_steps, divide_records
 from skdpsco.variational import (
     BilinearGame,
@@ -23,7 +23,8 @@ from skdpsco.variational import (
     duality_gap,
     solve_variational_inequality,
 )
-from skdpsco.variational.solve import _operator, check_operator
+from skdpsco.variational.clipped_operator import check_operator
+from skdpsco.variational.solve import _operator
 
 NOISELESS = Allowance(1e8)
 ROW = np.ones((1, 2))

@@ -11,12 +11,8 @@ from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, mu_of
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.saddle.geometry import Block
-from skdpsco.solvers.saddle.mirror_prox import (
-    MIRROR_METHODS,
-    MirrorProx,
-    VariationalProblem,
-    calibration,
-)
+from skdpsco.solvers.saddle.mirror_prox import MIRROR_METHODS, MirrorProx
+from skdpsco.solvers.saddle.problem import VariationalProblem, calibration
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation, pull_weights
 
 NOISELESS = Allowance(1e10)  # rounding to the grid is all that is left

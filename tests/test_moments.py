@@ -22,7 +22,8 @@ from skdpsco.solvers import Allowance, check_cost, check_supported
 from skdpsco.solvers.moments import moments as module
 from skdpsco.solvers.moments import plan as planning
 from skdpsco.solvers.moments import sums as sums
-from skdpsco.solvers.moments.moments import Moments, bound_of
+from skdpsco.solvers.moments.moments import Moments
+from skdpsco.solvers.moments.plan import bound_of
 from skdpsco.solvers.moments.quadratic_model import (
     Model,
     descend,

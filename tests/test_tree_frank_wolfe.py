@@ -9,6 +9,7 @@ import pytest
 from cases import each
 from scipy import sparse
 
+from skdpsco._clipping import shorten
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimiser
 from skdpsco.data import record_stream as _records
 from skdpsco.data.design import as_design
@@ -28,12 +29,7 @@ from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
 from skdpsco.solvers.lp_ball import tree_frank_wolfe as module
 from skdpsco.solvers.lp_ball.tree import nodes
 from skdpsco.solvers.lp_ball.tree_bounds import BallBounds, expected, noise_order
-from skdpsco.solvers.lp_ball.tree_frank_wolfe import (
-    NOISES,
-    TreeFrankWolfe,
-    add_node_gradients,
-    shorten,
-)
+from skdpsco.solvers.lp_ball.tree_frank_wolfe import NOISES, TreeFrankWolfe, add_node_gradients
 
 NOISELESS = Allowance(1e12)
 BALLS = [L1Ball(1.0), LpBall(1.5, 1.0), L2Ball(1.0), LpBall(3.0, 1.0), LpBall(math.inf, 0.6)]

@@ -6,15 +6,15 @@ from cases import each
 
 from skdpsco._random import PrivacyWarning
 from skdpsco.constraints import L1Ball, L2Ball, Simplex
+from skdpsco.constraints.norms import conjugate
+from skdpsco.constraints.sets import LpBall
 from skdpsco.privacy import BudgetExceededError, Ledger
-from skdpsco.solvers.saddle.geometry import Block, Geometry, conjugate
-from skdpsco.solvers.saddle.prox import LpBall
-from skdpsco.variational.clipped_operator import _within_block
+from skdpsco.solvers.saddle.geometry import Block, Geometry
+from skdpsco.variational.clipped_operator import _within_block, check_operator
 from skdpsco.variational.solve import (
     VARIATIONAL_SOLVERS,
     MatrixGame,
     _operator,
-    check_operator,
     solve_variational_inequality,
 )
 

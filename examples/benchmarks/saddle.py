@@ -44,7 +44,7 @@ from skdpsco.constraints import Simplex
 from skdpsco.privacy import Budget, ZCDPEvent
 from skdpsco.solvers import BiasReducedMirrorDescent, MirrorDescent, MirrorProx
 from skdpsco.solvers.saddle.mirror_descent import MirrorDescentPlan
-from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
+from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import calibrate_draws
 from skdpsco.variational import BilinearGame, Block, QuadraticGame
 

@@ -35,7 +35,7 @@ import numpy as np
 from skdpsco.constraints import L2Ball, LpBall, Simplex
 from skdpsco.privacy import Budget
 from skdpsco.solvers import MirrorProx, RecursiveRegularisation
-from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
+from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.variational import Block
 
 SETS = {1.0: Simplex(), 1.5: LpBall(1.5, 1.0), 2.0: L2Ball(1.0)}

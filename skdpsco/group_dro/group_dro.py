@@ -59,7 +59,8 @@ from skdpsco.group_dro.options import (
 from skdpsco.privacy.relations import WITHIN_GROUPS
 from skdpsco.scaling.calibration import REGRESSION_CURVE, SHORT_CURVE, TargetCurve
 from skdpsco.scaling.target import Target
-from skdpsco.solvers.groups.moments import GroupProblem, needed_size
+from skdpsco.solvers.groups.moments import needed_size
+from skdpsco.solvers.groups.problem import GroupProblem
 
 __all__ = ["PrivateGroupDRO"]
 

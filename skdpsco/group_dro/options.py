@@ -9,7 +9,8 @@ from skdpsco._validation import Interval, StrOptions, check_bound
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.solvers.groups.mirror_prox import AbsoluteLoss, GroupMirrorProx, HingeLoss
-from skdpsco.solvers.groups.moments import GroupMoments, LogisticMoments, SquaredMoments
+from skdpsco.solvers.groups.moments import GroupMoments
+from skdpsco.solvers.groups.problem import LogisticMoments, SquaredMoments
 from skdpsco.solvers.saddle.accelerated_recursive import AcceleratedRecursive
 from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation

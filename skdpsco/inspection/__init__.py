@@ -1,16 +1,12 @@
 """What a pipeline costs, audits of what it claims, and plots of utility against privacy."""
 
+from skdpsco.inspection._cost import private_steps
+from skdpsco.inspection._steps import StepReport
+
 from ._audit import AuditResult, audit
 from .displays import PrivacyUtilityDisplay, RadiusPathDisplay
 from .group_display import GroupLossDisplay
-from .pipeline_report import (
-    PipelineReport,
-    StepReport,
-    check_private_steps,
-    not_private_steps,
-    privacy_report,
-    private_steps,
-)
+from .pipeline_report import PipelineReport, check_private_steps, not_private_steps, privacy_report
 from .planning import PlannedRelease, PrivacyPlan, epsilon_for, n_for, plan
 
 __all__ = [

@@ -13,12 +13,10 @@ from ._steps import NOT_PRIVATE, PRIVATE, StepReport, Walk, about, check_record_
 
 __all__ = [
     "PipelineReport",
-    "StepReport",
     "check_private_steps",
     "html_of",
     "not_private_steps",
     "privacy_report",
-    "private_steps",
     "text_table",
 ]
 

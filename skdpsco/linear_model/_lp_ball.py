@@ -24,7 +24,8 @@ from skdpsco._validation import (
     check_X_y,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
-from skdpsco.constraints.sets import L1Ball, L2Ball, LpBall, check_order
+from skdpsco.constraints.norms import check_order
+from skdpsco.constraints.sets import L1Ball, L2Ball, LpBall
 from skdpsco.data.block_records import BlockRecords, as_blocks
 from skdpsco.data.block_sources import check_apart
 from skdpsco.data.design import as_design

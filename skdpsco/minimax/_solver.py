@@ -26,14 +26,10 @@ from skdpsco.solvers import (
     check_cost,
 )
 from skdpsco.solvers.base import Plan, Result
-from skdpsco.solvers.groups.moments import (
-    MAX_GROUP_FEATURES,
-    GroupMoments,
-    GroupProblem,
-    LogisticMoments,
-    SquaredMoments,
-)
-from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx, VariationalProblem
+from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES, GroupMoments
+from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments, SquaredMoments
+from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx
+from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
 from skdpsco.variational.solve import VARIATIONAL_SOLVERS

@@ -10,7 +10,8 @@ import numpy as np
 
 from skdpsco._kernels import compiled, implements, njit, of_this_package
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.constraints.sets import conjugate, in_double_precision, minimiser
+from skdpsco.constraints.norms import conjugate
+from skdpsco.constraints.sets import in_double_precision, minimiser
 from skdpsco.losses.check import TRIALS
 from skdpsco.penalties import prox, subdifferential
 from skdpsco.privacy import (
@@ -543,5 +544,7 @@ def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, 
         For each kind of release, the share of one release and the number of releases.
     """
     multipliers = {name: 1.0 / (mu * math.sqrt(share)) for name, (share, _) in parts.items()}
-    releases = (RepeatedEvent(GaussianEvent(multipliers[name]), k) for name, (_, k) in parts.items())
+    releases = (
+        RepeatedEvent(GaussianEvent(multipliers[name]), k) for name, (_, k) in parts.items()
+    )
     return multipliers, compose(*releases)

@@ -1,8 +1,10 @@
 """Saddle points and variational inequalities with an operator of your own."""
 
+from skdpsco.solvers.saddle.geometry import Block
+
 from .games import BilinearGame, QuadraticGame, duality_gap
 from .maximal_loss import MaximalLoss
-from .solve import Block, MatrixGame, VariationalSolution, solve_variational_inequality
+from .solve import MatrixGame, VariationalSolution, solve_variational_inequality
 
 __all__ = [
     "BilinearGame",

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco.data.record_functions import numbers_or_nan, real_numbers
-from skdpsco.solvers.saddle.geometry import Block, Geometry, conjugate, finite_lp_norm
-from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data
+from skdpsco.constraints.norms import conjugate
+from skdpsco.data.record_functions import Data, numbers_or_nan, real_numbers
+from skdpsco.solvers.saddle.geometry import Block, Geometry, finite_lp_norm
+from skdpsco.solvers.saddle.problem import OPERATOR_ROWS
 from skdpsco.variational.games import BilinearGame, QuadraticGame
 from skdpsco.variational.maximal_loss import MaximalLoss
 

@@ -10,8 +10,9 @@ from skdpsco._kernels import inner, njit, reduction
 from skdpsco._validation import check_bound, check_int
 from skdpsco.constraints.norms import project_simplex
 from skdpsco.constraints.sets import Simplex
+from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Block, Geometry
-from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data
+from skdpsco.solvers.saddle.problem import OPERATOR_ROWS
 
 __all__ = ["BilinearGame", "QuadraticGame", "duality_gap"]
 

@@ -13,6 +13,7 @@ from skdpsco._clipping import within
 from skdpsco._kernels import njit
 from skdpsco._validation import check_bound, check_int
 from skdpsco.constraints.sets import L1Ball, Simplex
+from skdpsco.data.record_functions import Data
 from skdpsco.losses.check import check_loss
 from skdpsco.losses.library import (
     Hinge,
@@ -26,7 +27,6 @@ from skdpsco.losses.library import (
     values,
 )
 from skdpsco.solvers.saddle.geometry import Block
-from skdpsco.solvers.saddle.problem import Data
 
 __all__ = [
     "ENTRIES",

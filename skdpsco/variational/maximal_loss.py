@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._clipping import within
-from skdpsco.solvers.saddle.problem import Data
+from skdpsco.data.record_functions import Data
 from skdpsco.variational.loss_tasks import ENTRIES, VertexTasks, check_losses, check_weight_bounds
 
 __all__ = ["MaximalLoss"]

@@ -16,6 +16,7 @@ from skdpsco.base.private_estimator import (
     resolve_solver,
 )
 from skdpsco.constraints.sets import Simplex
+from skdpsco.data.record_functions import Data
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import (
     AcceleratedRecursive,
@@ -26,13 +27,13 @@ from skdpsco.solvers import (
 )
 from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.saddle.geometry import Block
-from skdpsco.solvers.saddle.mirror_prox import Data, MirrorProx, VariationalProblem
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx
+from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 from skdpsco.variational.clipped_operator import Clipped, check_operator
 
 __all__ = [
     "VARIATIONAL_SOLVERS",
-    "Block",
     "MatrixGame",
     "VariationalSolution",
     "solve_variational_inequality",

@@ -20,12 +20,8 @@ from skdpsco.privacy import Budget, epsilon_of, mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.groups import moments as module
-from skdpsco.solvers.groups.moments import (
-    GroupMoments,
-    GroupProblem,
-    LogisticMoments,
-    SquaredMoments,
-)
+from skdpsco.solvers.groups.moments import GroupMoments
+from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments, SquaredMoments
 
 BOUNDS = np.array([1.0, 0.5, 2.0])
 LABELS = np.eye(3, dtype=bool)[[0, 1, 0, 1, 1, 2]]  # one group per record

@@ -15,7 +15,8 @@ from test_group_dro import Given, problem_for
 from skdpsco.data.design import as_design
 from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism
 from skdpsco.solvers.groups import moments as module
-from skdpsco.solvers.groups.moments import GroupMoments, LogisticMoments
+from skdpsco.solvers.groups.moments import GroupMoments
+from skdpsco.solvers.groups.problem import LogisticMoments
 
 RUNS = 20_000  # on each data set
 MU = 1.0

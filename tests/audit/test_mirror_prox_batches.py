@@ -11,12 +11,8 @@ from skdpsco.privacy import Budget, mu_of
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.saddle import mirror_prox
 from skdpsco.solvers.saddle.geometry import Block
-from skdpsco.solvers.saddle.mirror_prox import (
-    MIRROR_METHODS,
-    MirrorProx,
-    VariationalProblem,
-    calibration,
-)
+from skdpsco.solvers.saddle.mirror_prox import MIRROR_METHODS, MirrorProx
+from skdpsco.solvers.saddle.problem import VariationalProblem, calibration
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 RUNS = 3_000  # on each data set

@@ -19,7 +19,8 @@ from skdpsco.penalties import L1, L2, prox
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.moments import moments as module
-from skdpsco.solvers.moments.moments import LINE, MOMENTS, Moments, shares
+from skdpsco.solvers.moments.moments import LINE, Moments
+from skdpsco.solvers.moments.plan import MOMENTS, shares
 from skdpsco.solvers.moments.sums import centred, row_norms
 from skdpsco.solvers.penalized.problem import CompositeProblem
 

@@ -8,7 +8,8 @@ import pytest
 from skdpsco.constraints import L2Ball
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.saddle.geometry import Block
-from skdpsco.solvers.saddle.mirror_prox import MirrorProx, VariationalProblem
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx
+from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 RUNS = 3_000  # on each data set

@@ -14,7 +14,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, MirrorDescent
 from skdpsco.solvers.saddle import mirror_descent
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedPlan, Levels
-from skdpsco.solvers.saddle.mirror_prox import VariationalProblem
+from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import Scores
 from skdpsco.variational import Block
 

@@ -13,6 +13,7 @@ from skdpsco._clipping import within
 from skdpsco._validation import check_bound
 from skdpsco.constraints.sets import L2Ball, Simplex
 from skdpsco.data.design import clipped_rows
+from skdpsco.data.record_functions import Data
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.groups.problem import (
     GroupProblem,
@@ -26,7 +27,7 @@ from skdpsco.solvers.groups.problem import (
 )
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx
-from skdpsco.solvers.saddle.problem import Data, VariationalProblem
+from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 __all__ = ["AbsoluteLoss", "GroupMirrorProx", "HingeLoss"]

@@ -24,8 +24,6 @@ from skdpsco.solvers.groups.problem import (
     GroupedTargets,
     GroupProblem,
     GroupResult,
-    LogisticMoments,
-    SquaredMoments,
     bounded_losses,
     bounded_responses,
     bounded_targets,
@@ -36,14 +34,7 @@ from skdpsco.solvers.groups.saddle_of_model import GroupLevels, Saddle, shrink_g
 from skdpsco.solvers.l1.refit import newton_pays
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 
-__all__ = [
-    "MAX_GROUP_FEATURES",
-    "GroupMoments",
-    "GroupProblem",
-    "LogisticMoments",
-    "SquaredMoments",
-    "needed_size",
-]
+__all__ = ["MAX_GROUP_FEATURES", "GroupMoments", "needed_size"]
 
 MAX_GROUP_FEATURES = 2000  # the saddle point needs linear systems of this size
 # Subtracted from the losses of records that may change their group, in units of the largest loss. A

@@ -22,12 +22,13 @@ from skdpsco.losses.library import Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
 from skdpsco.solvers.base import Allowance, Plan, Problem, Result
-from skdpsco.solvers.groups.moments import (
-    MAX_GROUP_FEATURES,
-    GroupMoments,
+from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES, GroupMoments
+from skdpsco.solvers.groups.problem import (
+    GroupedTargets,
     GroupProblem,
+    bounded_responses,
+    bounded_targets,
 )
-from skdpsco.solvers.groups.problem import GroupedTargets, bounded_responses, bounded_targets
 from skdpsco.solvers.groups.saddle_of_model import (
     LARGEST_COEF,
     TRAPEZOID,
@@ -36,7 +37,8 @@ from skdpsco.solvers.groups.saddle_of_model import (
 )
 from skdpsco.solvers.lp_ball.projected_descent import ProjectedDescent
 from skdpsco.solvers.saddle.geometry import Block
-from skdpsco.solvers.saddle.mirror_prox import MirrorProx, MirrorProxPlan, VariationalProblem
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx, MirrorProxPlan
+from skdpsco.solvers.saddle.problem import VariationalProblem
 
 __all__ = ["GradientMirrorProx", "PooledDescent", "PooledMoments", "TabulatedMoments"]
 

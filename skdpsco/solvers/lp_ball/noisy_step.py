@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._kernels import njit
-from skdpsco.constraints.sets import conjugate
+from skdpsco.constraints.norms import conjugate
 from skdpsco.data.pieces import replace_one, sum_in_runs
 from skdpsco.data.record_stream import Row, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_derivatives

@@ -9,8 +9,8 @@ import numpy as np
 from skdpsco._kernels import njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import LARGEST, SMALLEST, check_bool, check_bound, check_choice
-from skdpsco.constraints.norms import UNIT
-from skdpsco.constraints.sets import BALLS, conjugate, project
+from skdpsco.constraints.norms import UNIT, conjugate
+from skdpsco.constraints.sets import BALLS, project
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import (

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from skdpsco.constraints.sets import conjugate, regularity
+from skdpsco.constraints.norms import conjugate, regularity
 from skdpsco.losses.library import lipschitz_norm
 from skdpsco.mechanisms.samplers import summation_error
 from skdpsco.solvers.base import Problem, check_scales, curvature_of, prediction_spread

@@ -11,6 +11,7 @@ import numpy as np
 
 from skdpsco._kernels import implements
 from skdpsco.constraints.sets import LpBall, Simplex, project
+from skdpsco.data.record_functions import Data
 from skdpsco.mechanisms.samplers import (
     deviation_on,
     gaussian_grid,
@@ -20,7 +21,7 @@ from skdpsco.mechanisms.samplers import (
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.extragradient import ACCELERATED, Round, Solve, project_blocks
-from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data, VariationalProblem
+from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import check_rounds, pull_weights
 
 __all__ = ["AcceleratedRecursive"]

@@ -11,10 +11,11 @@ import numpy as np
 
 from skdpsco._random import below
 from skdpsco._validation import check_int
+from skdpsco.data.record_functions import Data
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.mirror_descent import mirror_steps
-from skdpsco.solvers.saddle.problem import Data, VariationalProblem
+from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import (
     DESCENT,
     Batches,

@@ -14,14 +14,14 @@ import numpy as np
 from skdpsco._clipping import within
 from skdpsco._validation import check_bound
 from skdpsco.data.pieces import replace_one
-from skdpsco.data.record_functions import numbers_or_nan
+from skdpsco.data.record_functions import Data, numbers_or_nan
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.scaling.quantiles import choose_index
 from skdpsco.solvers.base import Allowance, Plan, check_cost, worst_of
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedMirrorDescent
 from skdpsco.solvers.saddle.mirror_descent import MirrorDescent
-from skdpsco.solvers.saddle.problem import Data, VariationalProblem, runs_of
+from skdpsco.solvers.saddle.problem import VariationalProblem, runs_of
 from skdpsco.solvers.saddle.vertex_draws import check_game, lipschitz, log_sizes, second_smoothness
 from skdpsco.solvers.steps import whole_steps
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import L1Ball, Simplex, project
+from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Geometry
-from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, Data, VariationalProblem
+from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, VariationalProblem
 
 __all__ = ["ACCELERATED", "Round", "Solve", "project_blocks"]
 

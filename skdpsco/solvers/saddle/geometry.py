@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from skdpsco._validation import check_bound
-from skdpsco.constraints.sets import Simplex, conjugate, in_double_precision
+from skdpsco.constraints.norms import conjugate
+from skdpsco.constraints.sets import Simplex, in_double_precision
 from skdpsco.solvers.saddle.prox import order_of, unit_prox
 
-__all__ = ["Block", "Geometry", "conjugate", "finite_lp_norm"]
+__all__ = ["Block", "Geometry", "finite_lp_norm"]
 
 
 def smooth_order(p: float, size: int) -> float:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from skdpsco._validation import check_int
+from skdpsco.data.record_functions import Data
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.saddle.problem import Data, VariationalProblem
+from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.vertex_draws import (
     DESCENT,
     Batches,

@@ -12,17 +12,13 @@ import numpy as np
 
 from skdpsco._random import below
 from skdpsco._validation import check_choice, check_int
+from skdpsco.data.record_functions import Data
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.saddle.problem import (
-    Data,
-    VariationalProblem,
-    calibration,
-    runs_of,
-)
+from skdpsco.solvers.saddle.problem import VariationalProblem, calibration, runs_of
 
-__all__ = ["MIRROR_PROX", "Data", "MirrorProx", "MirrorProxPlan", "Pull", "VariationalProblem"]
+__all__ = ["MIRROR_PROX", "MirrorProx", "MirrorProxPlan", "Pull"]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from skdpsco.data.pieces import PIECE_ROWS, replace_one, slice_rows, tree_sum
 from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Block, Geometry
 
-__all__ = ["OPERATOR_ROWS", "Data", "VariationalProblem", "calibration", "runs_of"]
+__all__ = ["OPERATOR_ROWS", "VariationalProblem", "calibration", "runs_of"]
 
 OPERATOR_ROWS = 4096  # records whose operators or gradients are in memory at one time
 

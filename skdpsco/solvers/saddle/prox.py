@@ -7,7 +7,8 @@ import math
 from typing import Any
 
 from skdpsco._kernels import inner, kernel, njit
-from skdpsco.constraints.sets import L1Ball, L2Ball, LpBall, Simplex, lp_norm
+from skdpsco.constraints.norms import lp_norm
+from skdpsco.constraints.sets import L1Ball, L2Ball, LpBall, Simplex
 
 __all__ = ["order_of", "unit_prox"]
 

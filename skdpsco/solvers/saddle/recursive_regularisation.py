@@ -10,14 +10,10 @@ from typing import Any
 import numpy as np
 
 from skdpsco._validation import check_int
+from skdpsco.data.record_functions import Data
 from skdpsco.solvers.base import Plan, check_cost, worst_of
-from skdpsco.solvers.saddle.mirror_prox import (
-    Data,
-    MirrorProx,
-    MirrorProxPlan,
-    Pull,
-    VariationalProblem,
-)
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx, MirrorProxPlan, Pull
+from skdpsco.solvers.saddle.problem import VariationalProblem
 
 __all__ = ["RecursiveRegularisation", "check_rounds", "pull_weights"]
 

@@ -14,8 +14,9 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import Simplex
 from skdpsco.data.pieces import replace_one
+from skdpsco.data.record_functions import Data
 from skdpsco.mechanisms.samplers import SCALE_BITS, exponential_grid, exponential_mechanism, to_grid
-from skdpsco.solvers.saddle.problem import Data, VariationalProblem, runs_of
+from skdpsco.solvers.saddle.problem import VariationalProblem, runs_of
 
 __all__ = [
     "DESCENT",
