@@ -72,10 +72,16 @@ def trees():
 
 
 @cache
+def nodes(tree):
+    """All nodes of a module, over which most rules go."""
+    return list(ast.walk(tree))
+
+
+@cache
 def imports(module, tree):
     """Absolute names that a module imports, of modules and of what is taken from them."""
     found = []
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -133,7 +139,7 @@ def warns(tree):
     names = {full.split(".")[0] for full in imports("module", tree)}
     called = {
         node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Call)
     }
     return "warnings" in names or bool(called & {"warn", "warn_explicit"})
@@ -205,7 +211,7 @@ def taken():
                 whole[name] = f"{package}.{name}".lstrip(".")
             elif package in SOURCES:
                 found.setdefault(package, set()).add(name)
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 if node.value.id in whole:
                     found.setdefault(whole[node.value.id], set()).add(node.attr)
@@ -258,7 +264,7 @@ def test_functions_take_few_parameters():
     functions = [
         (module, node)
         for module, tree in trees().items()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.FunctionDef | ast.Lambda)
     ]
     many = [(m, node) for m, node in functions if parameters(node) > MAX_PARAMETERS]
@@ -285,7 +291,7 @@ def test_kernels_of_losses_are_called_with_bounds():
         if ROOMS.index(room(module)) < ROOMS.index("data"):
             continue
         taken = {full.split(".")[-1] for full in imports(module, tree) if "loss" in full}
-        for function in ast.walk(tree):
+        for function in nodes(tree):
             if not isinstance(function, ast.FunctionDef) or (module, function.name) in CLIPPED:
                 continue
             calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
