@@ -63,10 +63,10 @@ def python(*args):
     add_column(X, j, 0.7, step_Z, k)
 
 
-@pytest.mark.parametrize("run", [compiled, python])
-@pytest.mark.parametrize("K", [1, 3])
-@pytest.mark.parametrize("bound", [0.5, "array"])
-@pytest.mark.parametrize("shape", SHAPES)
+@each("run", [compiled, python])
+@each("K", [1, 3])
+@each("bound", [0.5, "array"])
+@each("shape", SHAPES)
 @intercepts
 @formats
 def test_kernels_agree_with_numpy(form, intercept, shape, bound, K, run):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -28,7 +29,7 @@ SCALER, CLIPPER = PrivateStandardScaler(), PrivateQuantileClipper()
 SELECTOR = PrivateFeatureSelector(n_features_to_select=2)
 REGRESSION = PrivateFeatureSelector(n_features_to_select=2, task="regression")
 ALL = {"scaler": SCALER, "clipper": CLIPPER, "selector": SELECTOR, "regression": REGRESSION}
-each = pytest.mark.parametrize("name", ALL)
+each_model = each("name", ALL)
 N, D = 40, 4
 X = np.random.default_rng(0).uniform(-1, 1, (N, D))
 Y = (X[:, 0] > 0).astype(int)
@@ -65,8 +66,8 @@ EPSILON = r"epsilon.* \(0(\.0)?, inf\)"
 DELTA = r"delta.* \(0\.0, 1\.0\)"
 
 
-@each
-@pytest.mark.parametrize(
+@each_model
+@each(
     ("parameter", "value", "match"),
     [
         *(("epsilon", value, EPSILON) for value in (NAN, INF, 0, -1, "1", None, True, [1.0])),
@@ -95,8 +96,8 @@ BOUNDS = [
 ]
 
 
-@pytest.mark.parametrize("name", ["scaler", "clipper"])
-@pytest.mark.parametrize(("params", "match"), BOUNDS)
+@each("name", ["scaler", "clipper"])
+@each(("params", "match"), BOUNDS)
 def test_bounds(name, params, match):
     refuses(ALL[name], match, **params)
 
@@ -105,7 +106,7 @@ PAIR = "quantile_range must be a tuple of two numbers, got"
 SIDES = r"quantile_range must be two numbers in \[0, 0.5\) and \(0.5, 1\], got"
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "params", "match"),
     [
         (SCALER, {"with_mean": "yes"}, "with_mean.*'bool'"),
@@ -147,8 +148,8 @@ def with_entry(value):
     return changed
 
 
-@each
-@pytest.mark.parametrize(
+@each_model
+@each(
     ("bad", "match"),
     [
         (with_entry(NAN), "X contains NaN"),
@@ -175,7 +176,7 @@ def test_X(name, bad, match):
             model.inverse_transform(bad)
 
 
-@pytest.mark.parametrize("name", ["scaler", "clipper"])
+@each("name", ["scaler", "clipper"])
 def test_sparse(name):
     match = r"X is sparse, but Private\w+ moves zeros: make it dense, with X.toarray\(\)"
     refuses(ALL[name], match, X=sparse.csr_array(X))
@@ -190,7 +191,7 @@ def test_invalid_sparse():
     refuses(SELECTOR, "X is not a valid CSR matrix", X=bad)
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "bad", "match"),
     [
         (SELECTOR, None, "requires y to be passed"),
@@ -207,7 +208,7 @@ def test_y(model, bad, match):
     refuses(model, match, y=bad)
 
 
-@pytest.mark.parametrize("bound", [1e-100, 1.0, 1e100])
+@each("bound", [1e-100, 1.0, 1e100])
 def test_extreme_magnitudes(bound):
     """No overflow on the way, whatever NumPy does about one."""
     huge = np.where(X > 0, 1e308, -1e308)
@@ -255,7 +256,7 @@ def test_too_many_columns():
     refuses(SELECTOR, match.format(450001), np.zeros((1, 450_001)), [0], **params)
 
 
-@each
+@each_model
 def test_before_fit(name):
     with pytest.raises(NotFittedError):
         clone(ALL[name]).transform(X)
@@ -263,7 +264,7 @@ def test_before_fit(name):
         clone(ALL[name]).inverse_transform(X)
 
 
-@each
+@each_model
 def test_other_features(name):
     model = clone(ALL[name]).set_params(random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match=r"X has 3 features, but Private\w+ is expecting 4"):

@@ -174,7 +174,7 @@ def name_of(value):
     return type(value).__name__ if hasattr(value, "fit") else ""
 
 
-@pytest.mark.parametrize(("transformer", "pairs"), WHITELIST, ids=name_of)
+@each(("transformer", "pairs"), WHITELIST)
 def test_whitelist(transformer, pairs):
     (step,) = privacy_report(transformer).steps
     assert (step.status, step.note) == ("data-independent", "")
