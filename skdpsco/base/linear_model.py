@@ -682,7 +682,9 @@ class PrivateLinearModel(PrivateEstimator):
             plan = planned(lambda spend, problem=problem: solver.plan(problem, spend, task.n_iter))
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
         if self._conditioned:
-            stages[-1] = replace(centring, widens=plan.clips_gradients)
+            one, in_memory = loss.n_outputs == 1, isinstance(task.X, np.ndarray)
+            tiled = plan.only_gradients and one and in_memory
+            stages[-1] = replace(centring, widens=plan.clips_gradients, tiled=tiled)
         warnings = () if added else self._advice(problems[0], self._available(budget).mu)
         return Prepared(
             n_samples=n,

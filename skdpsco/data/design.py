@@ -70,6 +70,28 @@ class CentredCSR(NamedTuple):
     centre: np.ndarray
 
 
+TILE_ROWS = 64  # records in a tile
+
+
+class Tiles(NamedTuple):
+    """Clipped features of dense records in another order: a few records at a time, by columns.
+
+    Sums over records, and over the columns of many records at once, are fast in this order. Only
+    sums of gradients and predictions can read it, and for one output.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_tiles, n_features, TILE_ROWS)
+        Record i is in tile ``i // TILE_ROWS``. Zeros stand behind the last record.
+    bounds : ndarray of shape (n_features,)
+    intercept : int
+    """
+
+    values: np.ndarray
+    bounds: np.ndarray
+    intercept: int
+
+
 def read_only(array: np.ndarray) -> np.ndarray:
     """Return a view that nobody can write to.
 

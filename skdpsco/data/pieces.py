@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco.data.block_sources import cuts
-from skdpsco.data.design import CSR, CentredCSR, Dense, read_only
+from skdpsco.data.design import CSR, TILE_ROWS, CentredCSR, Dense, Tiles, read_only
 from skdpsco.mechanisms.samplers import summation_error
 
 __all__ = [
@@ -44,9 +44,9 @@ TREE = 1024  # additions above the pieces: two trees of up to 8 levels, over pie
 MOST_RECORDS_ADDED = 2**26  # of a table whose number of records is private, at any budget
 
 
-def work(X: Dense | CSR | CentredCSR) -> int:
+def work(X: Dense | Tiles | CSR | CentredCSR) -> int:
     """Estimate the work of reading the records, in dense entries, from public sizes."""
-    if isinstance(X, Dense):
+    if isinstance(X, Dense | Tiles):
         return X.values.size
     return 8 * min(len(X.bounds), TYPICAL) * (len(X.indptr) - 1)
 
@@ -59,9 +59,10 @@ def pieces(X: Any, y: np.ndarray) -> list[tuple[Any, np.ndarray]]:
     """
     n, size = len(y), max(work(X), 1)
     wanted = min(max(size // MANY, PIECE_WORK), MAX_PIECE_WORK)
-    if not isinstance(X, Dense):
+    if not isinstance(X, Dense | Tiles):
         wanted = max(wanted, 64 * len(X.bounds))  # a sum has one entry per column
     rows = min(max(wanted * n // size, LEAST_ROWS), PIECE_ROWS)
+    rows -= rows % TILE_ROWS if isinstance(X, Tiles) else 0
     if n <= rows:
         return [(X, y)]
     return [(slice_rows(X, start, stop), y[start:stop]) for start, stop in cuts(n, rows)]
@@ -71,6 +72,8 @@ def slice_rows(X: Any, start: int, stop: int) -> Any:
     """Records ``start`` to ``stop`` of a design, or of an array or matrix with a row for each."""
     if isinstance(X, Dense):
         return X._replace(values=X.values[start:stop])
+    if isinstance(X, Tiles):
+        return X._replace(values=X.values[start // TILE_ROWS : -(-stop // TILE_ROWS)])
     if not isinstance(X, CSR | CentredCSR):
         return X[start:stop]
     indptr = X.indptr[start : stop + 1]

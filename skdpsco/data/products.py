@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._clipping import clip
-from skdpsco._kernels import inlined_kernel, inner, njit, reduction
+from skdpsco._kernels import inlined, inlined_kernel, inner, njit, reduction
 from skdpsco._typing import MatrixLike
-from skdpsco.data.design import CSR, CentredCSR, Dense
+from skdpsco.data.design import CSR, TILE_ROWS, CentredCSR, Dense, Tiles
 
 __all__ = [
     "add_rows",
@@ -369,6 +369,108 @@ def _(X, i, u):
     return total
 
 
+# Entries of tiles are already clipped. The sums of a record are added column by column, without a
+# change of order, so that they do not depend on its place in a tile. Runs begin with a tile.
+
+
+@inlined
+def _score_tile(values, t, v, Z, constant):
+    d, m = values.shape[1], Z.shape[0]
+    fours = d - d % 4
+    for i in range(m):
+        Z[i, 0] = constant
+    for j in range(0, fours, 4):
+        a, b, c, e = v[j], v[j + 1], v[j + 2], v[j + 3]
+        for i in range(m):
+            total = Z[i, 0] + a * values[t, j, i] + b * values[t, j + 1, i]
+            Z[i, 0] = total + c * values[t, j + 2, i] + e * values[t, j + 3, i]
+    for j in range(fours, d):
+        for i in range(m):
+            Z[i, 0] += v[j] * values[t, j, i]
+
+
+@inlined
+def _score_and_square_tile(values, t, v, u, Z, constant, squares, one):
+    d, m = values.shape[1], Z.shape[0]
+    even = d - d % 2
+    for i in range(m):
+        Z[i, 0], squares[i] = constant, one
+    for j in range(0, even, 2):
+        a, b, p, q = v[j], v[j + 1], u[j], u[j + 1]
+        for i in range(m):
+            x, y = values[t, j, i], values[t, j + 1, i]
+            Z[i, 0] = Z[i, 0] + a * x + b * y
+            r, s = p * x, q * y
+            squares[i] = squares[i] + r * r + s * s
+    for j in range(even, d):
+        for i in range(m):
+            Z[i, 0] += v[j] * values[t, j, i]
+            r = u[j] * values[t, j, i]
+            squares[i] += r * r
+
+
+@reduction
+def _sum_four(values, t, j, R):
+    a = b = c = e = 0.0
+    for i in range(R.shape[0]):
+        a += R[i, 0] * values[t, j, i]
+        b += R[i, 0] * values[t, j + 1, i]
+        c += R[i, 0] * values[t, j + 2, i]
+        e += R[i, 0] * values[t, j + 3, i]
+    return a, b, c, e
+
+
+@reduction
+def _sum_one(values, t, j, R):
+    a = 0.0
+    for i in range(R.shape[0]):
+        a += R[i, 0] * values[t, j, i]
+    return a
+
+
+@reduction
+def _sum(R):
+    total = 0.0
+    for i in range(R.shape[0]):
+        total += R[i, 0]
+    return total
+
+
+@dot_rows.register(Tiles)
+def _(X, start, common, v, Z):
+    d = X.bounds.shape[0]
+    constant = v[d] if X.intercept else 0.0
+    for first in range(0, Z.shape[0], TILE_ROWS):
+        t = np.uint64((start + first) // TILE_ROWS)
+        _score_tile(X.values, t, v, Z[first : first + TILE_ROWS], constant)
+
+
+@dot_and_norm_rows.register(Tiles)
+def _(X, start, common, v, u, Z, norms):
+    d, t = X.bounds.shape[0], np.uint64(start // TILE_ROWS)
+    constant = v[d] if X.intercept else 0.0
+    one = u[d] * u[d] if u.shape[0] > d else 0.0
+    _score_and_square_tile(X.values, t, v, u, Z, constant, norms, one)
+    for i in range(norms.shape[0]):
+        norms[i] = math.sqrt(norms[i])
+
+
+@add_rows.register(Tiles)
+def _(X, start, common, R, out):
+    d = X.bounds.shape[0]
+    t, fours = np.uint64(start // TILE_ROWS), d - d % 4
+    for j in range(0, fours, 4):
+        a, b, c, e = _sum_four(X.values, t, j, R)
+        out[j] += a
+        out[j + 1] += b
+        out[j + 2] += c
+        out[j + 3] += e
+    for j in range(fours, d):
+        out[j] += _sum_one(X.values, t, j, R)
+    if X.intercept:
+        out[d] += _sum(R)
+
+
 class RunRoom(NamedTuple):
     """Work space for a run of records.
 
@@ -384,6 +486,8 @@ class RunRoom(NamedTuple):
 
 def run_room(X: MatrixLike, n_outputs: int) -> RunRoom:
     """Work space for runs of rows that fit into the fastest cache; their length was measured."""
+    if isinstance(X, Tiles):
+        return RunRoom(np.empty((TILE_ROWS, n_outputs)), np.empty(TILE_ROWS))
     rows = RUN_ENTRIES // len(X.bounds) // 4 * 4 if isinstance(X, Dense) else 32
     rows = min(max(rows, 4), MAX_RUN)
     return RunRoom(np.empty((rows, n_outputs)), np.empty(rows))

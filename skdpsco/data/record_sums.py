@@ -24,7 +24,7 @@ from threadpoolctl import ThreadpoolController  # a dependency of scikit-learn
 from skdpsco._quiet import quietly
 from skdpsco._validation import FLOATS, read_X
 from skdpsco.data.block_sources import canonical
-from skdpsco.data.design import CSR, Dense, as_design
+from skdpsco.data.design import CSR, Dense, Tiles, as_design
 from skdpsco.data.digests import digest
 from skdpsco.data.pieces import PIECE_ROWS, PIECE_WORK, pieces, tree_sum, work
 
@@ -338,7 +338,8 @@ def in_pieces(X: Any, y: Any) -> Any:
     """
     if isinstance(X, BlockDesign) or (len(y) <= PIECE_ROWS and work(X) < 2 * PIECE_WORK):
         return X
-    return BlockDesign(Pieces(X, y), X.bounds, X.intercept, None, not isinstance(X, Dense))
+    is_sparse = not isinstance(X, Dense | Tiles)
+    return BlockDesign(Pieces(X, y), X.bounds, X.intercept, None, is_sparse)
 
 
 class Pieces:

@@ -266,7 +266,7 @@ def release_matrix(
     n, p = plan.n_samples, len(bounds)
     centre, scale, c = np.zeros(p), np.ones(p), plan.row_norm
     if n is not None and plan.conditioning is not None and plan.norm_grid is not None:
-        centre, scale, _ = condition(plan.conditioning, sums, rng)
+        centre, scale, *_ = condition(plan.conditioning, sums, rng)
         powers = np.arange(2**MATRIX.n_counts) / 4.0
         norms = MATRIX.smallest * math.sqrt(p) * 2.0**powers
         longer = sums.longer_over(centre, scale, norms)

@@ -135,7 +135,7 @@ def logistic_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Predictions clipped to [-1, 1]; the slope is that of unclipped ones."""
-    return np.clip(z, -1.0, 1.0), np.ones_like(z)
+    return np.minimum(np.maximum(z, -1.0), 1.0), np.ones(z.shape)
 
 
 # Scores of these solvers seldom lie on one side of 0, and otherwise ranges around 0 are best.
@@ -281,18 +281,20 @@ class CalibrationPlan:
         start = b + expected * x
         _, slopes = curve.mean_around(start, expected * spread)
         mean = (weights * slopes) @ x / (weights @ slopes)
-        P = np.column_stack([x - mean, np.ones(len(x))])
+        P = np.ones((len(x), 2))
+        P[:, 0] = x - mean
         for _ in range(100):
             rho, slopes = curve.mean_around(start + P @ theta, (expected + theta[0]) * spread)
             own = 1.0 - rho * rho if curve.residual is None else curve.residual
             variance = noise * (1.0 + rho * rho) + weights * own
             # The prior is Gaussian for the slope, and Cauchy's for the offset: most are near 0, a
             # few are far.
-            precision = np.array([deviation**-2, 2.0 / (width**2 + theta[1] ** 2)])
+            precision = np.array([deviation**-2, 2.0 / (width**2 + float(theta[1]) ** 2)])
             D = P * (slopes / variance)[:, None]
             # The weight contains the noise of a count, too: subtract the mean of their product.
             g = D.T @ (weights * (sums - counts * rho) + noise * rho * noisy)
-            A = (D * (weights**2 * slopes)[:, None]).T @ P + np.diag(precision)
+            A = (D * (weights**2 * slopes)[:, None]).T @ P
+            A[[0, 1], [0, 1]] += precision
             step = np.linalg.solve(A, g - precision * theta)
             largest = float(np.abs(step).max())
             theta += step * min(1.0, 0.5 / max(largest, 1e-100))
@@ -371,16 +373,19 @@ def typical_scores(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means and deviations of the scores in each range, for a normal law with the given counts."""
     weights = np.maximum(counts, 0.0) / max(float(np.maximum(counts, 0.0).sum()), 1.0)
-    mean = 0.0
+    mean, widths = 0.0, np.diff(limits)
+    below = np.zeros(len(limits))  # share of the scores below each limit
+    below[-1] = 1.0
     for _ in range(10):
         t = (limits - mean) / spread
         density = np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
-        density[[0, -1]] = 0.0  # the outer ranges are unbounded
-        share = np.diff(np.concatenate([[0.0], ndtr(t[1:-1]), [1.0]])) + 1e-12
-        first = -np.diff(density) / share
-        square = np.maximum(1.0 - np.diff(t * density) / share - first * first, 0.0)
-        x = np.clip(mean + spread * first, limits[:-1], limits[1:])
-        deviation = np.minimum(spread * np.sqrt(square), np.diff(limits))
+        density[0] = density[-1] = 0.0  # the outer ranges are unbounded
+        ndtr(t[1:-1], out=below[1:-1])
+        share = below[1:] - below[:-1] + 1e-12
+        first, moment = (density[:-1] - density[1:]) / share, t * density
+        square = np.maximum(1.0 - (moment[1:] - moment[:-1]) / share - first * first, 0.0)
+        x = np.minimum(np.maximum(mean + spread * first, limits[:-1]), limits[1:])
+        deviation = np.minimum(spread * np.sqrt(square), widths)
         if len(counts) == 2:
             break
         mean = float(weights @ x)
@@ -399,10 +404,14 @@ def sum_of_scores(X: Dense | CSR, y: np.ndarray, w: np.ndarray, top: float) -> n
 @without_gil
 def table_of(X: Dense | CSR, y: np.ndarray, w: np.ndarray, edges: np.ndarray, levels: int) -> Any:
     """Sums of weights, then of weighted targets, of the records in every range of scores."""
-    targets, weights = (y[:, 0], within(y[:, 1], 0.0, 1.0)) if y.ndim == 2 else (y, np.ones(len(y)))
     scores = np.empty((len(y), 1))
     predict_all(X, w, scores)
-    level = np.searchsorted(edges, np.abs(scores[:, 0]))
-    place = np.where(scores[:, 0] >= 0.0, levels + level, levels - 1 - level)
-    parts = weights, weights * within(targets, -1.0, 1.0)
-    return np.concatenate([np.bincount(place, part, 2 * levels) for part in parts])
+    # An edge belongs to the range that is nearer to 0, which begins at 0 on the right.
+    limits = np.concatenate([-edges[::-1], [0.0], np.nextafter(edges, np.inf)])
+    place = np.searchsorted(limits, scores[:, 0], side="right")
+    if y.ndim == 1:
+        parts: tuple[Any, ...] = None, within(y, -1.0, 1.0)
+    else:
+        weights = within(y[:, 1], 0.0, 1.0)
+        parts = weights, weights * within(y[:, 0], -1.0, 1.0)
+    return np.concatenate([np.bincount(place, part, 2 * levels).astype(float) for part in parts])

@@ -15,7 +15,7 @@ import numpy as np
 from skdpsco._clipping import clip
 from skdpsco._kernels import njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.data.design import CSR, CentredCSR, Dense, clipped, read_only
+from skdpsco.data.design import CSR, TILE_ROWS, CentredCSR, Dense, Tiles, clipped, read_only
 from skdpsco.data.pieces import one_record
 from skdpsco.data.products import (
     add_rows,
@@ -74,6 +74,9 @@ class ConditioningTuning(NamedTuple):
         Number of counts of that choice; k counts search among 2**k widths.
     outside : float
         Share of the records that may have clipped entries.
+    double_n_mu : float
+        n mu from which on dense features stay in double precision: below, the noise of a mean is
+        at least 64 times as large as the rounding to single precision.
     """
 
     norm_share: float = 0.02
@@ -93,6 +96,7 @@ class ConditioningTuning(NamedTuple):
     width_share: float = 0.02
     n_widths: int = 3
     outside: float = 0.03
+    double_n_mu: float = 2.0**18
 
 
 CONDITIONING = ConditioningTuning()
@@ -106,18 +110,27 @@ class Conditioning(NamedTuple):
     centre, scale : ndarray of shape (n_features,)
     mean_square : ndarray of shape (n_features,), or None
         Approximate mean squares of the scaled features; None if they are not known.
+    single : bool
+        Whether differences of dense features from the centre are rounded to single precision.
     """
 
     centre: np.ndarray
     scale: np.ndarray
     mean_square: np.ndarray | None = None
+    single: bool = False
 
-    def apply(self, X: Dense | CSR) -> Dense | CentredCSR:
-        """A copy of the records as solvers see them."""
+    def apply(self, X: Dense | CSR, tiled: bool = False) -> Dense | Tiles | CentredCSR:
+        """A copy of the records as solvers see them; ``tiled`` asks for dense ones as `Tiles`."""
         if isinstance(X, CSR):  # no entry is clipped
             data = clipped(X.data, X.bounds[X.indices]) / self.scale[X.indices]
             return sparse_less(X, data, self.centre / self.scale)
-        values = np.empty_like(X.values)
+        dtype = np.float32 if self.single else X.values.dtype
+        n, d = X.values.shape
+        if tiled:
+            values = np.zeros((-(-n // TILE_ROWS), d, TILE_ROWS), dtype)
+            write_tiles(X, self.centre, self.scale, values)
+            return Tiles(read_only(values), self.scale, X.intercept)
+        values = np.empty((n, d), dtype)
         write_centred(X, self.centre, values)
         return Dense(read_only(values), self.scale, X.intercept)
 
@@ -145,6 +158,10 @@ class ConditioningPlan:
         Share of mu**2 for all releases.
     widens : bool
         Whether the chosen width is used.
+    single : bool
+        As in `Conditioning`.
+    tiled : bool
+        Whether records in arrays become `Tiles`.
     """
 
     event: Event
@@ -155,6 +172,8 @@ class ConditioningPlan:
     sparse: bool
     share: float
     widens: bool = False
+    single: bool = False
+    tiled: bool = False
 
     part: ClassVar[str] = "conditioning"
 
@@ -166,7 +185,7 @@ class ConditioningPlan:
         """The design of conditioned records; it copies arrays at once, and blocks one by one."""
         if isinstance(X, BlockDesign):
             return X._replace(conditioning=conditioning), y
-        return conditioning.apply(X), y
+        return conditioning.apply(X, self.tiled), y
 
     def note(self, conditioning: Conditioning) -> str:
         """A line for the report."""
@@ -187,11 +206,21 @@ class ConditioningPlan:
             smallest *= math.sqrt(CONDITIONING.least_mean)
             if "squares" in self.grids:
                 smallest *= math.sqrt(CONDITIONING.least_square)
-            scales = (min(smallest, 1.0), 2.0)  # for features whose centre is 0 it is at most 1
+            scales = (
+                float(self.stored(min(smallest, 1.0))),
+                2.0,
+            )  # for features whose centre is 0 it is at most 1
         nowhere, ones = np.zeros(self.n_features), np.ones(self.n_features)
         return tuple(
             Conditioning(nowhere, ones * scale, ones if self.scaled else None) for scale in scales
         )
+
+    def stored(self, scale: Any) -> Any:
+        """Scales rounded down to the precision of features, so that clipped ones have it, too."""
+        if not self.single:
+            return scale
+        rounded = np.float32(scale)
+        return np.float64(np.where(rounded > scale, np.nextafter(rounded, np.float32(0)), rounded))
 
     def tolerated(self, name: str) -> float:
         """Number of records that may exceed a limit, given that noise alone gives more than 0."""
@@ -275,7 +304,8 @@ def plan_conditioning(
         max(n * mu / math.sqrt(d) / CONDITIONING.plenty_ratio, 1.0)
     )
     share = sum(share * count for share, count in parts.values())
-    return ConditioningPlan(event, n, d, grids, width, sparse, share, widens)
+    single = n * mu < CONDITIONING.double_n_mu
+    return ConditioningPlan(event, n, d, grids, width, sparse, share, widens, single)
 
 
 class RecordSums:
@@ -326,7 +356,7 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
     # Towards 0, which is the centre if nothing is known.
     centre = np.clip(c * shrunk(sums, deviation) / n, -1.0, 1.0)
     if not plan.scaled:
-        return Conditioning(centre, np.ones(d))
+        return Conditioning(centre, np.ones(d), None, plan.single)
     c = norm("centred norm", centre, 2.0 * math.sqrt(d), CONDITIONING.n_centred_counts)
     mean = sums_of.norms(centre, c)
     gaussian_mechanism(rng, mean, plan.grids["mean"])
@@ -347,7 +377,8 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
             found = halve(counts, plan.tolerated("width"), plan.grids["width"], rng)
             width = float(widths[found]) if plan.widens else width
         scale = np.minimum(width * root, scale)
-    return Conditioning(centre, scale, np.minimum(square / scale**2, 1.0))
+    scale = plan.stored(scale)
+    return Conditioning(centre, scale, np.minimum(square / scale**2, 1.0), plan.single)
 
 
 def shrunk(noisy: np.ndarray, deviation: float, size: float = math.inf) -> np.ndarray:
@@ -481,6 +512,20 @@ def add_shortened_squares(X, centre, c, out):
     for i in range(X.values.shape[0]):
         square = _square_norm(X.values, i, X.bounds, over, centre)
         _add_squares(X.values, i, X.bounds, over, centre, 1.0 / max(square, c * c), out)
+
+
+@njit
+def write_tiles(X, centre, scale, out):
+    """Write the features minus ``centre``, clipped to ``+-scale``, in the order of `Tiles`."""
+    over = 1.0 / X.bounds
+    for t in range(out.shape[0]):
+        start = t * TILE_ROWS
+        size = min(TILE_ROWS, X.values.shape[0] - start)
+        for j in range(out.shape[1]):
+            for i in range(size):
+                x = clip(X.values[start + i, j], X.bounds[j])
+                out[t, j, i] = x * over[j] - centre[j]
+                out[t, j, i] = clip(out[t, j, i], scale[j])
 
 
 @njit

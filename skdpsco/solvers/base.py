@@ -292,6 +292,14 @@ class Plan:
         """
         return False
 
+    @property
+    def only_gradients(self) -> bool:
+        """Whether records are read for sums of clipped gradients only, many times.
+
+        Dense features may then come as `Tiles`, if the loss is one of one prediction.
+        """
+        return False
+
     def passed_on(self) -> dict[str, Any]:
         """The fields that a solver adopts in its own plan when it uses this plan."""
         return {

@@ -155,6 +155,13 @@ class StagewisePlan(Plan):
     last: RefitPlan | None = None
 
     @property
+    def only_gradients(self) -> bool:
+        """Whether gradient descent is all that the plan asks for; see `Plan`."""
+        if self.descent is None or not self.descent.only_gradients:
+            return False
+        return all(one is None for one in (self.path, self.screen, self.last))
+
+    @property
     def clips_gradients(self) -> bool:
         """Whether all coordinates are fitted by gradient descent; see `Plan`."""
         return self.descent is not None

@@ -193,6 +193,11 @@ class GradientDescentPlan(Plan):
         """Whether steps are preconditioned; see `Plan`."""
         return self.preconditioned
 
+    @property
+    def only_gradients(self) -> bool:
+        """Whether no mean squares of columns are measured; see `Plan`."""
+        return self.scales is None or self.scales.columns == 0
+
     def coefficient_noise(self, problem: CompositeProblem) -> float | None:
         """Deviation of a coefficient if the mean of the last noisy gradients is 0.
 

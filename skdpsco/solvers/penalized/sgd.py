@@ -77,6 +77,11 @@ class SGDPlan(GradientDescentPlan):
 
     sampling: PoissonSampledGaussianEvent | None = None
 
+    @property
+    def only_gradients(self) -> bool:
+        """False, since samples are drawn record by record; see `Plan`."""
+        return False
+
 
 class SGD:
     """Proximal stochastic gradient descent on Poisson samples, with clipping and Gaussian noise.

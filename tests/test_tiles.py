@@ -1,0 +1,117 @@
+"""Conditioned records in tiles are the numbers that rows hold, wherever a record stands."""
+
+import numpy as np
+import pytest
+
+from skdpsco._kernels import njit
+from skdpsco.data.design import TILE_ROWS, Tiles, as_design
+from skdpsco.data.pieces import pieces
+from skdpsco.data.products import dot_and_norm_rows, predict_all
+from skdpsco.data.record_sums import in_pieces, map_reduce
+from skdpsco.linear_model import PrivateLogisticL1, PrivateLogisticRegression, PrivateRidge
+from skdpsco.losses import Logistic, Squared
+from skdpsco.scaling.conditioning import Conditioning, plan_conditioning
+from skdpsco.solvers import gradient_sums
+from skdpsco.solvers.gradient_sums import clipped_gradient_sum
+
+N, D = 3 * TILE_ROWS + 5, 7
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2.0, 2.0, (N, D))
+Y = np.sign(X[:, 0] + RNG.normal(size=N))
+W, SCALE = RNG.normal(size=D + 1), RNG.uniform(0.5, 2.0, D + 1)
+BOUNDS = np.linspace(0.5, 2.0, D)
+
+
+def both(rows=X, single=True, intercept=True):
+    """The same records in rows and in tiles."""
+    scale = np.full(D, 0.3).astype(np.float32).astype(float)  # many entries are clipped
+    to = Conditioning(np.linspace(-0.5, 0.5, D), scale, None, single)
+    design = as_design(rows, BOUNDS, intercept)
+    return to.apply(design), to.apply(design, True)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(0.5)])
+@pytest.mark.parametrize(
+    ("n", "single", "intercept"), [(N, True, True), (N, False, False), (3, True, True)]
+)
+def test_sums_are_those_of_rows(loss, n, single, intercept):
+    rows, tiles = both(X[:n], single, intercept)
+    assert tiles.values.dtype == rows.values.dtype == (np.float32 if single else np.float64)
+    w, scale = W[: D + intercept], SCALE[: D + intercept]
+    for bound in (0.1, 2.0):  # nearly all gradients are clipped, or few
+        sums = [clipped_gradient_sum(some, Y[:n], loss, w, scale, bound) for some in (rows, tiles)]
+        np.testing.assert_allclose(*sums, rtol=1e-11, atol=1e-11)
+    scores = np.empty((2, n, 1))
+    predict_all(rows, w, scores[0])
+    predict_all(tiles, w, scores[1])
+    np.testing.assert_allclose(*scores, rtol=1e-12, atol=1e-12)
+
+
+@njit
+def scores_and_norms(X, v, u, Z, norms):
+    for start in range(0, norms.shape[0], TILE_ROWS):
+        stop = min(start + TILE_ROWS, norms.shape[0])
+        dot_and_norm_rows(X, start, 0.0, v, u, Z[start:stop], norms[start:stop])
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 7])
+def test_no_sum_of_a_record_depends_on_its_place(width):
+    """To the last bit: where a record is added, those behind it move."""
+    rows, bounds = RNG.uniform(-1.0, 1.0, (N, width)), np.ones(width)
+    to = Conditioning(np.full(width, 0.1), np.full(width, 0.5), None, True)
+    found = []
+    for shift in (0, 1, 2, 7, TILE_ROWS - 1):
+        tiles = to.apply(as_design(rows[shift:], bounds, True), True)
+        n = N - shift
+        scores, alone, norms = np.empty((n, 1)), np.empty((n, 1)), np.empty(n)
+        scores_and_norms(tiles, W[: width + 1], SCALE[: width + 1], scores, norms)
+        predict_all(tiles, W[: width + 1], alone)
+        found.append([numbers[-2 * TILE_ROWS :] for numbers in (scores, alone, norms)])
+    for other in found[1:]:
+        for numbers, expected in zip(other, found[0], strict=True):
+            np.testing.assert_array_equal(numbers, expected)
+
+
+def test_pieces_are_whole_tiles():
+    n = 70_000
+    _, tiles = both(np.zeros((n, D)))
+    parts = pieces(tiles, np.zeros(n))
+    assert [len(y) for _, y in parts] == [len(X.values) * TILE_ROWS for X, _ in parts[:-1]] + [
+        len(parts[-1][1])
+    ]
+    assert sum(len(y) for _, y in parts) == n
+    assert sum(len(X.values) for X, _ in parts) == len(tiles.values)
+    y = RNG.normal(size=n)
+    whole = clipped_gradient_sum(tiles, y, Squared(1.0), W, SCALE, 0.5)
+    found = map_reduce(in_pieces(tiles, y), y, clipped_gradient_sum, Squared(1.0), W, SCALE, 0.5)
+    np.testing.assert_allclose(found, whole, rtol=1e-11, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "tiled"),
+    [
+        (PrivateRidge(target_bound=1.0), Y, True),
+        (PrivateLogisticRegression(classes=[-1, 1]), Y, True),
+        (PrivateLogisticL1(classes=[-1, 1]), Y, True),
+        (PrivateRidge(target_bound=1.0, conditioning=None), Y, False),
+        (PrivateRidge(target_bound=1.0, standard_errors=True), Y, False),
+        (PrivateLogisticRegression(classes=[0, 1, 2]), np.arange(N) % 3, False),
+    ],
+)
+def test_gradient_descent_reads_tiles(monkeypatch, model, y, tiled):
+    seen = set()
+    original = gradient_sums.add_gradients
+
+    def spy(X, *arguments):
+        seen.add(type(X) is Tiles)
+        return original(X, *arguments)
+
+    monkeypatch.setattr(gradient_sums, "add_gradients", spy)
+    model.set_params(epsilon=50.0, delta=1e-5, feature_bound=2.0).fit(X, y)
+    assert seen == {tiled}
+
+
+def test_little_noise_keeps_double_precision():
+    """Rounding stays far below the noise."""
+    for n, single in ((2**17, True), (2**18, False)):
+        assert plan_conditioning(n, D, 1.0, True).single is single
