@@ -86,4 +86,5 @@ def shorten(r, order, limit):
 
 def within(array: np.ndarray, low: Any, high: Any) -> np.ndarray:
     """Entries within the bounds, by NumPy; the lower one for what is not a number."""
-    return np.clip(np.where(np.isnan(array), low, array), low, high)
+    numbers = np.where(np.isnan(array), low, array)
+    return np.clip(numbers, low, high, out=numbers)
