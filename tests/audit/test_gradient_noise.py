@@ -45,24 +45,29 @@ def make_problem(loss, n, d, intercept=False):
 # ------------------------------------------------------------------------------ sensitivities
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Squared(), Multinomial(3)])
+LESS_A_CENTRE = [(Logistic(), True), (Squared(), True), (Multinomial(3), True)]
+IN_TILES = [(Logistic(), False), (Squared(), False)]
+
+
+@pytest.mark.parametrize(("loss", "is_sparse"), LESS_A_CENTRE + IN_TILES)
 @pytest.mark.parametrize("clip", [0.05, 0.6])
-def test_gradients_of_sparse_rows_less_a_centre_move_by_what_is_charged(recorded, loss, clip):
+def test_gradients_of_rows_less_a_centre_move_by_what_is_charged(recorded, loss, is_sparse, clip):
     n, d = 3, 2
     problem = make_problem(loss, n, d, True)
-    problem = dataclasses.replace(problem, sparse=True, centred=True, mean_square=(0.5, 0.5))
+    problem = dataclasses.replace(problem, sparse=is_sparse, centred=True, mean_square=(0.5, 0.5))
     plan = GradientDescent(clip).plan(problem, Budget(1.0, 1e-6), 5)
     multiplier = next(leaf.noise_multiplier for leaf, count in leaves(plan.event) if count == 5)
     targets = range(3) if loss.n_outputs > 1 else (-1.0, 1.0)
     features = itertools.product((-9.0, 0.0, 0.4), repeat=d)  # one of which is near the centre
     records = [(x, float(y)) for x, y in itertools.product(features, targets)]
-    conditioning, largest = Conditioning(np.array([0.4, 0.8]), np.array([1.4, 1.8])), 0.0
+    centre, scale = np.array([0.4, 0.8]), np.float64(np.float32([1.4, 1.8]))
+    conditioning, largest = Conditioning(centre, scale, None, not is_sparse), 0.0
     for point in (np.zeros(problem.n_coefficients), np.full(problem.n_coefficients, 3.0)):
 
         def units(record, point=point):
             rows, y = zip(record, records[0], records[-1], strict=True)
-            X = as_design(sparse.csr_matrix(np.array(rows)), BOUNDS, True)
-            X = conditioning.apply(X)
+            matrix = sparse.csr_matrix(np.array(rows)) if is_sparse else np.array(rows)
+            X = conditioning.apply(as_design(matrix, BOUNDS, True), tiled=not is_sparse)
             bound = clip * math.sqrt(d + 1)
             coordinates = Coordinates(np.array([0.7, 0.7, 0.3]), bound, d + 1, 0.0)
             noisy_gradient(problem, coordinates, X, np.array(y), point, plan.grid * bound, None)
