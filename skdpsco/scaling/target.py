@@ -10,7 +10,7 @@ from skdpsco.data.record_sums import BlockDesign, map_reduce
 from skdpsco.mechanisms.samplers import SCALE_BITS, exponential_grid
 from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
 from skdpsco.privacy._cache import cached
-from skdpsco.scaling.quantiles import choose, count_up_to, cover_scores, quantile_scores
+from skdpsco.scaling.quantiles import choose, cover_scores, quantile_scores
 
 __all__ = ["Target", "TargetPlan", "declared_target", "least_n_mu", "plan_target", "release_target"]
 
@@ -291,9 +291,12 @@ def release_target(
     ``y`` is None if the blocks ``X`` hold the targets.
     """
     bound, centre = plan.bound, 0.0
+    in_order = y is not None  # in arrays they are sorted once, in blocks for every count
+    if in_order:
+        y = np.sort(targets_of(y))
 
     def counts(bound, centre, magnitudes, candidates):
-        return map_reduce(X, y, count_targets, bound, centre, magnitudes, candidates)
+        return map_reduce(X, y, count_targets, bound, centre, magnitudes, candidates, in_order)
 
     if plan.magnitude_grid is not None:
         up_to, n = counts(math.inf, 0.0, True, MAGNITUDES)
@@ -323,10 +326,27 @@ def release_target(
     return Target(bound, centre, scale)
 
 
+def targets_of(y: Any) -> np.ndarray:
+    """All targets of records that may have several, and other fields."""
+    return (y[FIELD] if y.dtype.names else y).ravel()
+
+
 def count_targets(
-    X: Any, y: np.ndarray, bound: float, centre: float, magnitudes: bool, candidates: np.ndarray
+    X: Any,
+    y: np.ndarray,
+    bound: float,
+    centre: float,
+    magnitudes: bool,
+    candidates: np.ndarray,
+    in_order: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Number of clipped targets less ``centre`` up to each candidate, and of all."""
-    values = (y[FIELD] if y.dtype.names else y).ravel()
-    values = np.clip(values, -bound, bound) - centre
-    return count_up_to(np.abs(values) if magnitudes else values, candidates), np.array(len(values))
+    """Number of clipped targets less ``centre`` up to each candidate, and of all.
+
+    With ``magnitudes`` it counts magnitudes; ``in_order`` says that ``y`` is increasing.
+    """
+    values = y if in_order else np.sort(targets_of(y))
+    values = np.clip(values, -bound, bound) - centre  # rounding keeps the order
+    up_to = np.searchsorted(values, candidates, side="right")
+    if magnitudes:
+        up_to = np.maximum(up_to - np.searchsorted(values, -candidates), 0)
+    return up_to, np.array(len(values))
