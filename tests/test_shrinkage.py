@@ -12,6 +12,7 @@ from skdpsco.solvers.penalized.shrinkage import (
     GradientSteps,
     best_factor,
     excess,
+    own_factors,
     shrink_result,
 )
 
@@ -48,6 +49,39 @@ def test_the_factor_is_the_best_one():
         factor = best_factor(square, 10_000 * deviation**2, reached)
         assert factor == pytest.approx(u @ truth / (u @ u), rel=0.3)
     assert best_factor(1.0, 0.01, reached) == 1.0  # never longer
+
+
+def test_coordinates_that_stand_out_keep_their_length():
+    rng = np.random.default_rng(0)
+    truth = np.where(np.arange(200) < 5, 6.0, 0.0)
+    x = 0.5 * truth + 0.5 * rng.normal(size=200)
+    factors = own_factors(x, 0.25, float(truth @ truth), 0.5)
+    assert (factors >= 0.0).all()
+    assert (factors <= 1.0).all()
+    assert (factors[:5] == 1.0).all()
+    assert np.linalg.norm((factors * x)[5:]) < 0.3 * np.linalg.norm(x[5:])
+    # One factor for all would keep most of the noise.
+    assert best_factor(float(truth @ truth), 200 * 0.25, 0.5) > 0.5
+
+
+@pytest.mark.parametrize("size", [3, 20, 2000])
+def test_coordinates_that_are_alike_have_nearly_one_factor(size):
+    rng = np.random.default_rng(0)
+    truth, noise = rng.normal(size=size), rng.normal(size=size)
+    x, square = truth + noise, float(truth @ truth)
+    common = best_factor(square, float(size), 1.0)
+    own = own_factors(x, 1.0, square, 1.0)
+    error = np.square(own * x - truth).sum()
+    assert error < 1.3 * np.square(common * x - truth).sum() + 0.5
+
+
+def test_factors_exist_for_all_coordinates():
+    for x in (np.zeros((1, 3)), np.ones((2, 0)), np.array([[1e-200, 1e200]])):
+        for variance in (0.0, 1e-300, 1.0, 1e300):
+            with np.errstate(all="raise", under="ignore"):
+                factors = own_factors(x, variance, 1.0, 1e-100)
+            assert factors.shape == x.shape
+            assert ((factors >= 0.0) & (factors <= 1.0)).all()
 
 
 def test_an_excess_is_beyond_noise():

@@ -22,6 +22,7 @@ from skdpsco.privacy import (
     GaussianEvent,
     NoOpEvent,
     epsilon_of,
+    gdp_of,
     is_gaussian,
     mu_of,
     rho_of,
@@ -544,6 +545,25 @@ def test_stages_follow_from_public_sizes():
     intercept = plan(10, 10**4, intercept=True)
     assert not intercept.all_coordinates
     assert intercept.mu == budget.mu
+
+
+def test_selections_keep_their_budget_and_gradient_descent_gets_the_rest():
+    problem = Problem(Squared(1.0), None, 4000, 200)
+
+    def plan(ratio):  # of n mu to the number of features
+        return Stagewise().plan(problem, Allowance(0.5 * (ratio / 20.0) ** 2))
+
+    plans = {ratio: plan(ratio) for ratio in (2.0, 3.0, 3.99, 4.0, 4.01, 6.0)}
+    assert all(made.path is not None for made in plans.values())
+    assert plans[2.0].descent is None
+    spent = {ratio: made.mu for ratio, made in plans.items()}  # for the refit, as for the path
+    assert spent[2.0] < spent[3.0] < spent[4.0]
+    assert spent[6.0] == pytest.approx(spent[4.0], rel=1e-9)
+    assert spent[3.99] == pytest.approx(spent[4.01], rel=0.01)
+    for ratio, made in plans.items():
+        assert rho_of(made.event) == pytest.approx(0.5 * (ratio / 20.0) ** 2, rel=1e-9)
+        assert not made.clips_gradients
+    assert gdp_of(plans[6.0].descent.event) > 3.0 * gdp_of(plans[3.0].descent.event)
 
 
 def test_without_a_plan_nothing_is_read():

@@ -255,12 +255,7 @@ def test_the_choice_is_the_exponential_mechanism_of_a_minimum(python_path):
 
 
 class Releases:
-    """Stand-in for the refit's noise: keeps units and charges, replays public outputs.
-
-    With ``last`` it runs the last step instead.
-    """
-
-    last = False
+    """Stand-in for the refit's noise: keeps units and charges, replays public outputs."""
 
     def __init__(self, monkeypatch):
         add_noise, release, refit_sum = self.add_noise, self.release, refit_module.Refit._sum
@@ -301,15 +296,11 @@ class Releases:
         coef = np.zeros(problem.n_coefficients)
         coef[support] = start
         n_columns = len(np.unique(np.array(support) % problem.n_features))
-        make_plan = refit_module.plan_last_step if self.last else refit_module.plan_refit
-        plan = make_plan(problem.n_samples, n_columns, mu)
+        plan = refit_module.plan_refit(problem.n_samples, n_columns, mu)
         refit = refit_module.Refit(
             problem, X, y, np.random.default_rng(0), support, L1Ball(50.0), plan, np.zeros(1, int)
         )
-        if self.last:
-            refit.last_step(coef)
-        else:
-            refit.run(coef, 2.0)
+        refit.run(coef, 2.0)
         return coef
 
     def largest_ratios(self, problem, group, base, *arguments):
@@ -371,29 +362,6 @@ def test_refit_releases_change_by_what_is_charged(
             assert set(ratios) == kinds(newton)
             assert max(ratios.values()) <= MUST_HOLD
             assert math.fsum(releases.squares) == pytest.approx(mu**2, rel=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("loss", "d", "intercept", "n", "support", "start", "mu", "layout"), REFITS[::2]
-)
-def test_releases_of_a_last_step_change_by_what_is_charged(
-    releases, loss, d, intercept, n, support, start, mu, layout
-):
-    releases.last = True
-    problem = Problem(loss, None, n, d + intercept, intercept)
-    largest = np.zeros(3)
-    # A gradient that exceeds its noise, so that there is a step, and one that does not
-    for budget in (mu * 100.0, mu):
-        for group in neighbours(d, loss, n):
-            for base in group[:: max(1, len(group) // 6)]:
-                ratios = releases.largest_ratios(
-                    problem, group, base, layout, np.array(support), np.array(start), budget
-                )
-                assert releases.names == ["square_norms", "gradients", "gradients"]
-                assert max(ratios.values()) <= MUST_HOLD
-                assert math.fsum(releases.squares) == pytest.approx(budget**2, rel=1e-14)
-                largest = np.maximum(largest, np.abs([units[0] for units in releases.units]))
-    assert largest[2] > 0.0  # slopes were taken
 
 
 @pytest.mark.parametrize("newton", [True, False])

@@ -22,7 +22,7 @@ from skdpsco.data.design import (
     read_only,
     sparse_columns_of,
 )
-from skdpsco.data.pieces import MOST_RECORDS_ADDED, PIECE_ROWS, one_record, tree_sum
+from skdpsco.data.pieces import PIECE_ROWS, one_record, tree_sum
 from skdpsco.data.products import multiply_rows
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
@@ -41,7 +41,6 @@ __all__ = [
     "linearise",
     "newton_pays",
     "noise_fits",
-    "plan_last_step",
     "plan_refit",
     "row_squares",
     "sum_in_batches",
@@ -80,10 +79,6 @@ class RefitTuning(NamedTuple):
         Length of a gradient step, relative to the one from smoothness and the mean squared norm.
     tail : float
         Share of the gradient steps whose points are averaged.
-    slope_share : float
-        Share of the last step's mu**2 for the slope that decides its length.
-    doubt : float
-        Standard deviations by which the square of a last gradient has to exceed that of its noise.
     reach : float
         Bound on residuals in Lipschitz constants, if there is much noise. (Targets are scaled so
         that their root mean squares are 0.3 to 0.5.)
@@ -106,8 +101,6 @@ class RefitTuning(NamedTuple):
     gradient_steps: tuple[float, float] = (4.0, 50.0)
     length: float = 2.0
     tail: float = 0.25
-    slope_share: float = 0.12
-    doubt: float = 2.0
     reach: float = 0.6
     stretch: float = 1.2
     clipping: float = 1000.0
@@ -153,8 +146,8 @@ class RefitPlan:
     n_matrices : int
         Number of noisy matrices of second moments; 0 without Newton steps.
     multipliers : dict
-        Noise multiplier of every release of a kind: "moment" (once), "gradient" (in each step),
-        "matrix" with Newton steps, and "slope" (once) with a last step.
+        Noise multiplier of every release of a kind: "moment" (once), "gradient" (in each step)
+        and "matrix" with Newton steps.
     growth : float
         Factor of the clipping norm, and of the bound on residuals.
     event : Event
@@ -181,18 +174,6 @@ def plan_refit(n_samples: float, n_columns: int, mu: float) -> RefitPlan:
     return RefitPlan(
         newton, n_steps, n_matrices, multipliers, growth(n_samples, n_columns, mu), event
     )
-
-
-def plan_last_step(n_samples: float, n_columns: int, mu: float) -> RefitPlan:
-    """Share ``mu**2`` among the releases of `Refit.last_step`."""
-    gradient_share = 1.0 - REFIT.moment_share - REFIT.slope_share
-    parts = {
-        "moment": (REFIT.moment_share, 1),
-        "gradient": (gradient_share, 1),
-        "slope": (REFIT.slope_share, 1),
-    }
-    multipliers, event = share_mu(mu, parts)
-    return RefitPlan(False, 1, 0, multipliers, growth(n_samples, n_columns, mu), event)
 
 
 def growth(n_samples: float, n_columns: int, mu: float) -> float:
@@ -326,29 +307,6 @@ class Refit:
             self._gradient_steps(moment)
         coef[self.support] = self.w[self.local]
 
-    def last_step(self, coef: np.ndarray) -> None:
-        """Take a gradient step from ``coef``, flat, on the support, in place; none if it is noise.
-
-        The step is shrunk as by James and Stein, and its length follows from two slopes along it.
-        """
-        moment = self._start(coef)
-        start = self.w[self.local]
-        g, noise = self._gradient()
-        size = float(np.linalg.norm(g))
-        noise_energy = (len(g) + REFIT.doubt * math.sqrt(2.0 * len(g))) * noise**2
-        slope = size - noise_energy / max(size, 1e-300)
-        if slope <= 0.0:
-            self._slope(np.zeros(len(g)))  # everything planned is released, whatever was found
-            return
-        direction = -g / size
-        # This is right if all directions have the same curvature.
-        length = slope * self.F / (self.problem.loss.smoothness() * moment)
-        self.w[self.local] = start + length * direction
-        length *= slope / max(slope + self._slope(direction), 0.5 * slope)
-        new = start + length * direction
-        move_into(self.constraint, new[: self.n_ball])
-        coef[self.support] = new
-
     def _start(self, coef: np.ndarray) -> float:
         """Prepare the sums, and release the mean squared row norm, which decides the clip norm."""
         n = self.problem.n_samples
@@ -432,7 +390,7 @@ class Refit:
     def _gradient(self) -> tuple[np.ndarray, float]:
         """Noisy mean gradient on the support at ``self.w``, and its noise's standard deviation."""
         n = self.problem.n_samples
-        # 4. One record's clipped gradient has l2 norm at most Lipschitz * clip.
+        # 3. One record's clipped gradient has l2 norm at most Lipschitz * clip.
         size = self.slope * self.clip * self.slack
         total = self._sum(gradients, self.clip)[self.local]
         added = self.problem.added
@@ -440,18 +398,6 @@ class Refit:
         scale = self._release(total, changed, "gradient", n * size)
         self.progress[0] += 1
         return total / n, scale / n
-
-    def _slope(self, direction: np.ndarray) -> float:
-        """Noisy mean slope at ``self.w`` in a direction of norm 1."""
-        n, D, added = self.problem.n_samples, len(direction), self.problem.added
-        # 5. It is a product with the vector of 4, with one more rounding per coordinate.
-        size = self.slope * self.clip * self.slack
-        slope = np.array([self._sum(gradients, self.clip)[self.local] @ direction])
-        rounded = 2.0 * (D + 1) * 2.0**-52 * (MOST_RECORDS_ADDED if added else n) * size
-        sensitivity = one_record(n, added, size, None, 1 + added) + rounded
-        sensitivity *= 1.0 + D * 2.0**-50
-        self._release(slope, sensitivity, "slope", n * size)
-        return float(slope[0]) / n
 
     def _release(self, total: np.ndarray, sensitivity: float, kind: str, magnitude: float):
         """Add the noise of a planned release to ``total`` in place; return the noise's scale."""

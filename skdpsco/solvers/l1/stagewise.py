@@ -1,7 +1,7 @@
 """Stagewise private selection, then a refit. Proof: docs/proofs/stagewise.md."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,15 +18,22 @@ from skdpsco.losses.library import (
     value,
     values,
 )
-from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
-from skdpsco.solvers.base import Plan, Problem, Result, check_bound_on, check_cost, check_smooth
+from skdpsco.privacy import GaussianEvent, NoOpEvent, compose, rho_of
+from skdpsco.solvers.base import (
+    Allowance,
+    Plan,
+    Problem,
+    Result,
+    check_bound_on,
+    check_cost,
+    check_smooth,
+)
 from skdpsco.solvers.l1.refit import (
     REFIT,
     Refit,
     RefitPlan,
     newton_pays,
     noise_fits,
-    plan_last_step,
     plan_refit,
 )
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
@@ -48,11 +55,12 @@ class StagewiseTuning(NamedTuple):
     refit_share : float
         Share of rho for the refit, if coordinates are selected first.
     last_share : float
-        Share of rho for a last step in all coordinates, after the refit, if its gradient is more
+        Share of rho for gradient descent in all coordinates, after the refit, if gradients are more
         than noise.
     last_records : tuple of two floats
-        The n mu per coefficient between which this share grows from 0 to its full size; fitted on
-        the planted families of examples/benchmarks/robustness.py.
+        The n mu per coefficient between which this share grows from 0 to its full size; beyond, the
+        selection keeps what it has there, and gradient descent gets the rest. Fitted on the planted
+        families of examples/benchmarks/robustness.py.
     stop_share : float
         Share of rho to choose the point of the path, if the radius is not given.
     nominal_radius : float
@@ -139,9 +147,8 @@ class StagewisePlan(Plan):
     n_samples : float
         The refit is planned with it; see `Problem.n_mu`.
     descent : GradientDescentPlan or None
-        Plan of gradient steps on all coordinates, if the noise is too large for Newton steps.
-    last : RefitPlan or None
-        Plan of a last step in all coordinates, after the refit of the selected ones.
+        Plan of gradient steps in all coordinates: after the refit of selected ones, or without a
+        selection if the noise is too large for Newton steps.
     """
 
     path: VertexPlan | None = None
@@ -152,7 +159,6 @@ class StagewisePlan(Plan):
     screen: ScreenPlan | None = None
     n_samples: float = 0.0
     descent: GradientDescentPlan | None = None
-    last: RefitPlan | None = None
 
     @property
     def only_gradients(self) -> bool:
@@ -163,8 +169,8 @@ class StagewisePlan(Plan):
 
     @property
     def clips_gradients(self) -> bool:
-        """Whether all coordinates are fitted by gradient descent; see `Plan`."""
-        return self.descent is not None
+        """Whether all coordinates are fitted by gradient descent alone; see `Plan`."""
+        return self.descent is not None and self.path is None
 
     def refit(self, n_columns: int) -> RefitPlan:
         """The plan of the refit of this many columns; whatever their number, it costs ``mu``."""
@@ -187,9 +193,11 @@ class Stagewise:
     - so little budget that a selection would be a guess: the intercept alone;
     - otherwise selection and refit. For a sparse matrix, unless ``n_iter`` asks for a path, the
       selected coordinates are those that are large in one noisy gradient, of features shortened to
-      norm 1; there are at most as many as Newton steps can refit. After a path, a last gradient
-      step in all coordinates follows if there are fewer of them than n mu / 2. It is shrunk to 0 if
-      it is likely to be noise.
+      norm 1; there are at most as many as Newton steps can refit. After a path, gradient descent in
+      all coordinates follows if there are fewer of them than n mu / 2.
+
+    Where gradient descent is used, every coordinate is shrunk by as much as it is likely to be
+    noise.
 
     References
     ----------
@@ -266,8 +274,14 @@ class Stagewise:
 
         steps, mu = useful_steps(rho), math.sqrt(2.0 * rho)
         # An n_iter asks for a path and its refit only.
-        last_rho = rho * last_share(problem, mu) if n_iter is None else 0.0
-        rho -= last_rho
+        share = last_share(problem, mu) if n_iter is None else 0.0
+        descent, after, passed_on = None, [], {}
+        if share > 0.0:
+            part = Allowance(share * rho)
+            descent = GradientDescent().plan(unpenalised(problem), part)
+            check_cost(descent.event, part)
+            after, passed_on = [descent.event], descent.passed_on()
+            rho -= rho_of(descent.event)
         mu_refit = math.sqrt(2.0 * STAGEWISE.refit_share * rho)
         T = n_iter if n_iter is not None else max(3, round(useful_steps(rho)))
         K, d = problem.loss.n_outputs, problem.n_features
@@ -304,17 +318,16 @@ class Stagewise:
             path_share * rho,
             stop_rho=stop_share * rho,
         )
-        last = plan_last_step(n, d, math.sqrt(2.0 * last_rho)) if last_rho > 0.0 else None
-        after = NoOpEvent() if last is None else last.event
         return StagewisePlan(
-            event=compose(path.event, GaussianEvent(1.0 / mu_refit), after),
+            event=compose(path.event, GaussianEvent(1.0 / mu_refit), *after),
             n_iter=T,
             path=path,
             mu=mu_refit,
             radius=radius,
             choose_radius=choose,
             n_samples=n,
-            last=last,
+            descent=descent,
+            **passed_on,
         )
 
     def _without_selection(self, problem, budget, radius, choose, all_coordinates):
@@ -382,24 +395,24 @@ class Stagewise:
             support = np.arange(D)
         else:
             support = intercepts
+        if plan.mu > 0.0 and len(support) > 0:
+            steps = plan.refit(len(np.unique(support % problem.n_features)))
+            refit = Refit(problem, X, y, rng, support, L1Ball(radius), steps, progress)
+            refit.run(coef, hard)
         if plan.descent is not None:
             composite = unpenalised(problem)
-            solver = GradientDescent(shrunk=composite.has_residuals)
-            coef = solver.run(plan.descent, composite, X, y, rng, progress).coef
+            if path is not None:
+                composite = replace(composite, start=tuple(coef.tolist()))
+                if plan.choose_radius:
+                    radius = STAGEWISE.safety * plan.radius
+            each = composite.has_residuals or path is not None
+            solver = GradientDescent(shrunk="each" if each else False)
+            coef += solver.run(plan.descent, composite, X, y, rng, progress).coef
             inside = np.delete(coef, intercepts)
             if problem.mean_square is not None:  # the radius is for features of the usual size
                 radius /= min(3.0 * math.sqrt(min(problem.mean_square)), 1.0)
             move_into(L1Ball(radius), inside)
-            coef[np.setdiff1d(support, intercepts)] = inside
-        elif plan.mu > 0.0 and len(support) > 0:
-            steps = plan.refit(len(np.unique(support % problem.n_features)))
-            refit = Refit(problem, X, y, rng, support, L1Ball(radius), steps, progress)
-            refit.run(coef, hard)
-        if plan.last is not None:
-            if plan.choose_radius:
-                radius *= STAGEWISE.safety / STAGEWISE.room
-            ball, everything = L1Ball(radius), np.arange(D)
-            Refit(problem, X, y, rng, everything, ball, plan.last, progress).last_step(coef)
+            coef[np.setdiff1d(np.arange(D), intercepts)] = inside
         if path is None:
             path = projected_path(coef)
         n_iter = plan.n_iter if plan.path is not None else int(progress[0])
@@ -407,11 +420,11 @@ class Stagewise:
 
 
 def last_share(problem: Problem, mu: float) -> float:
-    """Share of ``mu**2`` for a last step in all coordinates; 0 if its gradient is noise."""
-    d = problem.n_features * math.sqrt(problem.loss.n_outputs)
+    """Share of ``mu**2`` for gradient descent after a path; 0 if gradients are noise."""
+    ratio = problem.n_mu(mu) / (problem.n_features * math.sqrt(problem.loss.n_outputs))
     few, many = STAGEWISE.last_records
-    ramp = min(max((problem.n_mu(mu) / d - few) / (many - few), 0.0), 1.0)
-    share = STAGEWISE.last_share * ramp
+    share = STAGEWISE.last_share * min(max((ratio - few) / (many - few), 0.0), 1.0)
+    share = 1.0 - (1.0 - share) * min(many / ratio, 1.0) ** 2
     mu_last = mu * math.sqrt(share)
     if share > 0.0 and noise_fits(mu_last, problem.n_coefficients, problem.n_features):
         return share

@@ -255,9 +255,11 @@ class GradientDescent:
     preconditioned : bool, default=True
         Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
         for columns as large as their bounds.
-    shrunk : bool, default=False
+    shrunk : bool or "each", default=False
         Whether coefficients are shrunk towards 0 by as much as noise has lengthened them: a model
-        that is only noise then predicts about as well as a constant. Regressions are always shrunk.
+        that is only noise then predicts about as well as a constant. With "each", every coefficient
+        of a feature has a factor of its own, which is best where few features matter. Regressions
+        are always shrunk.
 
     References
     ----------
@@ -272,11 +274,11 @@ class GradientDescent:
     by_blocks = fixed_cost = clips_gradients = for_added = True
 
     def __init__(
-        self, clip: float | str = "auto", preconditioned: bool = True, shrunk: bool = False
+        self, clip: float | str = "auto", preconditioned: bool = True, shrunk: bool | str = False
     ) -> None:
         self.clip = clip if clip == "auto" else check_bound("clip", clip)
         self.preconditioned: bool = check_bool("preconditioned", preconditioned)
-        self.shrunk: bool = check_bool("shrunk", shrunk)
+        self.shrunk = shrunk if shrunk == "each" else check_bool("shrunk", shrunk)
 
     def plan(
         self, problem: CompositeProblem, budget: Any, n_iter: int | None = None
@@ -375,7 +377,8 @@ class GradientDescent:
                 noise *= math.sqrt(1.0 - 1.0 / problem.loss.n_outputs)
             steps = GradientSteps(T, n_averaged, step, largest_momentum, coordinates.penalty)
             pull = (mean_point - u) / step - mean_gradient  # the pull of the penalty
-            shrink_result(problem, u, (first, pull), noise, coordinates.target, steps)
+            each = self.shrunk == "each"
+            shrink_result(problem, u, (first, pull), noise, coordinates.target, steps, each)
         return coordinates, u
 
 

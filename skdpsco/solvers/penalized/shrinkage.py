@@ -30,12 +30,18 @@ class ShrinkageTuning(NamedTuple):
     doubt : float
         Standard deviations of noise that are ignored in a first gradient, which is long if the
         truth lies along few directions of large curvature, and in a mean of centred targets.
+    mixture_steps : int
+        Number of steps that find a mixture of laws; chosen by hand, for time.
+    alike : float
+        Number of coordinates of one law that are added to a mixture.
     """
 
     curved: float = 0.8
     most_signal: float = 0.2
     most_offset: float = 0.06
     doubt: float = 2.0
+    mixture_steps: int = 100
+    alike: float = 10.0
 
 
 SHRINKAGE = ShrinkageTuning()
@@ -117,6 +123,46 @@ def best_factor(square: float, noise: float, reached: float) -> float:
     return min(1.0, reached * square / max(reached * reached * square + noise, 1e-300))
 
 
+def own_factors(x: np.ndarray, variance: float, square: float, reached: float) -> np.ndarray:
+    """The best factor, at most 1, of every coordinate on its own.
+
+    It follows from the mean of the truth given ``x`` if truths come from a mixture of normal laws
+    of mean 0, the mixture under which ``x`` is most likely: where most coordinates are noise, these
+    almost vanish, and those that stand out remain.
+
+    Parameters
+    ----------
+    x : ndarray
+        A share of the truth, with noise.
+    variance : float
+        Variance of the noise in an entry.
+    square : float
+        Guess of the square of the truth. To the mixture are added a few entries of the law that it
+        suggests for all, so that few entries do not suggest a mixture.
+    reached : float
+        That share.
+    """
+    # All variances are in units of that of the noise, or of what is nearly none.
+    deviation = max(math.sqrt(variance), 1e-6 * float(np.abs(x).max(initial=0.0)), 1e-150)
+    squares = np.square(x.ravel() / deviation)
+    common = reached * reached * square / max(x.size, 1) / deviation / deviation
+    n_laws = 3 + math.ceil(math.log2(max(float(squares.max(initial=0.0)), 1.0)))
+    laws = np.append([common, 0.0], 2.0 ** np.arange(-2.0, n_laws - 2))
+    total = laws + 1.0
+    logs = -0.5 * np.log(total) - 0.5 * squares[:, None] / total
+    likely = np.exp(logs - logs.max(axis=1, keepdims=True))
+    shares = np.full(len(laws), 1.0 / len(laws))
+    for _ in range(SHRINKAGE.mixture_steps):
+        by_law = likely * shares
+        by_law /= by_law.sum(axis=1, keepdims=True)
+        shares = by_law.sum(axis=0) / max(x.size, 1)
+    shares *= x.size
+    shares[0] += SHRINKAGE.alike
+    by_law = likely * shares
+    by_law /= by_law.sum(axis=1, keepdims=True)
+    return np.minimum(by_law @ (laws / total) / reached, 1.0).reshape(x.shape)
+
+
 def shrink_result(
     problem: Any,
     u: np.ndarray,
@@ -124,6 +170,7 @@ def shrink_result(
     noise: float,
     target: float,
     steps: GradientSteps,
+    each: bool = False,
 ) -> None:
     """Shrink coordinates in place.
 
@@ -143,6 +190,8 @@ def shrink_result(
         Root mean square of the targets.
     steps : GradientSteps
         The steps that were taken, with the true curvatures of loss and penalty.
+    each : bool, default=False
+        Whether coordinates of features have factors of their own.
     """
     curvature = typical_curvature(problem.loss)
     steps = steps._replace(length=steps.length * curvature, penalty=steps.penalty / curvature)
@@ -162,12 +211,15 @@ def shrink_result(
         beyond = excess(W[:, d:], variance, SHRINKAGE.doubt) / reached**2
         parts.append((slice(d, None), beyond, 0.0))
     for part, along, taken in parts:
-        doubt = SHRINKAGE.doubt if problem.start and len(W) > 1 else 0.0
+        doubt = SHRINKAGE.doubt if problem.start and (each or len(W) > 1) else 0.0
         square = excess(W[:, part], variance, doubt, taken) / reached**2
         if part.start == d and not problem.start:
             square = min(square, SHRINKAGE.most_offset * target**2)
         truth = min(max(square, along), most)
-        W[:, part] *= best_factor(truth, np.count_nonzero(W[:, part]) * variance, reached)
+        if each and part.start == 0:
+            W[:, part] *= own_factors(W[:, part], variance, truth, reached)
+        else:
+            W[:, part] *= best_factor(truth, np.count_nonzero(W[:, part]) * variance, reached)
 
 
 def typical_curvature(loss: Any) -> float:
