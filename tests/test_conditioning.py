@@ -8,6 +8,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from skdpsco import (
     Ledger,
     PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
     PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateRidge,
@@ -272,3 +274,27 @@ def test_sparse_records_are_centred_in_arrays_and_blocks(make):
     assert model.score(dense, y) == pytest.approx(model.score(X, y))
     blocks = RowBlocks.from_arrays(X, y, block_size=900)
     assert model.fit(blocks).coef_ == pytest.approx(whole, rel=1e-6)
+
+
+@seeded_fits
+@pytest.mark.parametrize("make", [PrivateLinearClassifier, PrivateLinearRegressor])
+def test_sparse_records_are_centred_if_gradients_are_projected(make):
+    dense, labels, z = bag_of_words()
+    X = sparse.csr_matrix(dense)
+    y, options = (labels, {"classes": [0, 1]}) if make is PrivateLinearClassifier else (z, {})
+
+    def fit(**others):
+        return make(epsilon=4.0, random_state=0, **options, **others).fit(X, y)
+
+    def is_centred(model):
+        return any("centre" in line for line in model.privacy_.assumptions)
+
+    model = fit()
+    assert is_centred(model)
+    assert model.score(X, y) > (0.65 if make is PrivateLinearClassifier else 0.3)
+    low, high = model.feature_range_
+    assert (low <= 0.0).all()
+    assert (high >= 0.0).all()
+    assert not is_centred(fit(radius=2.0))
+    assert not is_centred(fit(solver="phased-sgd"))
+    assert not is_centred(fit(row_norm=5.0))

@@ -41,6 +41,7 @@ from skdpsco.solvers import (
     ProjectedDescent,
     TreeFrankWolfe,
 )
+from skdpsco.solvers.moments.plan import has_matrix
 
 __all__ = ["LOSS", "LP_CONSTRAINTS", "LpModel", "is_stream"]
 
@@ -419,6 +420,13 @@ class LpModel(PrivateLinearModel):
         # The row norm applies to unconditioned features, and mapped arrays may not fit into memory.
         in_memory = not self._streaming and not is_mapped(X)
         return in_memory and self.row_norm is None and super()._conditions(X, n_samples, mu)
+
+    def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
+        # Gradient descent reads rows minus a centre. Scales of columns account for a mean.
+        if self._ball_is_given() or has_matrix(n, d + 1, mu):
+            return False
+        solver = self._resolved_solver(self._scalar_loss(), n, d, self._budget().rho)
+        return isinstance(solver, ProjectedDescent)
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
         if isinstance(X, Stream):
