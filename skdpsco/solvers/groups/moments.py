@@ -53,7 +53,8 @@ class GroupMomentsTuning:
 
     count_share: float = 0.02  # for the numbers of records in the groups, and for their weights
     norm_share: float = 0.03  # for the mean squared norm of the rows
-    matrix_share: float = 0.05  # for the second moments of the features, or else for their mean
+    matrix_share: float = 0.15  # for the second moments of the features
+    mean_share: float = 0.05  # for their mean, if second moments are not released
     moment_share: float = 0.50  # for the label moments of the groups
     round_share: float = 0.30  # for the responses of all rounds together
     loss_share: float = 0.12  # for the losses of the groups in all rounds together
@@ -150,7 +151,7 @@ class GroupMoments:
             "weights": (tuning.count_share, int(weights)),
             "norm": (tuning.norm_share, 1),
             "matrix": (tuning.matrix_share, int(matrix)),
-            "mean": (tuning.matrix_share, int(mean)),
+            "mean": (tuning.mean_share, int(mean)),
             "moments": (tuning.moment_share, 1),
             "responses": (tuning.round_share / n_rounds, n_rounds),
             "losses": (tuning.loss_share / max(n_levels, 1), n_levels),
