@@ -165,7 +165,7 @@ class StagewisePlan(Plan):
         """Whether gradient descent is all that the plan asks for; see `Plan`."""
         if self.descent is None or not self.descent.only_gradients:
             return False
-        return all(one is None for one in (self.path, self.screen, self.last))
+        return self.path is None and self.screen is None
 
     @property
     def clips_gradients(self) -> bool:
