@@ -344,6 +344,7 @@ CASES = {
     "GroupMoments, mean": (GroupMoments(), groups(WIDE[:, :90], **SIZES), 3),
     "GroupMoments, private": (GroupMoments(), groups(prior=(0.5, 0.5)), 3),
     "GroupMoments, counts": (GroupMoments(), groups(), 3),
+    "GroupMoments, descent": (GroupMoments(pooled_first=True), groups(**SIZES), 3),
     "TaskMoments": (TaskMoments(), minimax(), 3),
     "TaskGradients": (TaskGradients(), one_task(), 3),
     "PooledMoments": (PooledMoments(), monotone(), 3),

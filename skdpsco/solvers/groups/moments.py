@@ -8,8 +8,8 @@ moments, and to compare model and data at one point. A noisy gradient method nee
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from skdpsco.data.block_sources import cuts
 from skdpsco.data.design import GATHERED_ROWS, columns_of
 from skdpsco.data.pieces import replace_one, tree_sum
 from skdpsco.data.record_sums import map_reduce
+from skdpsco.losses.library import Squared
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
-from skdpsco.solvers.base import Plan, share_mu
+from skdpsco.privacy import compose
+from skdpsco.solvers.base import Allowance, Plan, Problem, share_mu
 from skdpsco.solvers.groups.problem import (
     GroupedTargets,
     GroupProblem,
@@ -32,7 +34,9 @@ from skdpsco.solvers.groups.problem import (
 )
 from skdpsco.solvers.groups.saddle_of_model import GroupLevels, Saddle, shrink_groups
 from skdpsco.solvers.l1.refit import newton_pays
+from skdpsco.solvers.lp_ball.projected_descent import ProjectedDescent
 from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
+from skdpsco.solvers.penalized.gradient_descent import GradientDescentPlan
 
 __all__ = ["MAX_GROUP_FEATURES", "GroupMoments", "needed_size"]
 
@@ -71,6 +75,9 @@ class GroupMomentsTuning:
     smoothing: tuple[float, float] = (1e-4, 1e-2)  # of the maximum over groups: least and most
     step: float = 0.7  # fraction of the way to the next saddle point, in all rounds but the last
     level_error: float = 0.05  # assumed error of a modelled loss, weighed against its noisy value
+    descent_share: float = 0.9  # for a first fit to the mean loss, where groups are smallest
+    descent_ratio: float = 5.0  # at which half of it is left; over the smallest large enough group
+    usual_residual: float = 0.04  # size of entries of moments of residuals, over the targets' bound
     least_count: float = 2.0  # a released count is at least 1 and this many deviations of its noise
 
 
@@ -92,6 +99,7 @@ class GroupMomentsPlan(Plan):
     centre: float = 0.0  # of losses and of weights, in units of the largest one
     smoothing: float = 1e-2
     largest_clip: bool = False  # no row is shortened
+    descent: GradientDescentPlan | None = None  # of a fit to the mean loss, which is made first
 
 
 def needed_size(n_features: int, mu: float) -> int:
@@ -104,8 +112,14 @@ def needed_size(n_features: int, mu: float) -> int:
     )
 
 
+@dataclass(frozen=True)
 class GroupMoments:
     """Noisy label moments of every group, noisy second moments, and rounds of correction.
+
+    Parameters
+    ----------
+    pooled_first : bool, default=False
+        Whether gradient descent on the mean squared error comes first, and groups correct it.
 
     All noise is Gaussian. The l2 norm of a row is clipped to a multiple of the released root mean
     square. If the noise is small there are more rounds, up to 20, which then find the saddle point.
@@ -115,8 +129,10 @@ class GroupMoments:
     Proof and sources: docs/proofs/group_dro.md.
     """
 
-    fixed_cost = True
-    by_blocks = True
+    pooled_first: bool = False
+
+    fixed_cost: ClassVar[bool] = True
+    by_blocks: ClassVar[bool] = True
 
     def plan(
         self, problem: GroupProblem, budget: Any, n_iter: int | None = None
@@ -138,6 +154,12 @@ class GroupMoments:
         mu = budget.mu * (1.0 - 2.0**-40)
         sizes = problem.expected_sizes
         ratio = min(sizes) * mu / (tuning.needed_ratio * math.sqrt(r * F))
+        descent = None
+        if self.pooled_first:
+            share = tuning.descent_share / (1.0 + ratio / tuning.descent_ratio)
+            descent = ProjectedDescent().plan(_pooled(problem), Allowance(0.5 * share * mu**2))
+            mu *= math.sqrt(1.0 - share)
+            ratio *= math.sqrt(1.0 - share)
         useful = round(math.sqrt(ratio / tuning.ratio_per_round))
         matrix = newton_pays(n, F, mu, tuning.matrix_ratio)
         mean = not matrix and n * mu >= tuning.mean_ratio * math.sqrt(F)
@@ -186,7 +208,8 @@ class GroupMoments:
             noise = max(deviation_on(g) / m for g, m in zip(loss_grids, sizes, strict=True))
             smoothing = min(max(noise, tuning.smoothing[0]), tuning.smoothing[1])
         return GroupMomentsPlan(
-            event=event,
+            event=event if descent is None else compose(descent.event, event),
+            descent=descent,
             n_iter=n_rounds,
             norm_grid=gaussian_grid(replace_one(n, 1.0, F, F), multipliers["norm"], 1, n * F),
             count_grid=(
@@ -230,18 +253,43 @@ class GroupMoments:
         The targets of blocks are `GroupedTargets`; y and ``membership`` are then None.
         """
         targets = None if membership is None else GroupedTargets(y, membership)
-        return _GroupFit(plan, problem, X, targets, rng).run(progress)
+        if plan.descent is None:
+            return _GroupFit(plan, problem, X, targets, rng).run(progress)
+        pooled = X.with_targets(targets_alone) if membership is None else X
+        nothing = np.zeros(1, dtype=np.int64)
+        descent = ProjectedDescent(), plan.descent, _pooled(problem)
+        start = descent[0].run(*descent[1:], pooled, y, rng, nothing).coef
+        result = _GroupFit(plan, problem, X, targets, rng, start).run(progress)
+        result.coef += start
+        return result
+
+
+def _pooled(problem: GroupProblem) -> Problem:
+    """The mean squared error over all records."""
+    return replace(problem, loss=Squared())
+
+
+def targets_alone(y: GroupedTargets) -> np.ndarray:
+    """Targets without the groups."""
+    return y.t
 
 
 # Sums over records, for `map_reduce`: y holds `GroupedTargets`.
 
 
-def _in_chunks(X: Any, y: Any, function: Any) -> Any:
-    """Sum of ``function(y, rows)`` over chunks of records that are gathered; see `sum_error`."""
+def _in_chunks(X: Any, y: Any, function: Any, start: Any = None) -> Any:
+    """Sum of ``function(y, rows)`` over chunks of records that are gathered; see `sum_error`.
+
+    Targets are residuals of the predictions of ``start``, if it is given.
+    """
+
+    def of_chunk(y, A):
+        return function(y if start is None else y.less(A @ start), A)
+
     columns = np.arange(len(X.bounds) + X.intercept)
     chunks = list(cuts(len(y), GATHERED_ROWS)) or [(0, 0)]
     return tree_sum(
-        function(y[start:stop], columns_of(X, start, stop, columns)) for start, stop in chunks
+        of_chunk(y[low:high], columns_of(X, low, high, columns)) for low, high in chunks
     )
 
 
@@ -267,7 +315,9 @@ def weights_of_classes(X: Any, y: Any, loss: Any, centre: float) -> np.ndarray:
     )
 
 
-def label_moments(X: Any, y: Any, loss: Any, c: float, second: bool) -> tuple[np.ndarray, ...]:
+def label_moments(
+    X: Any, y: Any, loss: Any, c: float, second: bool, start: Any
+) -> tuple[np.ndarray, ...]:
     """Label moments of every group, and second moments of shortened rows or else their sum."""
 
     def sums(y, A):
@@ -276,13 +326,17 @@ def label_moments(X: Any, y: Any, loss: Any, c: float, second: bool) -> tuple[np
         moment = y.by_group(bounded_targets(loss, y.t)[:, None] * V)
         return moment, U.T @ V if second else V.sum(axis=0)
 
-    return _in_chunks(X, y, sums)
+    return _in_chunks(X, y, sums, start)
 
 
 def responses_and_losses(
-    X: Any, y: Any, loss: Any, w: np.ndarray, c: float, centre: float | None, responses: bool
+    X: Any, y: Any, loss: Any, w: np.ndarray, c: float, about: Any, responses: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of response times row, and of losses less ``centre``, by group; 0 if not asked for."""
+    """Sums of response times row, and of losses less a centre, by group; 0 if not asked for.
+
+    ``about`` holds the centre, None if losses are not asked for, and where residuals start.
+    """
+    centre, start = about
 
     def sums(y, A):
         z, k = A @ w, y.membership.shape[1]
@@ -294,14 +348,18 @@ def responses_and_losses(
             losses = y.by_group((bounded_losses(loss, z, y.t) - centre)[:, None])
         return vectors, losses
 
-    return _in_chunks(X, y, sums)
+    return _in_chunks(X, y, sums, start)
 
 
 class _GroupFit:
     """One fit; ``self.c`` and everything that `run` computes follow from releases."""
 
-    def __init__(self, plan: Any, problem: Any, X: Any, y: Any, rng: np.random.Generator) -> None:
+    def __init__(
+        self, plan: Any, problem: Any, X: Any, y: Any, rng: np.random.Generator, start: Any = None
+    ) -> None:
         self.plan, self.problem, self.rng = plan, problem, rng
+        self.start = start  # coefficients, of whose predictions targets are the residuals
+        self.usual = math.inf if start is None else GROUP_MOMENTS.usual_residual
         self.X, self.y = X, y
         self.F, self.k = problem.n_features, problem.n_groups
         self.stiffness, self.responded = 1.0, False  # of a model without second moments
@@ -312,7 +370,7 @@ class _GroupFit:
         self._weigh()
         self._clip_norm()
         phi, moments, deviation = self._model_and_moments()
-        B, own = shrink_groups(moments, deviation, self.sizes)
+        B, own = shrink_groups(moments, deviation, self.sizes, self.usual)
         pi = self.sizes / self.sizes.sum()
         mix = (1.0 - problem.average_weight) * np.eye(self.k) + problem.average_weight * pi
         cap, base = mixtures(problem, self.sizes)
@@ -346,7 +404,7 @@ class _GroupFit:
                 # count as 0.
                 along = slopes / max(float(np.linalg.norm(slopes)), 1e-300)
                 along = (pi @ error @ along) * along
-            error, added = shrink_groups(error - along, deviation, self.sizes)
+            error, added = shrink_groups(error - along, deviation, self.sizes, self.usual)
             corrected = B + error + along
             C = (corrected - B) @ w + level
             if self.plan.loss_grids:
@@ -406,7 +464,7 @@ class _GroupFit:
     def _model_and_moments(self):
         """The model of phi, and one vector of label moments per group."""
         n, F, grid = self.problem.n_samples, self.F, self.plan.matrix_grid
-        arguments = self.problem.loss, self.c, grid is not None
+        arguments = self.problem.loss, self.c, grid is not None, self.start
         moments, second = self._sum(label_moments, *arguments)
         if grid is None:
             # Features that go together have a larger curvature than those that do not: take one
@@ -483,7 +541,12 @@ class _GroupFit:
         loss, levels = self.problem.loss, bool(self.plan.loss_grids)
         centre = self.plan.centre * loss.largest_loss
         vectors, losses = self._sum(
-            responses_and_losses, loss, w, self.c, centre if levels else None, responses
+            responses_and_losses,
+            loss,
+            w,
+            self.c,
+            (centre if levels else None, self.start),
+            responses,
         )
         means = self._means(vectors, self.plan.response_grids) if responses else None
         if levels:

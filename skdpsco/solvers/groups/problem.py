@@ -95,6 +95,12 @@ class GroupedTargets:
     def __getitem__(self, rows: slice) -> "GroupedTargets":
         return GroupedTargets(self.t[rows], self.membership[rows])
 
+    def less(self, scores: np.ndarray) -> "GroupedTargets":
+        """The residuals of these predictions, clipped to [-1, 1], in place of the targets."""
+        return GroupedTargets(
+            within(within(self.t, -1.0, 1.0) - scores, -1.0, 1.0), self.membership
+        )
+
     def by_group(self, terms: np.ndarray) -> np.ndarray:
         """Sums of the records' terms by group, without touching records of no group."""
         return self.membership.T @ terms

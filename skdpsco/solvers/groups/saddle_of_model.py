@@ -110,7 +110,7 @@ class QuadraticModel:
 
 
 def shrink_groups(
-    noisy: np.ndarray, deviation: np.ndarray, sizes: np.ndarray
+    noisy: np.ndarray, deviation: np.ndarray, sizes: np.ndarray, usual: float = np.inf
 ) -> tuple[np.ndarray, np.ndarray]:
     """Shrink noisy vectors of groups towards their mean, and the mean towards 0.
 
@@ -124,6 +124,8 @@ def shrink_groups(
         Standard deviation of the noise of each coordinate.
     sizes : ndarray of shape (n_groups,)
         Weights of the groups in the mean.
+    usual : float, default=inf
+        About the size of entries without noise: no vector keeps more of noise than they would.
 
     Returns
     -------
@@ -135,7 +137,8 @@ def shrink_groups(
 
     def kept(variance, vectors):
         squares = np.square(vectors).sum(axis=-1)
-        return np.maximum(1.0 - max(noisy.shape[1] - 2, 1) * variance / (squares + 1e-300), 0.0)
+        factor = 1.0 - max(noisy.shape[1] - 2, 1) * variance / (squares + 1e-300)
+        return np.clip(factor, 0.0, 1.0 / (1.0 + variance / usual**2))
 
     p = sizes / sizes.sum()
     pooled = p @ noisy
