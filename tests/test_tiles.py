@@ -47,6 +47,20 @@ def test_sums_are_those_of_rows(loss, n, single, intercept):
     np.testing.assert_allclose(*scores, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("single", [True, False])
+def test_no_entry_of_a_tile_is_rounded_beyond_its_scale(dtype, single):
+    """Whoever reads tiles does not clip them."""
+    plan = plan_conditioning(100, D, 1.0 if single else 1e4, True, False, True, False)
+    scale = plan.stored(RNG.uniform(0.2, 0.5, D))
+    rows = as_design(X.astype(dtype), BOUNDS, True)
+    tiles = Conditioning(np.full(D, 0.1), scale, None, plan.single).apply(rows, True)
+    assert plan.single == single
+    largest = np.abs(tiles.values).max(axis=(0, 2)).astype(np.float64)
+    assert (largest <= scale).all()
+    assert (largest >= scale * (1.0 - 2.0**-22)).all()  # some entries are clipped
+
+
 @njit
 def scores_and_norms(X, v, u, Z, norms):
     for start in range(0, norms.shape[0], TILE_ROWS):

@@ -102,6 +102,12 @@ class ConditioningTuning(NamedTuple):
 CONDITIONING = ConditioningTuning()
 
 
+def rounded_down(numbers: Any, dtype: Any) -> Any:
+    """Positive numbers in double precision, rounded down to numbers of ``dtype``."""
+    found = np.asarray(numbers, dtype)
+    return np.float64(np.where(found > numbers, np.nextafter(found, dtype(0)), found))
+
+
 class Conditioning(NamedTuple):
     """Features are read as ``clip((x - centre) / scale, -1, 1)``, x in [-1, 1].
 
@@ -124,11 +130,12 @@ class Conditioning(NamedTuple):
         if isinstance(X, CSR):  # no entry is clipped
             data = clipped(X.data, X.bounds[X.indices]) / self.scale[X.indices]
             return sparse_less(X, data, self.centre / self.scale)
-        dtype = np.float32 if self.single else X.values.dtype
+        dtype = np.float32 if self.single else X.values.dtype.type
         n, d = X.values.shape
         if tiled:
             values = np.zeros((-(-n // TILE_ROWS), d, TILE_ROWS), dtype)
-            write_tiles(X, self.centre, self.scale, values)
+            # Nobody clips tiles again, so that no entry may be rounded up.
+            write_tiles(X, self.centre, rounded_down(self.scale, dtype), values)
             return Tiles(read_only(values), self.scale, X.intercept)
         values = np.empty((n, d), dtype)
         write_centred(X, self.centre, values)
@@ -217,10 +224,7 @@ class ConditioningPlan:
 
     def stored(self, scale: Any) -> Any:
         """Scales rounded down to the precision of features, so that clipped ones have it, too."""
-        if not self.single:
-            return scale
-        rounded = np.float32(scale)
-        return np.float64(np.where(rounded > scale, np.nextafter(rounded, np.float32(0)), rounded))
+        return rounded_down(scale, np.float32) if self.single else scale
 
     def tolerated(self, name: str) -> float:
         """Number of records that may exceed a limit, given that noise alone gives more than 0."""
