@@ -68,7 +68,12 @@ from skdpsco.solvers.groups.monotone_glm import (
     PooledMoments,
     TabulatedMoments,
 )
-from skdpsco.solvers.groups.problem import GroupProblem, GroupResult, LogisticMoments
+from skdpsco.solvers.groups.problem import (
+    GroupProblem,
+    GroupResult,
+    LogisticMoments,
+    SquaredMoments,
+)
 from skdpsco.solvers.newton_step import NewtonStep
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.synthesis.workload import QueryProblem
@@ -101,6 +106,13 @@ USERS = {
     GroupMirrorProx: [
         (GroupMirrorProx(), MirrorProx, GROUPS),
         (GroupMirrorProx(RecursiveRegularisation(n_rounds=2)), MirrorProx, GROUPS),
+    ],
+    GroupMoments: [
+        (
+            GroupMoments(pooled_first=True),
+            ProjectedDescent,
+            replace(GROUPS, loss=SquaredMoments()),
+        ),
     ],
     GameSolver: [
         (GameSolver(MirrorDescent()), MirrorDescent, MINIMAX),

@@ -21,7 +21,7 @@ from skdpsco.data.record_sums import map_reduce
 from skdpsco.losses.library import Squared
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import compose
-from skdpsco.solvers.base import Allowance, Plan, Problem, share_mu
+from skdpsco.solvers.base import Allowance, Plan, Problem, check_cost, share_mu
 from skdpsco.solvers.groups.problem import (
     GroupedTargets,
     GroupProblem,
@@ -154,10 +154,13 @@ class GroupMoments:
         mu = budget.mu * (1.0 - 2.0**-40)
         sizes = problem.expected_sizes
         ratio = min(sizes) * mu / (tuning.needed_ratio * math.sqrt(r * F))
-        descent = None
+        descent, passed_on = None, {}
         if self.pooled_first:
             share = tuning.descent_share / (1.0 + ratio / tuning.descent_ratio)
-            descent = ProjectedDescent().plan(_pooled(problem), Allowance(0.5 * share * mu**2))
+            part = Allowance(0.5 * share * mu**2)
+            descent = ProjectedDescent().plan(_pooled(problem), part)
+            check_cost(descent.event, part)
+            passed_on = descent.passed_on()
             mu *= math.sqrt(1.0 - share)
             ratio *= math.sqrt(1.0 - share)
         useful = round(math.sqrt(ratio / tuning.ratio_per_round))
@@ -236,6 +239,7 @@ class GroupMoments:
             centre=LOSS_SHIFT if private else 0.0,
             smoothing=smoothing,
             largest_clip=ratio > tuning.quiet_ratio,
+            **passed_on,
         )
 
     def run(
