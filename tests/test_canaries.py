@@ -419,7 +419,7 @@ def test_blocks_do_not_tell(name, monkeypatch):
 def test_other_uses_of_data_do_not_tell(monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     model = fitted(skdpsco.PrivateLogisticL1)
-    monkeypatch.setattr("skdpsco.model_selection.validation.allotment.rehearse", reached)
+    monkeypatch.setattr("skdpsco.model_selection._allotment.rehearse", reached)
 
     def display(X, y):
         GroupLossDisplay.from_estimator(model, X, y, sensitive_features=BINARY)

@@ -149,7 +149,7 @@ def _(loss, z, y):
 
 @pytest.mark.parametrize("made", [PreparedVertices, PreparedBall])
 def test_a_loss_that_declares_too_little(monkeypatch, made):
-    monkeypatch.setattr(tasks_module.library, "check_loss", lambda *_: None)
+    monkeypatch.setattr(tasks_module, "check_loss", lambda *_: None)
     losses = (Liar(), Logistic())
     game = made(losses, F, RADIUS, 1, np.array([0.5, 0.5]))
     rng = np.random.default_rng(3)

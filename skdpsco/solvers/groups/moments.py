@@ -57,7 +57,7 @@ class GroupMomentsTuning:
 
     count_share: float = 0.02  # for the numbers of records in the groups, and for their weights
     norm_share: float = 0.03  # for the mean squared norm of the rows
-    matrix_share: float = 0.15  # for the second moments of the features
+    matrix_share: float = 0.16  # for the second moments of the features
     mean_share: float = 0.05  # for their mean, if second moments are not released
     moment_share: float = 0.50  # for the label moments of the groups
     round_share: float = 0.30  # for the responses of all rounds together
