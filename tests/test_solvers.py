@@ -553,12 +553,14 @@ def test_selections_keep_their_budget_and_gradient_descent_gets_the_rest():
     def plan(ratio):  # of n mu to the number of features
         return Stagewise().plan(problem, Allowance(0.5 * (ratio / 20.0) ** 2))
 
-    plans = {ratio: plan(ratio) for ratio in (2.0, 3.0, 3.99, 4.0, 4.01, 6.0)}
+    plans = {ratio: plan(ratio) for ratio in (2.0, 3.0, 3.99, 4.0, 4.01, 5.0, 6.0)}
     assert all(made.path is not None for made in plans.values())
     assert plans[2.0].descent is None
     spent = {ratio: made.mu for ratio, made in plans.items()}  # for the refit, as for the path
     assert spent[2.0] < spent[3.0] < spent[4.0]
-    assert spent[6.0] == pytest.approx(spent[4.0], rel=1e-9)
+    assert spent[5.0] == pytest.approx(spent[4.0], rel=1e-9)
+    assert spent[6.0] > spent[4.0]  # beyond its largest share gradient descent gets no more
+    assert rho_of(plans[6.0].descent.event) == pytest.approx(0.6 * 0.5 * (6.0 / 20.0) ** 2)
     assert spent[3.99] == pytest.approx(spent[4.01], rel=0.01)
     for ratio, made in plans.items():
         assert rho_of(made.event) == pytest.approx(0.5 * (ratio / 20.0) ** 2, rel=1e-9)

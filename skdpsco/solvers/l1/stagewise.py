@@ -54,13 +54,14 @@ class StagewiseTuning(NamedTuple):
     ----------
     refit_share : float
         Share of rho for the refit, if coordinates are selected first.
-    last_share : float
-        Share of rho for gradient descent in all coordinates, after the refit, if gradients are more
-        than noise.
+    last_share : tuple of two floats
+        Share of rho for gradient descent in all coordinates, after the refit, where gradients begin
+        to be more than noise, and the largest one.
     last_records : tuple of two floats
-        The n mu per coefficient between which this share grows from 0 to its full size; beyond, the
-        selection keeps what it has there, and gradient descent gets the rest. Fitted on the planted
-        families of examples/benchmarks/robustness.py.
+        The n mu per coefficient between which this share grows from 0 to the first; beyond, the
+        selection keeps what it has there, and gradient descent gets the rest, up to the largest
+        share. Fitted on the planted families of examples/benchmarks/robustness.py and on the
+        geometric weights of l1_accuracy.py.
     stop_share : float
         Share of rho to choose the point of the path, if the radius is not given.
     nominal_radius : float
@@ -102,7 +103,7 @@ class StagewiseTuning(NamedTuple):
     """
 
     refit_share: float = 0.3
-    last_share: float = 0.3
+    last_share: tuple[float, float] = (0.3, 0.6)
     last_records: tuple[float, float] = (2.0, 4.0)
     stop_share: float = 0.1
     nominal_radius: float = 3.0
@@ -423,8 +424,9 @@ def last_share(problem: Problem, mu: float) -> float:
     """Share of ``mu**2`` for gradient descent after a path; 0 if gradients are noise."""
     ratio = problem.n_mu(mu) / (problem.n_features * math.sqrt(problem.loss.n_outputs))
     few, many = STAGEWISE.last_records
-    share = STAGEWISE.last_share * min(max((ratio - few) / (many - few), 0.0), 1.0)
-    share = 1.0 - (1.0 - share) * min(many / ratio, 1.0) ** 2
+    first, largest = STAGEWISE.last_share
+    share = first * min(max((ratio - few) / (many - few), 0.0), 1.0)
+    share = min(1.0 - (1.0 - share) * min(many / ratio, 1.0) ** 2, largest)
     mu_last = mu * math.sqrt(share)
     if share > 0.0 and noise_fits(mu_last, problem.n_coefficients, problem.n_features):
         return share
