@@ -460,6 +460,7 @@ def one_after_other(first: Callable[..., Any], second: Callable[..., Any], y: An
     return second(first(y))
 
 
+# Not `functools.cache`, which counts its calls: the number of fits of a search is secret.
 _blas: list[ThreadpoolController] = []
 
 
