@@ -166,6 +166,45 @@ def test_intervals_of_several_targets():
         pd.testing.assert_frame_equal(part, alone.summary())
 
 
+def test_without_noise_targets_have_the_classical_covariance():
+    rng = np.random.default_rng(1)
+    noise = rng.multivariate_normal([0.0, 0.0], [[1.0, 0.6], [0.6, 0.5]], N)
+    targets = X[:, :2] @ [[1.0, -1.0], [0.5, 0.0]] + 2.0 + noise
+    model = PrivateRidge(alpha=0.0, epsilon=1e6, feature_bound=6.0, target_bound=15.0)
+    known, Z = model.fit(X, targets).uncertainty_, np.column_stack([X, np.ones(N)])
+    left = targets - Z @ np.linalg.lstsq(Z, targets, rcond=None)[0]
+    classical = np.einsum("kl,ij->kilj", left.T @ left / N, np.linalg.inv(Z.T @ Z))
+    assert known.joint == pytest.approx(classical, rel=0.02, abs=2e-6)
+    for k in range(2):
+        assert known.covariance[k] == pytest.approx(known.joint[k, :, k])
+    wide = PrivateMoments(epsilon=1e6).fit(rng.uniform(-1.0, 1.0, (N, 40)), np.tile(targets, 13))
+    assert PrivateRidge().fit(wide.select(target="y0")).uncertainty_.joint is None
+    known = PrivateRidge().fit(wide).uncertainty_
+    assert (known.joint, known.covariance.shape) == (None, (26, 41, 41))
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+def test_errors_of_targets_hang_together_as_is_said(relation):
+    """The law of the differences of two targets, which share their noise and their residuals."""
+    rng, inside, shapes = np.random.default_rng(2), [], np.array([[0.3, -0.3], [0.5, 0.0]])
+    params = {"feature_bound": 1.0, "target_bound": 3.0, "relation": relation}
+    for _ in range(150):
+        A = rng.uniform(-1.0, 1.0, (3000, 2))
+        B = (
+            A @ shapes
+            + 0.5
+            + 0.3 * rng.standard_normal((3000, 1))
+            + 0.1 * rng.normal(size=(3000, 2))
+        )
+        model = PrivateRidge(alpha=0.0).fit(PrivateMoments(epsilon=2.0, **params).fit(A, B))
+        joint = model.uncertainty_.joint
+        spread = joint[0, :, 0] + joint[1, :, 1] - joint[0, :, 1] - joint[1, :, 0]
+        errors = (model.coef_[0] - model.coef_[1]) - (shapes[:, 0] - shapes[:, 1])
+        errors = np.append(errors, model.intercept_[0] - model.intercept_[1])
+        inside.append(abs(errors) < 1.96 * np.sqrt(spread.diagonal()))
+    assert 0.9 < np.mean(inside) < 0.985  # 450 of 95 %, of which three hang together
+
+
 def test_a_column_is_one_target():
     params = {**WIDE, "target_bound": 14.0}
     model = PrivateRidge(**params).fit(X, Y[:, 0])

@@ -12,7 +12,6 @@ from skdpsco._quiet import quietly
 from skdpsco._random import warn_utility
 from skdpsco._typing import MatrixLike
 from skdpsco._validation import check_X
-from skdpsco.moments.inference import uncertainty
 from skdpsco.moments.least_squares import check_within
 from skdpsco.solvers.base import Uncertainty
 
@@ -158,19 +157,10 @@ class CoefficientInference:
 class MomentInference(CoefficientInference):
     """What a ridge regression, which may be fitted to moments, knows about its errors."""
 
-    fit_intercept: bool
     predict: Any
     _as_fitted: Any
 
     _remedy = "fit it to moments, PrivateMoments().fit(X, y), and without an l1 penalty"
-
-    def _ridge_of(self, moments: Any, weight: float) -> tuple[np.ndarray, float, Uncertainty]:
-        """Coefficients and intercept, with their uncertainty."""
-        intercept = bool(self.fit_intercept)
-        problem = moments.least_squares(intercept)
-        coef = problem.ridge(weight)
-        known = uncertainty(moments, problem, coef, weight, intercept)
-        return coef, problem.intercept(coef), known
 
     def predict_interval(self, X: MatrixLike, level: float = 0.95) -> np.ndarray:
         """Intervals for the targets of new records, for normal errors.

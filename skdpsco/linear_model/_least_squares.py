@@ -10,6 +10,8 @@ from skdpsco.base.public_start import PublicStart
 from skdpsco.data.block_sources import n_targets_of
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor, residuals
+from skdpsco.moments.inference import uncertainty
+from skdpsco.moments.least_squares import LeastSquares
 from skdpsco.moments.private_moments import MomentRelease, release_moments_of
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.base import Uncertainty
@@ -27,9 +29,13 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
         tags.target_tags.multi_output = True
         return tags
 
-    def _coefficients(self, moments: Any) -> tuple[np.ndarray, Any, Uncertainty | None]:
-        """Coefficients and intercept for one target, and what is known about their errors."""
+    def _coefficients(self, moments: Any, problem: LeastSquares) -> np.ndarray:
+        """Coefficients for one target, from its moments and the problem that they pose."""
         raise NotImplementedError
+
+    def _ridge_weight(self, moments: Any) -> float | None:
+        """The weight of half the squared norm; None for models whose errors are not known."""
+        return None
 
     def _check_features(self, n_features):
         # In a fit to one target, the fitted parameters are those of the models behind a release.
@@ -77,12 +83,16 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
         targets = moments.by_target()
         if not targets:
             raise ValueError("The moments have no target: choose one, moments.select(target=...).")
-        coefs, intercepts, known = zip(*map(self._coefficients, targets), strict=True)
+        problems = [one.least_squares(bool(self.fit_intercept)) for one in targets]
+        coefs = np.array(list(map(self._coefficients, targets, problems)))
+        intercepts = np.array(
+            [problem.intercept(coef) for problem, coef in zip(problems, coefs, strict=True)]
+        )
         self.n_iter_ = 0
         if self.clip_features:
             self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])
-        one = len(targets) == 1
-        if known[0] is not None:
-            stacked = (np.array(parts) for parts in list(zip(*known, strict=True))[:4])
-            self.uncertainty_ = known[0] if one else Uncertainty(*stacked)
-        return (coefs[0], float(intercepts[0])) if one else (np.array(coefs), np.array(intercepts))
+        weight = self._ridge_weight(moments)
+        if weight is not None:
+            intercept = bool(self.fit_intercept)
+            self.uncertainty_ = uncertainty(moments, problems, coefs, weight, intercept)
+        return (coefs[0], float(intercepts[0])) if len(targets) == 1 else (coefs, intercepts)

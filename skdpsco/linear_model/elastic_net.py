@@ -224,14 +224,12 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         alpha = check_weight("alpha", self.alpha) / self._largest_weight()
         return mixed_penalty(alpha, ratio)
 
-    def _coefficients(self, moments):
+    def _coefficients(self, moments, problem):
         ratio = check_weight("l1_ratio", self.l1_ratio, high=1.0)
-        alpha = check_weight("alpha", self.alpha)
-        if ratio == 0.0 or alpha == 0.0:
-            return self._ridge_of(moments, alpha)
-        problem = moments.least_squares(bool(self.fit_intercept))
-        coef = problem.elastic_net(alpha, ratio)
-        return coef, problem.intercept(coef), None
+        return problem.elastic_net(check_weight("alpha", self.alpha), ratio)
+
+    def _ridge_weight(self, moments):
+        return self.alpha if self.l1_ratio == 0.0 or self.alpha == 0.0 else None
 
 
 class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
@@ -439,6 +437,9 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         total = n_samples * self._largest_weight()
         return mixed_penalty(check_weight("alpha", self.alpha) / total, 0.0)
 
-    def _coefficients(self, moments):
+    def _coefficients(self, moments, problem):
+        return problem.ridge(self._ridge_weight(moments))
+
+    def _ridge_weight(self, moments):
         total = moments.n_samples * moments.max_weight  # of the weights
-        return self._ridge_of(moments, check_weight("alpha", self.alpha) / total)
+        return check_weight("alpha", self.alpha) / total

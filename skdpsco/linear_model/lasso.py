@@ -221,14 +221,12 @@ class PrivateLasso(LeastSquaresRegressor):
             return None
         return check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
 
-    def _coefficients(self, moments):
+    def _coefficients(self, moments, problem):
         bounds = moments.feature_bounds
-        problem, lengths = moments.least_squares(bool(self.fit_intercept)), bounds / bounds.max()
+        lengths = bounds / bounds.max()
         if isinstance(self.radius, str):
-            coef = moments.shrunk_most(problem, lengths)
-        else:
-            coef = problem.in_ball(check_bound("radius", self.radius), lengths)
-        return coef, problem.intercept(coef), None
+            return moments.shrunk_most(problem, lengths)
+        return problem.in_ball(check_bound("radius", self.radius), lengths)
 
     def _solution(self, moments):
         coef, intercept = super()._solution(moments)

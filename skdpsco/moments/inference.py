@@ -14,57 +14,72 @@ __all__ = ["uncertainty"]
 # Noise in the covariances of the features, relative to them, up to which intervals covered as they
 # should in examples/benchmarks/moments.py.
 DOUBTFUL = 0.3
+MOST_TOGETHER = 1000  # numbers of all targets together up to which all covariances are kept
 
 
 def uncertainty(
-    moments: Any, problem: LeastSquares, coef: np.ndarray, weight: float, fit_intercept: bool = True
+    moments: Any,
+    problems: list[LeastSquares],
+    coefs: np.ndarray,
+    weight: float,
+    fit_intercept: bool = True,
 ) -> Uncertainty:
     """Variance from sampling and from noise of ``(A + weight I)^-1 c`` and of the intercept.
 
     Parameters
     ----------
     moments : ReleasedMoments
-    problem : LeastSquares
-        The least squares problem of these moments.
-    coef : ndarray of shape (n_features,)
+    problems : list of LeastSquares
+        The least squares problem of each target.
+    coefs : ndarray of shape (n_targets, n_features)
     weight : float
         Weight of the penalty ``weight / 2 * |w|**2``.
     fit_intercept : bool, default=True
     """
-    d, unit = len(coef), problem.unit
+    problem, (m, d) = problems[0], coefs.shape
+    unit, n = problem.unit, problem.n_samples
     A = problem.A * np.outer(unit, unit)
     inverse = np.linalg.inv(problem.A + np.diag(weight / unit**2)) / np.outer(unit, unit)
-    residual = np.append(-coef, 1.0)
-    # Variances of the gradient and, last, of the mean residual.
-    noise, curvature_noise, residual_noise = np.zeros((d + 1, d + 1)), 0.0, 0.0
+    mean = np.append(problem.mean[:d], [one.mean[-1] for one in problems])
+    residuals = np.hstack([-coefs, np.eye(m)])
+    together = m * (d + 1) <= MOST_TOGETHER
+    first, second = np.indices((m, m)).reshape(2, -1) if together else np.tile(np.arange(m), (2, 1))
+    # For pairs of targets, covariances of the gradient and, last, of the mean residual.
+    noise = np.zeros((len(first), d + 1, d + 1))
+    curvature_noise, residual_noise = 0.0, np.zeros(m)
     for share, (centre, scale, deviation, counted) in moments.measured:
         # Columns minus their means are this times (ONE, v); second moments of (ONE, v) are noisy.
-        P = np.column_stack([(centre - problem.mean) / ONE, np.diag(scale)])
-        Q = np.vstack([P[:d], np.append(1.0 / ONE, np.zeros(d + 1))])
-        h = P.T @ residual
-        K = 0.5 * (h @ h * np.eye(d + 2) + np.outer(h, h))
-        K[0, 0] -= h[0] ** 2  # the mean of a constant has no noise
+        P = np.column_stack([(centre - mean) / ONE, np.diag(scale)])
+        Q = np.vstack([P[:d], np.append(1.0 / ONE, np.zeros(d + m))])
+        H = residuals @ P
+        products, moved, ones = H @ H.T, H @ Q.T, np.outer(H[:, 0], H[:, 0])
+        known = _outer(moved, second, first)
+        known += products[first, second, None, None] * (Q @ Q.T)
+        # The mean of a constant has no noise.
+        known = 0.5 * known - ones[first, second, None, None] * np.outer(Q[:, 0], Q[:, 0])
         if counted:  # but the number of records has, and all else is divided by it
-            k = -_second_moments(moments, centre, scale) @ h / MATRIX.one
-            k[0] += h[0]
-            K += np.outer(k, k)
-            residual_noise = np.hypot(residual_noise, share * deviation * (h @ k))
+            K = -H @ _second_moments(moments, centre, scale) / MATRIX.one
+            K[:, 0] += H[:, 0]
+            known += _outer(K @ Q.T, first, second)
+            residual_noise = np.hypot(residual_noise, share * deviation * (H * K).sum(axis=1))
         variance = (share * deviation) ** 2
-        noise += variance * Q @ K @ Q.T
-        square, of_ones = h @ h, h[0] ** 2
+        noise += variance * known
+        square, of_ones = products.diagonal(), ones.diagonal()
         # Fourth powers would overflow.
-        both = np.sqrt(max(square - of_ones, 0.0)) * np.sqrt(square + of_ones)
+        both = np.sqrt(np.maximum(square - of_ones, 0.0)) * np.sqrt(square + of_ones)
         residual_noise = np.hypot(residual_noise, share * deviation * both)
         curvature_noise += 0.5 * variance * np.trace(P[:d].T @ inverse @ P[:d]) ** 2
-    spread = moments.covariance[-1, -1] + (moments.mean[-1] - problem.mean[-1]) ** 2
-    left = float(spread + 2.0 * problem.objective(coef))
+    left = _residual_covariance(moments, problems, coefs * unit)
     # The fit has made the variance of the residuals smaller, by what it took for a signal.
-    n = problem.n_samples
-    taken, kept = float((inverse * noise[:d, :d]).sum()), max(1.0 - d / n, 1.0 / n)
-    variance = mean_above_0((left + taken) / kept, float(residual_noise) / kept)
-    left = (max(left, 0.0) + taken) / kept
-    noise[:d, :d] += left * A / n
-    noise[d, d] += left / n
+    taken, kept = np.einsum("ij,kij->k", inverse, noise[:, :d, :d]), max(1.0 - d / n, 1.0 / n)
+    variances = (left.diagonal() + taken[first == second]) / kept
+    pairs = zip(variances, residual_noise / kept, strict=True)
+    variances = np.array([mean_above_0(*pair) for pair in pairs])
+    values, U = np.linalg.eigh(left)
+    left = ((U * np.maximum(values, 0.0)) @ U.T)[first, second]
+    left = ((left + taken) / kept / n)[:, None, None]
+    noise[:, :d, :d] += left * A
+    noise[:, d:, d:] += left
     J = np.zeros((d + 1, d + 1))  # from the gradient and the mean residual to the model
     J[:d, :d] = inverse
     J[d, :d] = -problem.mean[:d] @ inverse
@@ -75,7 +90,25 @@ def uncertainty(
     floor = deviation * np.sqrt(2.0 * d)
     repaired = bool(np.linalg.eigvalsh(problem.A).min() <= floor * (1.0 + 1e-9))
     relative = float(np.sqrt(curvature_noise))
-    return Uncertainty(J @ noise @ J.T, relative, repaired or relative > DOUBTFUL, variance)
+    noise = J @ noise @ J.T
+    covariance, doubtful = noise[first == second], repaired or relative > DOUBTFUL
+    if m == 1:
+        return Uncertainty(covariance[0], relative, doubtful, float(variances[0]))
+    joint = noise.reshape(m, m, d + 1, d + 1).transpose(0, 2, 1, 3) if together else None
+    return Uncertainty(covariance, np.full(m, relative), np.full(m, doubtful), variances, joint)
+
+
+def _outer(rows: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Outer products of the ``first`` rows with the ``second`` ones."""
+    return rows[first][:, :, None] * rows[second][:, None, :]
+
+
+def _residual_covariance(moments: Any, problems: list[LeastSquares], V: np.ndarray) -> np.ndarray:
+    """Released covariances of the residuals of all targets, for coefficients ``V / unit``."""
+    d, A = moments.n_features, problems[0].A
+    off = moments.mean[d:] - [one.mean[-1] for one in problems]
+    crossed = V @ np.array([one.c for one in problems]).T
+    return moments.covariance[d:, d:] + np.outer(off, off) + V @ A @ V.T - crossed - crossed.T
 
 
 def mean_above_0(mean: float, deviation: float) -> float:

@@ -197,8 +197,8 @@ class Remainder:
 class Uncertainty(NamedTuple):
     """Uncertainty of a model's coefficients and intercept.
 
-    With several targets, all arrays have one more axis, the first. With more than two classes the
-    covariance alone has it.
+    With several targets, all numbers but ``joint`` have one more axis, the first. With more than
+    two classes the covariance alone has it.
 
     Parameters
     ----------
@@ -214,8 +214,9 @@ class Uncertainty(NamedTuple):
         variances were equally likely before. Noise may make the released variance negative. None
         where targets are labels.
     joint : ndarray of shape (n_classes, n_features + 1, n_classes, n_features + 1), or None
-        Covariance of the coefficients of all classes together, if there are more than two.
-        ``covariance[k]`` is ``joint[k, :, k]``.
+        Covariance of the coefficients of all classes together, if there are more than two, or of
+        all targets (with n_targets in place of n_classes), if there are two or more, and at most
+        1000 coefficients and intercepts. ``covariance[k]`` is ``joint[k, :, k]``.
     """
 
     covariance: np.ndarray
