@@ -161,6 +161,17 @@ def test_inverses_of_noise():
         assert plan(spent.set_params(epsilon=0.5 * epsilon), 4000, 5).coefficient_noise > 0.02
 
 
+@pytest.mark.parametrize("wanted", [0.05, 0.2])
+def test_noise_does_not_rise_above_what_was_wanted(wanted):
+    """At 0.43 a fit has less noise than at 0.44, where it makes a fifth pass."""
+    epsilon = epsilon_for(PrivateRidge(), 1000, 10, coefficient_noise=wanted)
+
+    def noise(factor):
+        return plan(PrivateRidge(epsilon=factor * epsilon), 1000, 10).coefficient_noise
+
+    assert max(map(noise, np.geomspace(1.0, 4.0, 30))) <= wanted < noise(0.95)
+
+
 @pytest.mark.parametrize("solver", ["gradient-descent", "moments"])
 def test_coefficients_have_the_noise_that_is_told(solver):
     n, d = 4000, 6

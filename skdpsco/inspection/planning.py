@@ -363,7 +363,7 @@ def epsilon_for(
     coefficient_noise: float | None = None,
     **shape: Any,
 ) -> float:
-    """The least epsilon with which a fit has no warning, or little enough noise.
+    """The epsilon from which on a fit has no warning, or little enough noise.
 
     Parameters
     ----------
@@ -396,8 +396,8 @@ def epsilon_for(
     With 1000 records of 10 columns, the noise in the coefficients of `PrivateRidge` rises by almost
     a half at epsilon 0.12, where the scale of the target is found as well, and by 8 % at 0.44,
     where a fifth pass is made. Passes are whole numbers, and a release whose share grew from 0
-    would be a guess at first. What is returned suffices; a smaller epsilon may do, too,
-    and one that is slightly larger may not.
+    would be a guess at first. So all numbers of two digits from what is returned up to twice as
+    much are tried: they suffice. An epsilon below a rise of the noise may do, too.
 
     Examples
     --------
@@ -419,10 +419,12 @@ def epsilon_for(
     while high - low > 1e-4:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if _holds(suffices, planned_at, middle) else (middle, high)
-    found = rounded_up(math.exp(high))
+    found = tried = rounded_up(math.exp(high))
     # Where a release begins to pay, a little more budget may have a little more noise.
-    while found < LARGEST_EPSILON and not _holds(suffices, planned_at, math.log(found)):
-        found = rounded_up(1.005 * found)
+    while tried < min(2.0 * found, LARGEST_EPSILON):
+        holds = _holds(suffices, planned_at, math.log(tried))
+        tried = rounded_up(1.005 * tried)
+        found = found if holds else tried
     return found
 
 
@@ -460,8 +462,8 @@ def n_for(
 
     Notes
     -----
-    The number suffices. For the reason given in `epsilon_for`, a smaller one may do, too, and one
-    that is slightly larger may not.
+    The number suffices. As noise may rise where one more release or pass begins to pay, which
+    `epsilon_for` explains, a smaller one may do, too, and one that is slightly larger may not.
 
     Examples
     --------
