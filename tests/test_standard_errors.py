@@ -193,6 +193,23 @@ def test_errors_of_a_step_are_those_of_its_noise():
     assert_allclose(np.mean(said, axis=0), covariance, atol=0.06 * np.diagonal(covariance).max())
 
 
+def test_steps_that_raised_eigenvalues_shorten_are_not_trusted():
+    """A curvature that drowns: the step is too short, and the errors say so."""
+    rng, n, D = np.random.default_rng(16), 1000, 3
+    A, tau, sigma = np.diag([1.0, 0.5, 0.05]), 0.1, 0.01  # eigenvalues are raised to 0.245
+    root, inside = np.sqrt(A / n), []
+    truth = np.array([1.0, -1.0, 1.0])
+    for _ in range(400):
+        E = rng.normal(0.0, tau / math.sqrt(2.0), (D, D))
+        E = np.triu(E, 1) + np.triu(E, 1).T + np.diag(rng.normal(0.0, tau, D))
+        gradient = -A @ truth + root @ rng.standard_normal(D) + rng.normal(0.0, sigma, D)
+        step, known = newton_step(
+            NoisyModel(gradient, A + E, sigma, tau), np.zeros(D), 0.0 * truth, n
+        )
+        inside.append(abs(step - truth) < 1.96 * np.sqrt(known.covariance.diagonal()))
+    assert np.mean(inside, axis=0).min() > 0.93  # .67 if the shorter step were not counted
+
+
 def test_without_noise_it_is_the_classical_inference():
     rng = np.random.default_rng(1)
     X, y, _ = drawn(PrivateLogisticRegression, 4000, 3, rng)
@@ -332,7 +349,7 @@ def test_targets_are_covered():
 
 def test_much_noise_is_said_before_and_after():
     X, y, _ = drawn(PrivateLogisticRegression, 300, 4, np.random.default_rng(5))
-    for epsilon, said in ((2.0, "coverage of intervals doubtful"), (0.5, "and still too small")):
+    for epsilon, said in ((2.0, "probably wider than"), (0.5, "may still miss")):
         with pytest.warns(UtilityWarning, match=said):
             model = fitted(PrivateLogisticRegression, X, y, epsilon=epsilon)
     assert model.uncertainty_.doubtful

@@ -25,18 +25,22 @@ SIZES = [
     ("uniform", 500, 2, 0.5),
     ("normal", 500, 2, 1.0),
     ("normal", 500, 2, 4.0),
+    ("normal", 500, 10, 0.5),
     ("normal", 500, 10, 10.0),
     ("normal", 2000, 2, 1.0),
     ("normal", 2000, 10, 0.5),
+    ("correlated", 2000, 10, 0.5),
+    ("normal", 2000, 50, 2.0),
     ("uniform", 5000, 3, 1.0),
     ("normal", 5000, 10, 2.0),
+    ("correlated", 5000, 10, 2.0),
     ("binary", 20_000, 10, 2.0),
     ("normal", 20_000, 10, 0.5),
     ("normal", 20_000, 10, 4.0),
     ("normal", 50_000, 2, 10.0),
     ("normal", 50_000, 50, 2.0),
 ]
-BOUNDS = {"normal": 6.0, "uniform": 1.0, "binary": 1.0}
+BOUNDS = {"normal": 6.0, "correlated": 6.0, "uniform": 1.0, "binary": 1.0}
 INTERCEPT = 0.5
 
 
@@ -47,7 +51,10 @@ def drawn(law, n, d, rng):
         return (rng.random((n, d)) < 0.3).astype(float), coef
     if law == "uniform":
         return rng.uniform(-1.0, 1.0, (n, d)), coef
-    return rng.standard_normal((n, d)), coef
+    X = rng.standard_normal((n, d))
+    if law == "correlated":  # each with every other by one half
+        X = np.sqrt(0.5) * (X + rng.standard_normal((n, 1)))
+    return X, coef
 
 
 def logistic(X, coef, rng):

@@ -72,7 +72,8 @@ class NewtonStepTuning(NamedTuple):
     curvature : float
         A guess of the smallest curvature over the largest, for the summary of a plan.
     drowned : float
-        Noise in the curvatures, in units of the largest one, from which intervals cover too little.
+        Noise in the curvatures, in units of the largest one, from which intervals of large
+        coefficients cover too little.
     rounds : int
         How often errors are computed, each time with the last ones in what the step misses.
     """
@@ -91,7 +92,7 @@ class NewtonStepTuning(NamedTuple):
     max_features: int = 1000
     curvature: float = 0.5
     drowned: float = 2.0
-    rounds: int = 4
+    rounds: int = 5
 
 
 NEWTON_STEP = NewtonStepTuning()
@@ -298,12 +299,13 @@ def of_classes(known: Uncertainty, basis: np.ndarray, scale: np.ndarray) -> Unce
 
 DOUBTFUL_STEP = (
     "The noise in the curvatures is about as large as they are: standard errors will be large, and "
-    "the coverage of intervals doubtful. Use fewer features, more records or a larger epsilon."
+    "intervals probably wider than they need to be. Use fewer features, more records or a larger "
+    "epsilon."
 )
 
 NARROW_INTERVALS = (
     "The noise in the curvatures is several times as large as they are: standard errors will be "
-    "large, and still too small. Intervals of 95 % have covered as little as 70 %. Use fewer "
+    "large, coefficients too small, and intervals may still miss those that are largest. Use fewer "
     "features, more records or a larger epsilon."
 )
 
@@ -391,7 +393,8 @@ def newton_step(
     D, noise = len(point), model.gradient_noise**2
     floor = model.curvature_noise * math.sqrt(2.0 * D)  # about the spectral norm of the noise
     values, U = np.linalg.eigh(model.curvature)
-    curvature = (U * np.maximum(values, floor)) @ U.T
+    raised = np.maximum(values, floor) - values
+    curvature, raised = (U * (values + raised)) @ U.T, (U * raised) @ U.T
     inverse = np.linalg.inv(curvature + np.diag(weight))
     step = -inverse @ (model.gradient + weight * point)
     spread, variance = 1.0, None  # spread of derivatives, in units of curvatures
@@ -411,9 +414,10 @@ def newton_step(
     known = noise * np.eye(D) + sampling / n_samples
     uncertain, covariance = 0.5 * model.curvature_noise**2, np.zeros((D, D))
     for _ in range(NEWTON_STEP.rounds):
-        # Curvatures are noisy along what the step should have been: it, and what it misses.
+        # Curvatures are noisy, and too large where eigenvalues were raised, along what the step
+        # should have been: it, and what it misses.
         move = np.outer(step, step) + covariance
-        middle = known + uncertain * (np.trace(move) * np.eye(D) + move)
+        middle = known + uncertain * (np.trace(move) * np.eye(D) + move) + raised @ move @ raised
         covariance = inverse @ middle @ inverse
     relative = math.sqrt(uncertain) * float(np.trace(inverse))
     return step, Uncertainty(covariance, relative, bool(values[0] < floor), variance)
