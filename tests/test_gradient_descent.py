@@ -13,8 +13,10 @@ from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.mechanisms.samplers import gaussian_grid
 from skdpsco.penalties import L1, L2, Box, ElasticNet
 from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of, rho_of
+from skdpsco.privacy.events import leaves
 from skdpsco.solvers import (
     SGD,
     Allowance,
@@ -135,6 +137,43 @@ def test_heavy_tails_are_part_of_a_mean():
     assert clipped[0] < 0.5 * best[0]
     found = solve(GradientDescent(), problem, X, y, Allowance(2.0)).coef
     assert found == pytest.approx(best, abs=0.2 * best[0])
+
+
+def test_norms_fall_where_counts_of_residuals_are_cheap():
+    def plan(n, loss, clip="auto", n_iter=None, epsilon=1.0):
+        problem = make_problem(loss, n, 8)
+        return GradientDescent(clip).plan(problem, Budget(epsilon, 1e-9), n_iter)
+
+    enough = math.ceil(200.0 / (Budget(1.0, 1e-9).mu * math.sqrt(0.9)))  # a tenth is for scales
+    few, some = plan(enough - 2, Squared()), plan(enough + 2, Squared())
+    assert few.fall_grid is None
+    assert some.tolerated == pytest.approx(0.2 * (enough + 2))
+    (leaf,) = [leaf for leaf, count in leaves(some.event) if count == 3]
+    assert leaf.noise_multiplier == pytest.approx(0.25 * some.tolerated, rel=1e-6)
+    grid = gaussian_grid(1.0, leaf.noise_multiplier, 1, enough + 2)
+    assert some.fall_grid == pytest.approx(grid, rel=1e-12)
+    assert plan(10**5, Huber(0.3)).fall_grid is not None
+    for other in (
+        plan(10**5, Logistic()),
+        plan(10**5, Squared(), clip=1.0),
+        plan(10**5, Squared(), n_iter=1),
+    ):
+        assert other.fall_grid is None
+    little_noise = plan(10**5, Squared(), epsilon=100.0)  # norms have grown, and the limit is all
+    assert little_noise.tolerated == pytest.approx(0.2 * 10**5 / little_noise.slack**2)
+
+
+def test_norms_fall_to_what_few_gradients_exceed():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (20_000, 4))
+    y = 0.4 * X.sum(axis=1) + 0.05 * rng.normal(size=20_000)
+    problem = make_problem(Squared(), 20_000, 4)
+    solver, budget = GradientDescent(), Budget(1.0, 1e-9)
+    plan, generator = solver.plan(problem, budget), np.random.Generator(np.random.PCG64(0))
+    rows = as_design(X, np.ones(4), False)
+    coordinates, _ = solver.descend(plan, problem, rows, y, generator, np.zeros(1, np.int64))
+    first = module.release_coordinates("auto", plan, problem, rows, y, generator)
+    assert coordinates.clip < 0.35 * first.clip
 
 
 @both_solvers

@@ -19,20 +19,23 @@ from skdpsco.solvers.penalized.shrinkage import (
 
 @pytest.mark.parametrize("penalty", [0.0, 0.5])
 @pytest.mark.parametrize(("n_iter", "length"), [(1, 0.3), (4, 0.2), (50, 0.1), (50, 0.01)])
-def test_gains_are_those_of_the_steps(n_iter, length, penalty):
+@pytest.mark.parametrize(("n_first", "first_noise"), [(0, 1.0), (2, 3.0)])
+def test_gains_are_those_of_the_steps(n_iter, length, penalty, n_first, first_noise):
     rng = np.random.default_rng(0)
     n_averaged, most = max(1, round(0.25 * n_iter)), max(0.9, 1.0 - 5.0 / n_iter)
     truth = 3.0
     point = old = np.zeros(20_000)
     sums = np.zeros((2, len(point)))
     for t in range(n_iter):
-        gradient = point - truth + rng.normal(size=len(point))
+        noise = first_noise if t < n_first else 1.0
+        gradient = point - truth + noise * rng.normal(size=len(point))
         if t >= n_iter - n_averaged:
             sums += point, gradient
         new = (point - length * gradient) / (1.0 + length * penalty)
         point, old = new + min(most, (t + 1.0) / (t + 4.0)) * (new - old), new
     found = (sums[0] - length * sums[1]) / n_averaged / (1.0 + length * penalty)
-    variance, reached = GradientSteps(n_iter, n_averaged, length, most, penalty).gains()
+    steps = GradientSteps(n_iter, n_averaged, length, most, penalty, n_first, first_noise)
+    variance, reached = steps.gains()
     assert variance == pytest.approx(found.var(), rel=0.05)
     optimum = truth / (1.0 + penalty)
     assert reached == pytest.approx(found.mean() / optimum, abs=4.0 * (variance / 20_000) ** 0.5)

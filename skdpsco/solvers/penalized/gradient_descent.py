@@ -28,7 +28,7 @@ from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
 from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
 from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import Plan, Result, check_bound_on, share_mu
-from skdpsco.solvers.gradient_sums import clipped_gradient_sum
+from skdpsco.solvers.gradient_sums import clipped_gradient_sum, longer_gradients
 from skdpsco.solvers.penalized.problem import CompositeProblem
 from skdpsco.solvers.penalized.shrinkage import GradientSteps, shrink_result
 
@@ -98,6 +98,16 @@ class GradientDescentTuning(NamedTuple):
     residual_clip, slope_clip : float
         Clipping norms over the root of the number of features: in root mean squares of the targets
         if derivatives are residuals, otherwise in Lipschitz constants.
+    fall_after, fall_counts : float, int
+        Share of the passes after which the clipping norm of residuals may fall, since residuals
+        are shorter when much is explained; and the number of counts of long gradients in this
+        release, which search among 2**fall_counts candidates.
+    fall_tail : float
+        Share of the gradients that may be longer than the norm, over the square of the factor by
+        which norms have grown.
+    fall_noise, fall_share : float
+        Deviation of a count's noise, over the tolerated count; and the share of mu**2 for all
+        counts, beyond which the norm does not fall.
     class_noise, class_fewest, class_slope_clip : float
         ``noise``, ``fewest`` and ``slope_clip`` of softmax regression, whose derivatives are
         shorter and less curved, relative to their bounds. Fitted on four tables with 3 to 10
@@ -144,6 +154,11 @@ class GradientDescentTuning(NamedTuple):
     more_tail: float = 0.5
     residual_clip: float = 1.3
     slope_clip: float = 0.8
+    fall_after: float = 0.25
+    fall_counts: int = 3
+    fall_tail: float = 0.2
+    fall_noise: float = 0.25
+    fall_share: float = 0.03
     class_noise: float = 4.0
     class_fewest: float = 6.0
     class_slope_clip: float = 0.6
@@ -179,6 +194,10 @@ class GradientDescentPlan(Plan):
         None if the mean squared norm decides it.
     slope_clip : float
         Automatic clipping norm of slopes; see `GradientDescentTuning`.
+    fall_grid : float or None
+        Grid of counts of long gradients, after which the clipping norm falls; None if it does not.
+    tolerated : float
+        Number of gradients that may then be longer.
     """
 
     scales: ScalePlan | None = None
@@ -187,6 +206,8 @@ class GradientDescentPlan(Plan):
     slack: float = 1.0
     spread_grid: float | None = None
     slope_clip: float = GRADIENT_DESCENT.slope_clip
+    fall_grid: float | None = None
+    tolerated: float = 0.0
 
     @property
     def clips_gradients(self) -> bool:
@@ -251,7 +272,8 @@ class GradientDescent:
         The clipping norm over the square root of the number of features, which is about the largest
         derivative of a typical record. "auto" is 1.3 root mean squares of the targets for losses of
         residuals, 0.8 Lipschitz constants for others, or 0.6 for softmax regression, and the
-        smaller of both for `Huber`; and more if the noise is small.
+        smaller of both for `Huber`; and more if the noise is small. For residuals it falls after a
+        quarter of the passes, to a norm that a fifth of the gradients exceed.
     preconditioned : bool, default=True
         Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
         for columns as large as their bounds.
@@ -295,24 +317,34 @@ class GradientDescent:
         wide = is_wide(problem, mu)
         n_passes = n_iter or full_passes(problem, mu, wide)
         scales, mu_steps = share_scales(self, problem, mu)
-        parts, share = {}, GRADIENT_DESCENT.spread_share if wide else 0.0
+        slack = clip_growth(problem, plenty(problem, budget))
+        tolerated = GRADIENT_DESCENT.fall_tail / slack**2 * problem.n_samples
+        parts = {}
         if wide:
             k = GRADIENT_DESCENT.spread_counts
-            parts["spread"] = (share / k, k)
+            parts["spread"] = (GRADIENT_DESCENT.spread_share / k, k)
+        share = (GRADIENT_DESCENT.fall_noise * tolerated * mu_steps) ** -2.0
+        known = GRADIENT_DESCENT.fall_counts * share <= GRADIENT_DESCENT.fall_share
+        if problem.has_residuals and self.clip == "auto" and n_passes > 1 and known:
+            parts["fall"] = (share, GRADIENT_DESCENT.fall_counts)
         multipliers, first = share_mu(mu_steps, parts)
+        share = sum(each * count for each, count in parts.values())
         multiplier = math.sqrt(n_passes / (1.0 - share)) / mu_steps
         event = RepeatedEvent(GaussianEvent(multiplier), n_passes)
+        grids: Any = {
+            f"{name}_grid": gaussian_grid(1.0, found, 1, problem.n_samples)
+            for name, found in multipliers.items()
+        }
         return GradientDescentPlan(
             event=compose(scales.event if scales else NoOpEvent(), first, event),
             n_iter=n_passes,
             scales=scales,
             preconditioned=self.preconditioned,
             grid=gradient_grid(problem, multiplier, 1.0 if problem.added else 2.0),
-            slack=clip_growth(problem, plenty(problem, budget)),
-            spread_grid=gaussian_grid(1.0, multipliers["spread"], 1, problem.n_samples)
-            if wide
-            else None,
+            slack=slack,
             slope_clip=slope_clip_of(problem, wide),
+            tolerated=tolerated,
+            **grids,
         )
 
     def run(
@@ -341,8 +373,6 @@ class GradientDescent:
         X = in_pieces(X, y)
         coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         n, T = problem.n_samples, plan.n_iter
-        grid = plan.grid * coordinates.clip
-        noise = deviation_on(grid) / n  # standard deviation in every coordinate
         step = GRADIENT_DESCENT.length / (
             likely_smoothness(problem.loss) * coordinates.mean_square_norm
         )
@@ -351,7 +381,12 @@ class GradientDescent:
         last, last_gradient, first, old = point, point, point, point
         sums = np.zeros((2, len(point)))
         age, n_averaged = 0, averaged_passes(T, coordinates.shrinkage)
+        noise = first_noise = 0.0
+        falls_at = math.ceil(GRADIENT_DESCENT.fall_after * T)
         for t in range(T):
+            if t == falls_at and plan.fall_grid is not None:
+                coordinates = with_shorter_gradients(plan, problem, coordinates, X, y, point, rng)
+            grid = plan.grid * coordinates.clip
             gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
             if t == 0 and plan.spread_grid is not None:
                 spread = release_spread(plan, problem, coordinates, X, y, gradient, rng)
@@ -359,7 +394,9 @@ class GradientDescent:
                 step = measured_step(problem, gradient, spread)
             elif t > 0:
                 step = stable_step(step, point - last, gradient - last_gradient, noise)
-            first = gradient if t == 0 else first
+            noise = deviation_on(grid) / n  # standard deviation in every coordinate
+            if t == 0:
+                first, first_noise = gradient, noise
             last, last_gradient = point, gradient
             new = proximal_step(problem, coordinates, point, gradient, step)
             move = new - old
@@ -373,9 +410,10 @@ class GradientDescent:
         mean_point, mean_gradient = sums / n_averaged
         u = proximal_step(problem, coordinates, mean_point, mean_gradient, step)
         if self.shrunk:
+            lengths = step, largest_momentum, coordinates.penalty
+            steps = GradientSteps(T, n_averaged, *lengths, falls_at, first_noise / noise)
             if isinstance(problem.loss, SOFTMAX):  # see `noisy_gradient`
                 noise *= math.sqrt(1.0 - 1.0 / problem.loss.n_outputs)
-            steps = GradientSteps(T, n_averaged, step, largest_momentum, coordinates.penalty)
             pull = (mean_point - u) / step - mean_gradient  # the pull of the penalty
             each = self.shrunk == "each"
             shrink_result(problem, u, (first, pull), noise, coordinates.target, steps, each)
@@ -500,6 +538,24 @@ def measured_step(problem: CompositeProblem, gradient: np.ndarray, spread: float
     step = GRADIENT_DESCENT.wide_length / (problem.loss.smoothness() * spread**2)
     scores = float(np.linalg.norm(gradient)) * spread
     return min(step, GRADIENT_DESCENT.wide_scores / max(scores, 1e-300))
+
+
+def with_shorter_gradients(
+    plan: Any,
+    problem: Any,
+    coordinates: Coordinates,
+    X: Any,
+    y: Any,
+    point: np.ndarray,
+    rng: np.random.Generator,
+) -> Coordinates:
+    """Coordinates with a smaller clipping norm, from a private quantile of gradients' norms."""
+    w = unscaled(problem, coordinates, point) + problem.begin
+    powers = np.arange(1 - 2**GRADIENT_DESCENT.fall_counts, 1) / 3.0
+    limits = coordinates.clip / plan.slack * 2.0**powers
+    above = map_reduce(X, y, longer_gradients, problem.loss, w, coordinates.scale, limits)
+    found = limits[halve(above, plan.tolerated, plan.fall_grid, rng)]
+    return coordinates._replace(clip=float(found) * plan.slack)
 
 
 def share_scales(

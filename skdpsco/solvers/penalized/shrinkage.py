@@ -58,6 +58,10 @@ class GradientSteps(NamedTuple):
         The largest momentum.
     penalty : float
         Curvature of the penalty.
+    n_first : int
+        Number of first steps whose gradients have other noise.
+    first_noise : float
+        Deviation of this noise, in units of that of later gradients.
     """
 
     n_iter: int
@@ -65,9 +69,11 @@ class GradientSteps(NamedTuple):
     length: float
     momentum: float
     penalty: float = 0.0
+    n_first: int = 0
+    first_noise: float = 1.0
 
     def gains(self) -> tuple[float, float]:
-        """Variance of a result if gradients have unit noise, and share of an optimum reached.
+        """Variance of a result if later gradients have unit noise, and share of an optimum reached.
 
         There are no restarts. The state is linear in what is added to gradients; it holds the last
         step, the point, and sums of points and of gradients.
@@ -87,8 +93,9 @@ class GradientSteps(NamedTuple):
                 ]
             )
             own = np.array([-added, -(1.0 + momentum) * added, 0.0, last])
-            covariance = move @ covariance @ move.T + np.outer(own, own)
             mean = move @ mean - own
+            own *= self.first_noise if t < self.n_first else 1.0
+            covariance = move @ covariance @ move.T + np.outer(own, own)
         result = np.array([0.0, 0.0, shorter, -added]) / self.n_averaged
         return float(result @ covariance @ result), float(result @ mean) * (1.0 + self.penalty)
 
@@ -185,7 +192,7 @@ def shrink_result(
     gradients : tuple of two ndarrays
         Gradient of the mean loss at 0, and gradient of the penalty at ``u``.
     noise : float
-        Deviation of the noise in every coordinate of a gradient.
+        Deviation of the noise in every coordinate of a gradient, after the first steps.
     target : float
         Root mean square of the targets.
     steps : GradientSteps
@@ -202,7 +209,7 @@ def shrink_result(
     most = SHRINKAGE.most_signal * max(target, slope / curvature) ** 2
     d = problem.n_features - problem.intercept
     W, first, pull = (x.reshape(problem.loss.n_outputs, -1) for x in (u, *gradients))
-    along = excess(first[:, :d], noise**2, SHRINKAGE.doubt) / curvature**2
+    along = excess(first[:, :d], (noise * steps.first_noise) ** 2, SHRINKAGE.doubt) / curvature**2
     # An l1 penalty subtracts from all coordinates a part of their noise, too.
     shortened = float((W * (pull / curvature - steps.penalty * W))[:, :d].sum())
     parts = [(slice(0, d), along, max(shortened, 0.0))]
