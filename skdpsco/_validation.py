@@ -308,7 +308,12 @@ def check_fit_params(estimator: Any, fit_params: dict[str, Any]) -> Any:
     """
     weights = fit_params.pop("sample_weight", None)
     if fit_params:
-        raise TypeError(f"fit() got unexpected arguments {sorted(fit_params)}.")
+        hint = (
+            " See draw_records and Ledger(max_records_per_unit=...)."
+            if "units" in fit_params
+            else ""
+        )
+        raise TypeError(f"fit() got unexpected arguments {sorted(fit_params)}.{hint}")
     if weights is not None and getattr(estimator, "max_weight", None) is None:
         hint = ", or declare max_weight" if hasattr(estimator, "max_weight") else ""
         raise ValueError(

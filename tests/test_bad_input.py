@@ -323,6 +323,7 @@ def test_sample_weight(Estimator):
 @BOTH
 def test_unknown_arguments(Estimator):
     refuses(Estimator(), r"unexpected arguments \['groups', 'weights'\]", weights=1, groups=2)
+    refuses(Estimator(), r"unexpected arguments \['units'\]. See draw_records", units=np.ones(N))
     with pytest.raises(TypeError):
         Estimator().fit(X, Y, np.ones(N))
 

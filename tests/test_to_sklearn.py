@@ -18,11 +18,14 @@ from skdpsco import (
     PrivateGroupDRO,
     PrivateLasso,
     PrivateLinearClassifier,
+    PrivateLinearDiscriminantAnalysis,
     PrivateLinearRegressor,
+    PrivateLinearSVC,
     PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
     PrivateMonotoneGLM,
+    PrivateQuantileRegressor,
     PrivateRidge,
 )
 
@@ -131,6 +134,12 @@ def test_skops(case):
         (PrivateLasso, "standard_errors", "PrivateRidge.* has them"),
         (PrivateElasticNet, "standard_errors", "PrivateRidge.* has them"),
         (PrivateLogisticL1, "standard_errors", "PrivateLogisticRegression has them"),
+        (PrivateLinearSVC, "standard_errors", "PrivateLogisticRegression has them"),
+        (PrivateLinearClassifier, "standard_errors", "PrivateLogisticRegression has them"),
+        (PrivateLinearDiscriminantAnalysis, "standard_errors", "PrivateLogisticRegression has"),
+        (PrivateLinearRegressor, "standard_errors", "PrivateRidge and .* have them"),
+        (PrivateQuantileRegressor, "standard_errors", "PrivateHuberRegressor has them"),
+        (PrivateMonotoneGLM, "standard_errors", "PrivateGammaRegressor have them"),
     ],
 )
 def test_parameters_of_scikit_learn_are_pointed_elsewhere(Estimator, name, hint):

@@ -14,6 +14,7 @@ from skdpsco._validation import (
     PRIVATE_CONSTRAINTS,
     WEIGHTS_CONSTRAINTS,
     StrOptions,
+    with_hints,
 )
 from skdpsco.base.labels import class_factors
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
@@ -139,6 +140,9 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         "class_weight": WEIGHTS_CONSTRAINTS["class_weight"],
     }
 
+    @with_hints(
+        standard_errors="PrivateLogisticRegression has them.",
+    )
     def __init__(
         self,
         *,

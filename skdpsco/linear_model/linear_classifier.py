@@ -191,7 +191,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
 
     @with_hints(
         C="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
-        "PrivateLogisticRegression has C."
+        "PrivateLogisticRegression has C.",
+        standard_errors="PrivateLogisticRegression has them, without a ball.",
     )
     def __init__(
         self,

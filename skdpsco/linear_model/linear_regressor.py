@@ -183,7 +183,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
 
     @with_hints(
         alpha="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
-        "PrivateRidge or PrivateElasticNet has alpha."
+        "PrivateRidge or PrivateElasticNet has alpha.",
+        standard_errors="PrivateRidge and PrivateHuberRegressor have them, without a ball.",
     )
     def __init__(
         self,

@@ -166,6 +166,7 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
     @with_hints(
         alpha="The parameter `C` is the inverse weight of the penalty.",
         loss="The loss is the squared hinge; PrivateLinearClassifier has others.",
+        standard_errors="PrivateLogisticRegression has them: it models probabilities.",
     )
     def __init__(
         self,

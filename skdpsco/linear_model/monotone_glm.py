@@ -15,6 +15,7 @@ from skdpsco._validation import (
     TARGET_CONSTRAINTS,
     check_target,
     check_X_y,
+    with_hints,
 )
 from skdpsco.base.linear_model import LinearRegressorMixin, PrivateLinearModel
 from skdpsco.base.private_estimator import resolve_solver
@@ -186,6 +187,10 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     _keeps_given_balls = True
     _link_unit = 1.0  # of a draft: the unit of the table's argument
 
+    @with_hints(
+        standard_errors="PrivateLogisticRegression, PrivatePoissonRegressor and "
+        "PrivateGammaRegressor have them.",
+    )
     def __init__(
         self,
         *,

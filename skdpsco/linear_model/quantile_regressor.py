@@ -15,6 +15,7 @@ from skdpsco._validation import (
     Real,
     StrOptions,
     check_n_iter,
+    with_hints,
 )
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
@@ -181,6 +182,9 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
     _planned_with = ("alpha", "n_iter")
     _degree = 1.0
 
+    @with_hints(
+        standard_errors="Densities of targets are not released; PrivateHuberRegressor has them.",
+    )
     def __init__(
         self,
         *,
