@@ -22,7 +22,6 @@ from skdpsco.solvers import (
     GreedyCoordinateDescent,
     Moments,
 )
-from skdpsco.solvers.moments.plan import has_matrix
 from skdpsco.solvers.newton_step import NewtonStep
 
 __all__ = [
@@ -171,8 +170,7 @@ class CompositeModel(PrivateLinearModel):
             return False
         little_noise = n * mu >= PENALTY.little_noise * d  # here "auto" takes moments
         names = ("gradient-descent",) if little_noise else ("auto", "gradient-descent")
-        # Second moments, or scales of columns, account for a mean.
-        return self.solver in names and not has_matrix(n, d + 1, mu)
+        return self.solver in names
 
     @property
     def _narrowest(self) -> float:  # type: ignore[override]

@@ -77,8 +77,8 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
         mu^2, if there is an intercept, ``solver`` is any name but "sgd" and there are enough
         records. Columns that lie on one side of 0, or use a small part of their bounds, then cost
         little accuracy. Coefficients and penalties still refer to the columns as given. Sparse
-        columns get a centre if ``solver`` is "auto" or "gradient-descent" and there are too many of
-        them for second moments; they stay sparse. None uses the columns as they are.
+        columns get a centre if ``solver`` is "auto" or "gradient-descent", and stay sparse. None
+        uses the columns as they are.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.

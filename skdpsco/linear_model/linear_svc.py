@@ -70,8 +70,8 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
         mu^2, if there is an intercept, ``solver`` is any name but "sgd" and there are enough
         records. Columns that lie on one side of 0, or use a small part of their bounds, then cost
         little accuracy. Coefficients and penalties still refer to the columns as given. Sparse
-        columns get a centre if ``solver`` is "auto" or "gradient-descent" and there are too many of
-        them for second moments; they stay sparse. None uses the columns as they are.
+        columns get a centre if ``solver`` is "auto" or "gradient-descent", and stay sparse. None
+        uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         scores and labels, for 6 % of the budget's mu^2, or less if the budget is large, if
