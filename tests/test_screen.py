@@ -1,6 +1,7 @@
 """Selection of coordinates by one noisy gradient: its sensitivity, what it finds, when it runs."""
 
 import math
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ from skdpsco.solvers.l1 import refit, stagewise
 from skdpsco.solvers.l1 import screening as screen_module
 from skdpsco.solvers.l1.refit import newton_pays, sum_over
 from skdpsco.solvers.l1.screening import max_columns, plan_screen, select_coordinates
+from skdpsco.solvers.l1.stagewise import centring_pays
 
 # Fits with a seed, for tests that can be repeated, warn that their noise is not secret.
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
@@ -278,6 +280,32 @@ def test_fits_of_sparse_records_are_better(n_classes):
     assert np.abs(screened.path_.coef[-1]).sum() > 0
     given = PrivateLogisticL1(**options, radius=1.0).fit(X, y)
     assert np.abs(given.coef_).sum() <= 1.0 + 1e-9
+
+
+def test_all_of_few_sparse_columns_are_centred_and_fitted():
+    """Above n mu = 0.6 d**1.5, up to where Newton steps are possible; the budget alone decides."""
+    assert [centring_pays(n, 100) for n in (599.0, 601.0, 24_999.0, 25_001.0)] == [
+        False, True, True, False,
+    ]  # fmt: skip
+    problem = Problem(Squared(1.0), None, 1000, 61, 1, sparse=True, centred=True)
+    plan = Stagewise().plan(replace(problem, mean_square=(0.1,) * 60), Budget(4.0, 1e-6))
+    assert plan.all_coordinates
+    assert plan.descent
+    assert not plan.screen
+    rng = np.random.default_rng(0)
+    X = sparse.csr_matrix((rng.random((2000, 60)) < 0.1) * 1.0)
+    z = X @ rng.normal(size=60)
+    y = z + 0.5 * z.std() * rng.normal(size=2000)
+    scores = []
+    for options in ({}, {"conditioning": None}, {"radius": 50.0}):
+        model = PrivateLasso(epsilon=3.0, target_bound=20.0, **options).fit(X, y)
+        centred = any(
+            "centre" in line and "features" in line for line in model.privacy_.assumptions
+        )
+        assert centred == (not options)
+        scores.append(model.score(X, y))
+    assert scores[0] > 0.65
+    assert scores[0] > scores[1] + 0.05
 
 
 @seeded_fits

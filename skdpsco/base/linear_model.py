@@ -65,6 +65,7 @@ from skdpsco.solvers import (
     check_supported,
 )
 from skdpsco.solvers.base import Uncertainty, assumed_of
+from skdpsco.solvers.l1.stagewise import centring_pays
 
 __all__ = [
     "INIT_NOTE",
@@ -476,7 +477,8 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
         """Whether this also holds for sparse features: the solver must read rows minus a centre."""
-        return False
+        names = self.solver == "stagewise" and self.n_iter == "auto"
+        return names and not self._ball_is_given() and centring_pays(n * mu, d)
 
     def _calibrates(self, curve: TargetCurve, n_known: float, d: int, mu: float) -> bool:
         """Whether a private slope and offset of scores are found, from public values alone."""

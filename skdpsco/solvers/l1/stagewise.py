@@ -42,7 +42,7 @@ from skdpsco.solvers.penalized.gradient_descent import GradientDescent, Gradient
 from skdpsco.solvers.penalized.problem import unpenalised
 from skdpsco.solvers.steps import move_into
 
-__all__ = ["Stagewise"]
+__all__ = ["Stagewise", "centring_pays"]
 
 
 class StagewiseTuning(NamedTuple):
@@ -92,6 +92,10 @@ class StagewiseTuning(NamedTuple):
     descent_signal : float
         Signal from which on Newton steps are better than gradient steps, if the radius is not
         given.
+    sparse_signal : float
+        Signal from which on gradient descent in all coordinates of sparse records is better than
+        screening, if these are centred and the radius is not given. Fitted on bags of words of
+        which all matter, or 20, or few much more than others.
     conditioned_few, conditioned_signal : float
         ``few`` and ``descent_signal`` for features whose mean squares are known, for which gradient
         steps are better; fitted by examples/benchmarks/robustness.py.
@@ -119,6 +123,7 @@ class StagewiseTuning(NamedTuple):
     guess: float = 15.0
     all_signal: float = 25.0
     descent_signal: float = 25.0
+    sparse_signal: float = 0.6
     conditioned_few: float = 8.0
     conditioned_signal: float = 1000.0
     hard: float = 2.0
@@ -178,6 +183,12 @@ class StagewisePlan(Plan):
         return plan_refit(self.n_samples, n_columns, self.mu)
 
 
+def centring_pays(n_mu: float, n_features: int) -> bool:
+    """Whether sparse records should be centred, for gradient descent in all coordinates; public."""
+    enough = n_mu >= STAGEWISE.sparse_signal * n_features**1.5
+    return enough and not newton_pays(n_mu, n_features, 1.0, STAGEWISE.all_signal)
+
+
 class Stagewise:
     """Select coordinates along a stagewise path, then refit them.
 
@@ -194,7 +205,8 @@ class Stagewise:
     - so little budget that a selection would be a guess: the intercept alone;
     - otherwise selection and refit. For a sparse matrix, unless ``n_iter`` asks for a path, the
       selected coordinates are those that are large in one noisy gradient, of features shortened to
-      norm 1; there are at most as many as Newton steps can refit. After a path, gradient descent in
+      norm 1; there are at most as many as Newton steps can refit. (If records are centred as well,
+      gradient descent takes all coordinates.) After a path, gradient descent in
       all coordinates follows if there are fewer of them than n mu / 2.
 
     Where gradient descent is used, every coordinate is shrunk by as much as it is likely to be
@@ -294,6 +306,8 @@ class Stagewise:
             conditioned = problem.mean_square is not None
             per_step = STAGEWISE.conditioned_few if conditioned else STAGEWISE.few
             few = d <= per_step * steps  # there is hardly a choice
+            if problem.sparse and problem.centred:
+                return self._without_selection(problem, budget, radius, choose, True)
             if (low and (short or few)) or newton_pays(n, d, mu, STAGEWISE.all_signal):
                 if noise_fits(mu, D, d):
                     return self._without_selection(problem, budget, radius, choose, True)
