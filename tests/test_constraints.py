@@ -18,8 +18,8 @@ from skdpsco.constraints import (
     n_vertices,
     project,
     vertex,
-    vertex_scores,
 )
+from skdpsco.solvers.vertex_choice import vertex_scores, vertices_of
 
 D = 5
 POLYTOPE = Polytope(np.random.default_rng(7).normal(size=(9, D)))
@@ -74,8 +74,8 @@ def expected_vertices(constraint):
 
 
 @njit
-def compiled_vertices(constraint, g, scores, V, places, factors, point):
-    vertex_scores(constraint, g, scores)
+def compiled_vertices(constraint, seen, g, scores, V, places, factors, point):
+    vertex_scores(seen, g, scores)
     for k in range(n_vertices(constraint, g.shape[0])):
         vertex(constraint, k, V[k])
         j, a = coordinate(constraint, k, g.shape[0])
@@ -95,11 +95,16 @@ def compiled_project(constraint, w):
 
 @with_vertices
 def test_vertices_scores_and_coordinates(constraint):
-    V = vertices(constraint)
+    V, seen = vertices(constraint), vertices_of(constraint, D)
     np.testing.assert_array_equal(V, expected_vertices(constraint))
+    assert n_vertices(seen, D) == len(V)
+    for k in range(len(V)):
+        point = np.full(D, np.nan)
+        vertex(seen, k, point)
+        np.testing.assert_array_equal(point, V[k])
     for g in gradients():
         scores = np.full(len(V), np.nan)
-        vertex_scores(constraint, g, scores)
+        vertex_scores(seen, g, scores)
         # Sums of products of different signs are compared with the sum of their magnitudes.
         error = 1e-15 * D * (np.abs(V) @ np.abs(g))
         assert (np.abs(scores - V @ g) <= error).all()
@@ -113,13 +118,13 @@ def test_vertices_scores_and_coordinates(constraint):
 
 @with_vertices
 def test_compiled_vertices_agree_with_python(constraint):
-    m = n_vertices(constraint, D)
+    m, seen = n_vertices(constraint, D), vertices_of(constraint, D)
     for g in gradients():
         scores, V, point = np.empty(m), np.empty((m, D)), np.empty(D)
         places, factors = np.empty(m, dtype=np.int64), np.empty(m)
-        compiled_vertices(constraint, g, scores, V, places, factors, point)
+        compiled_vertices(constraint, seen, g, scores, V, places, factors, point)
         expected = np.empty(m)
-        vertex_scores(constraint, g, expected)
+        vertex_scores(seen, g, expected)
         np.testing.assert_allclose(scores, expected, rtol=1e-13, atol=1e-300)
         np.testing.assert_array_equal(V, vertices(constraint))
         pairs = [coordinate(constraint, k, D) for k in range(m)]

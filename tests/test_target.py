@@ -16,7 +16,7 @@ from skdpsco import (
     PrivateMinimaxRegressor,
     PrivateMonotoneGLM,
 )
-from skdpsco.mechanisms.samplers import SCALE_BITS, Exponential
+from skdpsco.mechanisms.samplers import EXPONENTIAL, SCALE_BITS
 from skdpsco.privacy import NoOpEvent, epsilon_of, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling.quantiles import (
@@ -200,7 +200,7 @@ def test_release_law_is_the_exponential_mechanism():
     N, rng, units = 40_000, seeded(), np.empty(4, dtype=np.int64)
     counts = np.zeros(4)
     for _ in range(N):
-        counts[choose_score(scores, grid, Exponential(), rng, units)] += 1
+        counts[choose_score(scores, grid, EXPONENTIAL, rng, units)] += 1
 
     def p_value(scale):
         weight = np.exp(scores / scale)
@@ -218,7 +218,7 @@ def test_compiled_agrees_with_python():
         pair = []
         for function in (choose_score, choose_score.py_func):
             generator, units = seeded(seed), np.empty(12, dtype=np.int64)
-            k = function(scores, 1e-7, Exponential(), generator, units)
+            k = function(scores, 1e-7, EXPONENTIAL, generator, units)
             pair.append((k, units.tolist(), generator.bit_generator.state))
         assert pair[0] == pair[1]
         chosen.append(pair[0][0])

@@ -13,7 +13,6 @@ from .sets import (
     n_vertices,
     project,
     vertex,
-    vertex_scores,
 )
 
 __all__ = [
@@ -30,5 +29,4 @@ __all__ = [
     "project",
     "regularity",
     "vertex",
-    "vertex_scores",
 ]

@@ -4,9 +4,8 @@ A constraint is a ``NamedTuple``. Coefficients are one flat vector of ``D`` numb
 `skdpsco.data.design`. A user's polytope registers `n_vertices` and `vertex`, or `coordinate` if its
 vertices are multiples of unit vectors: see `skdpsco.solvers.vertex_choice`. A set for
 `noisy-frank-wolfe`, of whatever shape, registers `minimiser`. The balls and polytopes of this
-module also register `project` and `vertex_scores`, which solvers call with unreleased values; a
-user's versions of these two kernels are never called. The proofs for balls are in
-``docs/proofs/lp_ball.md``.
+module also register `project`, which solvers call with unreleased values; a user's version of this
+kernel is never called. The proofs for balls are in ``docs/proofs/lp_ball.md``.
 """
 
 import math
@@ -41,19 +40,12 @@ __all__ = [
     "n_vertices",
     "project",
     "vertex",
-    "vertex_scores",
 ]
 
 
 @kernel
 def n_vertices(constraint, D):
     """Number of vertices in ``D`` dimensions."""
-    raise NotImplementedError
-
-
-@kernel
-def vertex_scores(constraint, g, out):
-    """Write ``<v_k, g>`` for every vertex ``v_k`` into ``out``."""
     raise NotImplementedError
 
 
@@ -254,14 +246,6 @@ def _(constraint, D):
     return 2 * D
 
 
-@vertex_scores.register(L1Ball)
-def _(constraint, g, out):
-    D = g.shape[0]
-    for j in range(D):
-        out[j] = constraint.radius * g[j]
-        out[D + j] = -out[j]
-
-
 @coordinate.register(L1Ball)
 def _(constraint, k, D):
     if k < D:
@@ -304,12 +288,6 @@ def _(constraint, D):
     return D
 
 
-@vertex_scores.register(Simplex)
-def _(constraint, g, out):
-    for j in range(g.shape[0]):
-        out[j] = constraint.radius * g[j]
-
-
 @coordinate.register(Simplex)
 def _(constraint, k, D):
     return k, constraint.radius
@@ -334,14 +312,6 @@ def _(constraint, g, out):
 @n_vertices.register(Polytope)
 def _(constraint, D):
     return constraint.vertices.shape[0]
-
-
-@vertex_scores.register(Polytope)
-def _(constraint, g, out):
-    for k in range(constraint.vertices.shape[0]):
-        out[k] = 0.0
-        for j in range(g.shape[0]):
-            out[k] += constraint.vertices[k, j] * g[j]
 
 
 @coordinate.register(Polytope)

@@ -28,10 +28,9 @@ from skdpsco.privacy import Event, ExponentialMechanismEvent, LaplaceNoisyMaxEve
 __all__ = [
     "EXPONENTIAL",
     "GRID_LIMIT",
+    "LAPLACE",
     "LEAST_EPSILON0",
     "SCALE_BITS",
-    "Exponential",
-    "LaplaceNoisyMax",
     "bernoulli_exp",
     "check_positive",
     "deviation_on",
@@ -160,47 +159,35 @@ def noisy_argmax_laplace(rng, scores, bits):
     return winner
 
 
-class Exponential(NamedTuple):
-    """Choose one of several scores by `exponential_mechanism`."""
+class ChoiceMechanism(NamedTuple):
+    """Choose one of several scores, by `exponential_mechanism` or by `noisy_argmax_laplace`.
+
+    Parameters
+    ----------
+    laplace : bool
+        Whether by the latter.
+    """
+
+    laplace: bool
 
     def epsilon0(self, rho: float) -> float:
-        """Range of the log-ratio that one draw for ``rho`` zCDP may have."""
-        return math.sqrt(8.0 * rho)
+        """Range of the log-ratio, or pure privacy loss, that one draw for ``rho`` may have."""
+        return math.sqrt((2.0 if self.laplace else 8.0) * rho)
 
     def event(self, epsilon0: float) -> Event:
         """Cost of one draw on ``exponential_grid(..., epsilon0, ...)``."""
-        return ExponentialMechanismEvent(epsilon0)
+        return (LaplaceNoisyMaxEvent if self.laplace else ExponentialMechanismEvent)(epsilon0)
 
 
-EXPONENTIAL = Exponential()
-
-
-class LaplaceNoisyMax(NamedTuple):
-    """Choose one of several scores by `noisy_argmax_laplace`."""
-
-    def epsilon0(self, rho: float) -> float:
-        """Pure privacy loss that one draw for ``rho`` zCDP may have."""
-        return math.sqrt(2.0 * rho)
-
-    def event(self, epsilon0: float) -> Event:
-        """Cost of one draw on ``exponential_grid(..., epsilon0, ...)``."""
-        return LaplaceNoisyMaxEvent(epsilon0)
+EXPONENTIAL, LAPLACE = ChoiceMechanism(laplace=False), ChoiceMechanism(laplace=True)
 
 
 @kernel
 def select(mechanism, rng, scores):
     """Draw the index of a large score, on a grid of scale ``2**SCALE_BITS``."""
-    raise NotImplementedError
-
-
-@select.register(Exponential)
-def _(mechanism, rng, scores):
+    if mechanism.laplace:
+        return noisy_argmax_laplace(rng, scores, SCALE_BITS)
     return exponential_mechanism(rng, scores, SCALE_BITS)
-
-
-@select.register(LaplaceNoisyMax)
-def _(mechanism, rng, scores):
-    return noisy_argmax_laplace(rng, scores, SCALE_BITS)
 
 
 @inner

@@ -13,7 +13,7 @@ import numpy as np
 from skdpsco._random import below, next_uint64
 from skdpsco.data.pieces import replace_one
 from skdpsco.mechanisms.samplers import (
-    Exponential,
+    EXPONENTIAL,
     exponential_grid,
     release,
 )
@@ -210,7 +210,7 @@ def choose_winner(
     """
     sensitivity = _sensitivity(n_validation, 2.0 * _half(scorer))
     magnitude = n_validation * _half(scorer)
-    grid = exponential_grid(2.0 * sensitivity, Exponential().epsilon0(rho), magnitude)
+    grid = exponential_grid(2.0 * sensitivity, EXPONENTIAL.epsilon0(rho), magnitude)
     return int(choose(sums, np.arange(len(sums)), grid, rng))
 
 

@@ -6,7 +6,7 @@ Counts by halving: docs/proofs/conditioning.md.
 import numpy as np
 
 from skdpsco._kernels import njit
-from skdpsco.mechanisms.samplers import Exponential, gaussian_mechanism, select, to_grid
+from skdpsco.mechanisms.samplers import EXPONENTIAL, gaussian_mechanism, select, to_grid
 
 __all__ = [
     "choose",
@@ -75,7 +75,7 @@ def choose(
 def choose_index(rng: np.random.Generator, scores: np.ndarray, grid: float) -> int:
     """Index of a large score, by the exponential mechanism on a grid of `exponential_grid`."""
     units = np.empty(len(scores), dtype=np.int64)
-    return choose_score(scores, grid, Exponential(), rng, units)
+    return choose_score(scores, grid, EXPONENTIAL, rng, units)
 
 
 @njit

@@ -28,14 +28,16 @@ from skdpsco.losses.kernels import bounded_derivatives, bounded_values
 from skdpsco.losses.library import for_kernels, lipschitz_l2
 from skdpsco.mechanisms.samplers import gaussian_mechanism, select, to_grid
 from skdpsco.scaling.quantiles import count_above
-from skdpsco.solvers.vertex_choice import select_vertex
+from skdpsco.solvers.vertex_choice import select_vertex, vertices_of
 
 __all__ = [
+    "choose_vertex",
     "clipped_gradient_sum",
     "longer_gradients",
     "walk_minimisers",
     "walk_vertices",
     "write_minimiser",
+    "write_vertex",
 ]
 
 
@@ -172,7 +174,8 @@ def walk_vertices(
     T, loss = len(plan.weight), problem.loss
     w, G = np.zeros(problem.n_coefficients), np.empty(problem.n_coefficients)
     chosen, losses = np.zeros(T, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
-    room = np.empty(n_vertices(constraint, len(w)))
+    vertices = vertices_of(constraint, len(w))
+    room = np.empty(n_vertices(vertices, len(w)))
     units, v = np.empty(len(room), dtype=np.int64), np.empty_like(w)
     for t in range(T + (plan.cap > 0.0)):
         point = plan.scale[t] * w
@@ -183,8 +186,8 @@ def walk_vertices(
         else:
             G = map_reduce(X, y, gradient_sum, loss, point, plan.slope[t])
         if t < T:
-            chosen[t] = choose_vertex(constraint, G, plan.grid[t], plan.mechanism, rng, room, units)
-            write_vertex(constraint, chosen[t], v)
+            chosen[t] = choose_vertex(vertices, G, plan.grid[t], plan.mechanism, rng, room, units)
+            write_vertex(vertices, chosen[t], v)
             w += plan.weight[t] * v
             progress[0] += 1
     stop = draw(plan.mechanism, rng, losses) if plan.cap > 0.0 else T
@@ -192,9 +195,9 @@ def walk_vertices(
 
 
 @njit
-def choose_vertex(constraint, G, grid, mechanism, rng, scores, units):
+def choose_vertex(vertices, G, grid, mechanism, rng, scores, units):
     """Draw privately the number of a vertex with a small score."""
-    return select_vertex(constraint, G, grid, mechanism, rng, scores, units)
+    return select_vertex(vertices, G, grid, mechanism, rng, scores, units)
 
 
 @njit
@@ -204,9 +207,9 @@ def draw(mechanism, rng, units):
 
 
 @njit
-def write_vertex(constraint, k, out):
+def write_vertex(vertices, k, out):
     """Write vertex k."""
-    vertex(constraint, k, out)
+    vertex(vertices, k, out)
 
 
 def walk_minimisers(

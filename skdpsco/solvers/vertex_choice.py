@@ -1,8 +1,9 @@
 """Polytopes as solvers see them, and the private choice of a vertex.
 
 A user's set is asked for its vertices once, before anything is charged. Sensitivities follow from
-these vertices, and no function of the user's ever sees a gradient. Proofs:
-docs/proofs/frank_wolfe.md, and docs/proofs/one_pass_frank_wolfe.md for draws in one pass.
+these vertices, and no function of the user's ever sees a gradient. Kernels see all polytopes as one
+class. Proofs: docs/proofs/frank_wolfe.md, and docs/proofs/one_pass_frank_wolfe.md for draws in one
+pass.
 """
 
 from numbers import Integral
@@ -19,11 +20,11 @@ from skdpsco.constraints.sets import (
     in_double_precision,
     n_vertices,
     vertex,
-    vertex_scores,
 )
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import select, to_grid
 
-__all__ = ["VertexModel", "polytope_of", "select_vertex"]
+__all__ = ["polytope_of", "select_vertex", "vertex_model", "vertices_of"]
 
 
 class AxisPolytope(NamedTuple):
@@ -53,42 +54,88 @@ class AxisPolytope(NamedTuple):
         return float(np.abs(self.length).max())
 
 
-class VertexModel(NamedTuple):
-    """The classes of these objects decide how kernels that choose vertices are compiled.
-
-    Parameters
-    ----------
-    loss : loss
-    polytope : polytope
-    mechanism : mechanism
-        Mechanism that chooses vertices by their scores.
-    """
-
-    loss: Any
-    polytope: Any
-    mechanism: Any
-
-
 @n_vertices.register(AxisPolytope)
 def _(constraint, D):
     return constraint.axis.shape[0]
 
 
-@vertex_scores.register(AxisPolytope)
-def _(constraint, g, out):
-    for k in range(constraint.axis.shape[0]):
-        out[k] = constraint.length[k] * g[constraint.axis[k]]
+class VertexSet(NamedTuple):
+    """The vertices of any polytope as kernels see them, which are compiled once for all polytopes.
+
+    Parameters
+    ----------
+    axis, length : ndarray of shape (n_vertices,), int64 and float64
+        What they are for an `AxisPolytope`, or nothing if vertices are given as points.
+    points : ndarray of shape (n_vertices, D), float64
+        The rows of a `Polytope`, or none.
+    """
+
+    axis: np.ndarray
+    length: np.ndarray
+    points: np.ndarray
 
 
-@coordinate.register(AxisPolytope)
-def _(constraint, k, D):
-    return constraint.axis[k], constraint.length[k]
+class VertexModel(NamedTuple):
+    """What kernels that choose vertices know of a problem.
+
+    Parameters
+    ----------
+    loss : loss
+    vertices : VertexSet
+    mechanism : ChoiceMechanism
+        It chooses vertices by their scores.
+    """
+
+    loss: Any
+    vertices: VertexSet
+    mechanism: Any
 
 
-@vertex.register(AxisPolytope)
-def _(constraint, k, out):
+def vertices_of(polytope: Any, D: int) -> VertexSet:
+    """The vertices of what `polytope_of` returns."""
+    axes = np.arange(D)
+    if type(polytope) is Polytope:
+        return VertexSet(axes[:0], np.empty(0), polytope.vertices)
+    if type(polytope) is L1Ball:
+        axes, length = np.tile(axes, 2), np.repeat([polytope.radius, -polytope.radius], D)
+    elif type(polytope) is Simplex:
+        length = np.full(D, polytope.radius)
+    else:
+        axes, length = polytope.axis, polytope.length
+    return VertexSet(axes, length, np.empty((0, D)))
+
+
+def vertex_model(problem: Any, polytope: Any, mechanism: Any) -> VertexModel:
+    """A problem with the vertices of ``polytope`` as kernels take it."""
+    vertices = vertices_of(polytope, problem.n_coefficients)
+    return VertexModel(for_kernels(problem.loss), vertices, mechanism)
+
+
+@n_vertices.register(VertexSet)
+def _(vertices, D):
+    return max(vertices.axis.shape[0], vertices.points.shape[0])
+
+
+@vertex.register(VertexSet)
+def _(vertices, k, out):
     out[:] = 0.0
-    out[constraint.axis[k]] = constraint.length[k]
+    if vertices.axis.shape[0] > 0:
+        out[vertices.axis[k]] = vertices.length[k]
+        return
+    for j in range(out.shape[0]):
+        out[j] = vertices.points[k, j]
+
+
+@inner
+def vertex_scores(vertices, g, out):
+    """Write ``<v_k, g>`` for every vertex ``v_k`` into ``out``."""
+    axis, length, points = vertices
+    for k in range(axis.shape[0]):
+        out[k] = length[k] * g[axis[k]]
+    for k in range(points.shape[0]):
+        out[k] = 0.0
+        for j in range(g.shape[0]):
+            out[k] += points[k, j] * g[j]
 
 
 def polytope_of(constraint: Any, D: int) -> Any:
@@ -149,12 +196,12 @@ def _write_vertices(constraint, out):
 
 
 @inner
-def select_vertex(constraint, gradient, grid, mechanism, rng, scores, units):
+def select_vertex(vertices, gradient, grid, mechanism, rng, scores, units):
     """Draw the number of a vertex whose product with ``gradient`` is probably small.
 
     ``scores`` and ``units`` are work space.
     """
-    vertex_scores(constraint, gradient, scores)
+    vertex_scores(vertices, gradient, scores)
     for k in range(scores.shape[0]):
         units[k] = to_grid(-scores[k], grid)  # the largest score wins, but a minimum is sought
     return select(mechanism, rng, units)

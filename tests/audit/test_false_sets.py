@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco.constraints import coordinate, minimiser, n_vertices, vertex, vertex_scores
+from skdpsco.constraints import coordinate, minimiser, n_vertices, vertex
 from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Squared, derivative
 from skdpsco.mechanisms.samplers import SCALE_BITS, select
@@ -51,7 +51,7 @@ class Understated(NamedTuple):
 
 
 class Crooked(Understated):
-    """A set that hides that its vertices are on the axes, and whose scores are not products."""
+    """A set that hides that its vertices are on the axes."""
 
 
 @n_vertices.register(Understated)
@@ -70,21 +70,9 @@ def _(constraint, k, D):
     return k // 2, constraint.radius if k % 2 == 0 else -constraint.radius
 
 
-@vertex_scores.register(Understated)
-def _(constraint, g, out):
-    for k in range(len(out)):
-        out[k] = g[k // 2] * (constraint.radius if k % 2 == 0 else -constraint.radius)
-
-
 @coordinate.register(Crooked)
 def _(constraint, k, D):
     return -1, 0.0
-
-
-@vertex_scores.register(Crooked)
-def _(constraint, g, out):
-    for k in range(len(out)):
-        out[k] = 1e9 if g[k // 2] > 0.0 else -1e9
 
 
 class Forced(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdpsco.constraints import L1Ball, L2Ball, LpBall, vertex, vertex_scores
+from skdpsco.constraints import L1Ball, L2Ball, LpBall, vertex
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Row
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivative
@@ -152,8 +152,7 @@ def test_no_record_pays_more_than_the_budget_for_all_draws(loss, n, n_iter, in_p
     log = []
 
     def draw(constraint, rng, gradient, grid, out):
-        scores = np.empty(2 * D)
-        vertex_scores(constraint, gradient, scores)
+        scores = constraint.radius * np.concatenate([gradient, -gradient])
         log.append(np.array([to_grid(-s, grid) for s in scores]))
         vertex(constraint, 3 * len(log) % (2 * D), out)
 

@@ -12,7 +12,7 @@ from skdpsco.constraints.sets import Polytope, coordinate, minimiser, n_vertices
 from skdpsco.data.pieces import one_record
 from skdpsco.data.record_sums import in_pieces
 from skdpsco.losses.library import derivative, derivatives, lipschitz_norm
-from skdpsco.mechanisms.samplers import Exponential, LaplaceNoisyMax, gaussian_grid
+from skdpsco.mechanisms.samplers import EXPONENTIAL, LAPLACE, gaussian_grid
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import (
     Plan,
@@ -30,7 +30,7 @@ from skdpsco.solvers.vertex_choice import polytope_of
 
 __all__ = ["FrankWolfe", "NoisyFrankWolfe"]
 
-MECHANISMS: dict[str, Any] = {"exponential": Exponential(), "laplace": LaplaceNoisyMax()}
+MECHANISMS: dict[str, Any] = {"exponential": EXPONENTIAL, "laplace": LAPLACE}
 
 
 @dataclass(frozen=True)

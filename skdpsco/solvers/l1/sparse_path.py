@@ -28,9 +28,8 @@ from skdpsco.mechanisms.bucket_sampler import (
     move_to_bucket,
     new_buckets,
 )
-from skdpsco.mechanisms.samplers import SCALE_BITS, Exponential, exponential_mechanism, to_grid
+from skdpsco.mechanisms.samplers import EXPONENTIAL, SCALE_BITS, exponential_mechanism, to_grid
 from skdpsco.solvers.base import LARGEST_PRODUCT, LEAST_PRODUCT
-from skdpsco.solvers.vertex_choice import VertexModel
 
 __all__ = ["integer_error", "is_incremental", "new_path", "run_sparse", "schedule_of"]
 
@@ -171,7 +170,7 @@ def is_incremental(plan: Any, problem: Any, constraint: Any, X: MatrixLike) -> b
         isinstance(X, CSR)
         and problem.n_samples <= MAX_RECORDS
         and isinstance(constraint, L1Ball)
-        and isinstance(plan.mechanism, Exponential)
+        and plan.mechanism == EXPONENTIAL
         and len(plan.weight) >= SPARSE_PATH.least_steps
         and all(scale == 1.0 for scale in plan.scale)  # otherwise a step changes all predictions
         and problem.n_coefficients <= MAX_COORDINATES
@@ -229,7 +228,7 @@ def run_sparse(
         np.empty((4, SPARSE_PATH.run), dtype=np.int64),
     )
     room = SlopeRoom(np.empty_like(path.Z), np.empty_like(path.Z), np.empty(1))
-    model = VertexModel(for_kernels(problem.loss), constraint, plan.mechanism)
+    model = for_kernels(problem.loss), constraint.radius
     stop = sparse_path(X, y, model, schedule_of(plan), rng, path, totals, room)
     return path.w, path.chosen, stop
 
@@ -403,7 +402,7 @@ def row_of(indptr, p, low):
 @njit
 def sparse_path(X, y, model, schedule, rng, path, totals, room):
     """Follow the path of `vertex_path` in `skdpsco.solvers.l1.vertex_path`, for a scale of 1."""
-    loss, radius = model.loss, model.polytope.radius
+    loss, radius = model
     weight, _, slope, grid, cap, stop_grid = schedule
     w, Z, chosen, losses, progress = path
     sums, unit, loss_unit, buckets, first, entries, features, work = totals

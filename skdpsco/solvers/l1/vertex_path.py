@@ -9,18 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._kernels import kernel, njit
+from skdpsco._kernels import inner, njit
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.constraints.sets import Polytope, coordinate, n_vertices, vertex
+from skdpsco.constraints.sets import n_vertices
 from skdpsco.data.design import add_column
 from skdpsco.data.pieces import MOST_RECORDS_ADDED, depth_of, sum_error
 from skdpsco.data.products import correlate, predict
 from skdpsco.data.record_sums import BlockDesign, in_pieces
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
-from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
-    Exponential,
     exponential_grid,
     select,
     summation_error,
@@ -41,7 +39,7 @@ from skdpsco.solvers.l1.sparse_path import (
     run_sparse,
     schedule_of,
 )
-from skdpsco.solvers.vertex_choice import VertexModel, select_vertex
+from skdpsco.solvers.vertex_choice import select_vertex, vertex_model
 
 __all__ = ["VertexPlan", "plan_vertices", "run_vertices"]
 
@@ -81,7 +79,7 @@ class VertexPlan:
         Bounds that derivatives are clipped to, as declared by the loss.
     grid : tuple of float, length n_iter
         Width of the grid of every choice.
-    mechanism : Exponential or LaplaceNoisyMax
+    mechanism : ChoiceMechanism
     cap, stop_grid : float
         If ``cap > 0``, a point of the path is chosen by its losses, each clipped to ``cap``, on
         ``stop_grid``.
@@ -140,7 +138,7 @@ def plan_vertices(
     event: Event = RepeatedEvent(mechanism.event(epsilon0), T)
     cap = stop_grid = 0.0
     if stop_rho > 0.0:
-        assert isinstance(mechanism, Exponential)  # it also chooses the point
+        assert mechanism == EXPONENTIAL  # it also chooses the point
         # Losses above twice that of the zero model count as twice that loss.
         cap = 2.0 * problem.loss.baseline(problem.target_bound)
         epsilon_stop = math.sqrt(8.0 * stop_rho)
@@ -190,7 +188,7 @@ def run_vertices(
     X = in_pieces(X, y)
     if isinstance(X, BlockDesign):
         return walk_vertices(plan, problem, constraint, X, y, rng, progress)
-    model = VertexModel(for_kernels(problem.loss), constraint, plan.mechanism)
+    model = vertex_model(problem, constraint, plan.mechanism)
     path = new_path(problem, len(plan.weight), progress)
     scores = np.empty(n_vertices(constraint, len(path.w)))
     room = PathRoom(
@@ -204,20 +202,16 @@ def run_vertices(
     return path.w, path.chosen, stop
 
 
-@kernel
-def move(constraint, X, k, weight, w, Z):
+@inner
+def move(vertices, X, k, weight, w, Z):
     """``w += weight * vertex k``, and the predictions ``Z`` with it."""
-    j, a = coordinate(constraint, k, w.shape[0])
-    w[j] += weight * a
-    n_features = w.shape[0] // Z.shape[1]
-    add_column(X, j % n_features, weight * a, Z, j // n_features)
-
-
-@move.register(Polytope)
-def _(constraint, X, k, weight, w, Z):
-    v = np.empty_like(w)
-    vertex(constraint, k, v)
-    Zv = np.empty_like(Z)
+    if vertices.axis.shape[0] > 0:
+        j, a = vertices.axis[k], vertices.length[k]
+        w[j] += weight * a
+        n_features = w.shape[0] // Z.shape[1]
+        add_column(X, j % n_features, weight * a, Z, j // n_features)
+        return
+    v, Zv = vertices.points[k], np.empty_like(Z)
     predict(X, v, Zv)
     for j in range(w.shape[0]):
         w[j] += weight * v[j]
@@ -234,7 +228,7 @@ def vertex_path(X, y, model, schedule, rng, path, room):
     the cap.
     Only ``path.chosen``, the returned number of steps and functions of them may be released.
     """
-    loss, constraint, mechanism = model
+    loss, vertices, mechanism = model
     weight, scale, slope, grid, cap, stop_grid = schedule
     w, Z, chosen, losses, progress = path
     R, G, scores, units, work = room
@@ -252,8 +246,8 @@ def vertex_path(X, y, model, schedule, rng, path, room):
         if t < T:
             bounded_derivatives(loss, R, y, slope[t], np.inf, R)
             correlate(X, R, G)
-            chosen[t] = select_vertex(constraint, G, grid[t], mechanism, rng, scores, units)
-            move(constraint, X, chosen[t], weight[t], w, Z)
+            chosen[t] = select_vertex(vertices, G, grid[t], mechanism, rng, scores, units)
+            move(vertices, X, chosen[t], weight[t], w, Z)
             progress[0] += 1
     for j in range(w.shape[0]):
         w[j] *= scale[T]

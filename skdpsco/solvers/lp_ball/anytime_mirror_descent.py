@@ -13,7 +13,7 @@ from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_derivatives
-from skdpsco.losses.library import derivative, derivatives, for_kernels
+from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_smooth, curvature_of
@@ -21,7 +21,7 @@ from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import (
     PolytopeBounds,
     polytope_bounds,
 )
-from skdpsco.solvers.vertex_choice import VertexModel, polytope_of, select_vertex
+from skdpsco.solvers.vertex_choice import polytope_of, select_vertex, vertex_model
 
 __all__ = ["AnytimeMirrorDescent"]
 
@@ -247,7 +247,7 @@ class AnytimeMirrorDescent:
         steps = SpanSteps(
             ends, spans.weight, step, places, order, self.fresh, plan.grid, plan.bounds.slope
         )
-        model = VertexModel(for_kernels(problem.loss), plan.polytope, EXPONENTIAL)
+        model = vertex_model(problem, plan.polytope, EXPONENTIAL)
         chosen = np.zeros(len(when), dtype=np.int64)
         predictions = np.zeros((2, 1, problem.loss.n_outputs))
         scores = np.empty(plan.bounds.n_vertices)
@@ -347,7 +347,7 @@ def mirror_descent_pass(chunk, row, model, steps, rng, state, room):
     """
     X, y, rows = chunk
     inverse, row_norm, columns, values = row
-    loss, constraint, mechanism = model
+    loss, vertices, mechanism = model
     ends, weight, step, when, order, fresh, grid, limit = steps
     counts, progress = state
     w, average, gradient, total, estimate, v, chosen, predictions, scores, units = room
@@ -362,7 +362,7 @@ def mirror_descent_pass(chunk, row, model, steps, rng, state, room):
             for j in range(w.shape[0]):
                 estimate[j] = gradient[j] + weight[k] * total[j]
             chosen[order[drawn]] = select_vertex(
-                constraint, estimate, grid, mechanism, rng, scores, units
+                vertices, estimate, grid, mechanism, rng, scores, units
             )
             drawn += 1
         i = rows[r]
@@ -379,13 +379,13 @@ def mirror_descent_pass(chunk, row, model, steps, rng, state, room):
                 total[j] = 0.0
         if read < ends[k]:
             continue
-        vertex(constraint, chosen[k], v)
+        vertex(vertices, chosen[k], v)
         for j in range(w.shape[0]):
             average[j] = (1.0 - step[k]) * average[j] + step[k] * v[j]
             w[j] = average[j] if fresh == 0 else 0.0
         if k + 1 < ends.shape[0]:
             for p in range(fresh):
-                vertex(constraint, chosen[ends.shape[0] + k * fresh + p], v)
+                vertex(vertices, chosen[ends.shape[0] + k * fresh + p], v)
                 for j in range(w.shape[0]):
                     w[j] += v[j] / fresh
         progress[0] += 1

@@ -13,11 +13,11 @@ from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_derivatives
-from skdpsco.losses.library import derivative, derivatives, for_kernels
+from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
-from skdpsco.solvers.vertex_choice import VertexModel, polytope_of, select_vertex
+from skdpsco.solvers.vertex_choice import polytope_of, select_vertex, vertex_model
 
 __all__ = ["OnePassFrankWolfe", "PolytopeBounds", "polytope_bounds"]
 
@@ -243,7 +243,7 @@ class OnePassFrankWolfe:
         assert plan.bounds is not None
         steps = schedule(problem.n_samples, plan.n_iter, plan.batch_size, plan.bounds)
         grids = steps.spread * plan.grid
-        model = VertexModel(for_kernels(problem.loss), plan.polytope, EXPONENTIAL)
+        model = vertex_model(problem, plan.polytope, EXPONENTIAL)
         w, before, estimate, total, part, v = np.zeros((6, problem.n_coefficients))
         predictions = np.zeros((4, 1, problem.loss.n_outputs))
         scores = np.empty(plan.bounds.n_vertices)
@@ -374,7 +374,7 @@ def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
     """
     X, y, rows = chunk
     inverse, row_norm, columns, values = row
-    loss, constraint, mechanism = model
+    loss, vertices, mechanism = model
     batch, step, keep, limit, _ = steps
     counts, progress = state
     w, before, estimate, total, part, v, predictions, scores, units = room
@@ -410,8 +410,8 @@ def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
         for j in range(w.shape[0]):
             estimate[j] = keep[t] * estimate[j] + total[j] / batch[t]
             total[j] = 0.0
-        k = select_vertex(constraint, estimate, grid[t], mechanism, rng, scores, units)
-        vertex(constraint, k, v)
+        k = select_vertex(vertices, estimate, grid[t], mechanism, rng, scores, units)
+        vertex(vertices, k, v)
         for j in range(w.shape[0]):
             before[j] = w[j]
             w[j] = (1.0 - step[t]) * w[j] + step[t] * v[j]

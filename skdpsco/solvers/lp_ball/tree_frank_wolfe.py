@@ -13,7 +13,7 @@ from skdpsco._clipping import shorten
 from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_choice
-from skdpsco.constraints.sets import BALLS, L1Ball, minimiser, n_vertices, vertex
+from skdpsco.constraints.sets import BALLS, L1Ball, minimiser, n_vertices
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_derivatives
 from skdpsco.losses.library import derivative, derivatives, for_kernels
@@ -31,7 +31,7 @@ from skdpsco.mechanisms.samplers import (
 )
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent
 from skdpsco.solvers.base import Plan, Problem, Result
-from skdpsco.solvers.gradient_sums import write_minimiser
+from skdpsco.solvers.gradient_sums import choose_vertex, write_minimiser, write_vertex
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
 from skdpsco.solvers.lp_ball.tree_bounds import (
     LEAST_CHANGE,
@@ -41,7 +41,7 @@ from skdpsco.solvers.lp_ball.tree_bounds import (
     noise_order,
     weights,
 )
-from skdpsco.solvers.vertex_choice import select_vertex
+from skdpsco.solvers.vertex_choice import vertices_of
 
 __all__ = ["TreeFrankWolfe"]
 
@@ -359,10 +359,12 @@ def add_node_gradients(chunk, row, loss, point, parent, clip, total):
     return rows.shape[0] * (2 if difference else 1)
 
 
-@njit
-def draw_vertex(constraint, rng, gradient, grid, out):
+def draw_vertex(
+    ball: L1Ball, rng: np.random.Generator, gradient: np.ndarray, grid: float, out: np.ndarray
+) -> None:
     """Draw, by the exponential mechanism, a vertex whose product with ``gradient`` is small."""
-    scores = np.empty(n_vertices(constraint, gradient.shape[0]))
-    units = np.empty(scores.shape[0], dtype=np.int64)
-    k = select_vertex(constraint, gradient, grid, EXPONENTIAL, rng, scores, units)
-    vertex(constraint, k, out)
+    vertices = vertices_of(ball, len(gradient))
+    scores = np.empty(n_vertices(vertices, len(gradient)))
+    units = np.empty(len(scores), dtype=np.int64)
+    k = choose_vertex(vertices, gradient, grid, EXPONENTIAL, rng, scores, units)
+    write_vertex(vertices, k, out)
