@@ -8,6 +8,7 @@ the same points.
 
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -53,21 +54,22 @@ def problem_for(loss, member, d, intercept, objective="worst", mode="public"):
 
 def kinds(plan, problem):
     """Names of the releases, in their order, and the share of mu that each was charged."""
-    counts = [(1 / leaf.noise_multiplier, count) for leaf, count in leaves(plan.event)]
-    names = [*["counts"] * (plan.count_grid is not None), *["weights"] * bool(plan.weight_grids)]
-    if len(names) == 2:  # two equal events, which are written as one
-        assert counts[0][1] == 2
-        counts = [(counts[0][0], 1)] * 2 + counts[1:]
-    charge = [mu for mu, _ in counts]
-    names += ["norm", *["matrix"] * (plan.matrix_grid is not None)]
-    names += [*["mean"] * (plan.mean_grid is not None), "moments"]
-    names += ["responses", *["losses"] * bool(plan.loss_grids)]
-    assert len(names) == len(counts)
-    mu = dict(zip(names, charge, strict=True))
-    early = ["losses"] if plan.loss_grids and problem.loss.level_at_zero is None else []
-    later = ["responses", *["losses"] * bool(plan.loss_grids)] * plan.n_iter
-    order = [*names[: names.index("moments") + 1], *early, *later]
-    assert [order.count(name) for name in names] == [count for _, count in counts]
+    given = {
+        "counts": plan.count_grid,
+        "weights": plan.weight_grids or None,
+        "norm": plan.norm_grid,
+        "matrix": plan.matrix_grid,
+        "mean": plan.mean_grid,
+        "moments": plan.moment_grids,
+    }
+    order = [name for name, grid in given.items() if grid is not None]
+    losses = ["losses"] * bool(plan.loss_grids)
+    order += losses * (problem.loss.level_at_zero is None) + ["responses", *losses] * plan.n_iter
+    parts = module.release_shares(problem, plan.n_iter, "matrix" in order, "mean" in order)
+    assert {name: count for name, (_, count) in parts.items() if count} == Counter(order)
+    charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
+    mu = {name: math.hypot(*charged) * math.sqrt(parts[name][0]) for name in order}
+    assert sorted(mu[name] for name in order) == pytest.approx(sorted(charged), rel=1e-9)
     return order, mu
 
 

@@ -168,23 +168,8 @@ class GroupMoments:
         mean = not matrix and n * mu >= tuning.mean_ratio * math.sqrt(F)
         fewest = 1 if matrix else tuning.blind_rounds
         n_rounds = n_iter or int(min(max(fewest, useful), tuning.max_rounds))
-        levels = not problem.theta_is_fixed
-        weights = getattr(loss, "class_weights", None) is not None
-        n_levels = n_rounds + (loss.level_at_zero is None) if levels else 0
-        parts = {  # share of one release, and number of such releases
-            "counts": (tuning.count_share, int(private and problem.prior is None)),
-            "weights": (tuning.count_share, int(weights)),
-            "norm": (tuning.norm_share, 1),
-            "matrix": (tuning.matrix_share, int(matrix)),
-            "mean": (tuning.mean_share, int(mean)),
-            "moments": (tuning.moment_share, 1),
-            "responses": (tuning.round_share / n_rounds, n_rounds),
-            "losses": (tuning.loss_share / max(n_levels, 1), n_levels),
-        }
-        total = sum(share * count for share, count in parts.values())
-        multipliers, event = share_mu(
-            mu, {name: (share / total, count) for name, (share, count) in parts.items()}
-        )
+        parts = release_shares(problem, n_rounds, matrix, mean)
+        multipliers, event = share_mu(mu, parts)
         slack = 1.0 + F * 2.0**-50  # rounding of norms and products of one record
         a, cut = loss.bound * slack, loss.largest_loss
         others = 2 if private else 1  # changed groups, per group of the record
@@ -206,7 +191,7 @@ class GroupMoments:
         changed = min(2 * r, k)  # number of counts that one record changes by 1
         loss_grids, smoothing = (), tuning.smoothing[1]
         rounded = 1.0 + 2.0**-50 if private else 1.0  # centring is rounded
-        if levels:
+        if parts["losses"][1]:
             loss_grids = per_group("losses", rounded * cut, cut, 1)
             noise = max(deviation_on(g) / m for g, m in zip(loss_grids, sizes, strict=True))
             smoothing = min(max(noise, tuning.smoothing[0]), tuning.smoothing[1])
@@ -232,7 +217,7 @@ class GroupMoments:
                 if mean
                 else None
             ),
-            weight_grids=per_group("weights", rounded, 1.0, 1) if weights else (),
+            weight_grids=per_group("weights", rounded, 1.0, 1) if parts["weights"][1] else (),
             moment_grids=per_group("moments", 2.0 * a, a, F),
             response_grids=per_group("responses", 2.0 * a, a, F),
             loss_grids=loss_grids,
@@ -266,6 +251,28 @@ class GroupMoments:
         result = _GroupFit(plan, problem, X, targets, rng, start).run(progress)
         result.coef += start
         return result
+
+
+def release_shares(
+    problem: GroupProblem, n_rounds: int, matrix: bool, mean: bool
+) -> dict[str, tuple[float, int]]:
+    """For each kind of release, the share of the budget of one release, and their number."""
+    tuning, loss = GROUP_MOMENTS, problem.loss
+    counts = problem.group_sizes is None and problem.prior is None
+    weights = getattr(loss, "class_weights", None) is not None
+    n_levels = 0 if problem.theta_is_fixed else n_rounds + (loss.level_at_zero is None)
+    parts = {
+        "counts": (tuning.count_share, int(counts)),
+        "weights": (tuning.count_share, int(weights)),
+        "norm": (tuning.norm_share, 1),
+        "matrix": (tuning.matrix_share, int(matrix)),
+        "mean": (tuning.mean_share, int(mean)),
+        "moments": (tuning.moment_share, 1),
+        "responses": (tuning.round_share / n_rounds, n_rounds),
+        "losses": (tuning.loss_share / max(n_levels, 1), n_levels),
+    }
+    total = sum(share * count for share, count in parts.values())
+    return {name: (share / total, count) for name, (share, count) in parts.items()}
 
 
 def _pooled(problem: GroupProblem) -> Problem:
