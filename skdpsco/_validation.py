@@ -457,10 +457,15 @@ def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> 
     if isinstance(X, Mapping) or (hasattr(X, "columns") and not hasattr(X, "dtypes")):
         raise TypeError(f"{_LEGAL}, got {type(X).__name__}.")  # a dict, an Arrow table
     refuse_masked("X", X)
-    for dtype in X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]:
+    columns = X.columns if hasattr(X, "columns") else [None]
+    dtypes = X.dtypes if hasattr(X, "columns") else [getattr(X, "dtype", None)]
+    for name, dtype in zip(columns, dtypes, strict=True):
         is_temporal = getattr(dtype, "is_temporal", None)  # polars
         if _dtype_kind(dtype) in ("m", "M") or (is_temporal and is_temporal()):
-            raise ValueError(f"X must be numeric, got {dtype}. Turn dates into numbers first.")
+            where = "" if name is None else f" in column {name!r}"
+            raise ValueError(
+                f"X must be numeric, got {dtype}{where}. Turn dates into numbers first."
+            )
         if getattr(dtype, "kind", None) == "V":  # records with fields
             raise TypeError(f"{_LEGAL}, got an array of dtype {dtype}.")
         _refuse_complex("X", dtype)
@@ -511,7 +516,7 @@ def _dtype_kind(dtype: Any) -> str | None:
     return getattr(dtype if values is None else type(dtype)(values), "kind", None)
 
 
-_NUMERIC = "y must be numeric, but contains something else."
+_NUMERIC = "y must be numeric, but contains text or other objects that are not numbers."
 
 
 def check_target(y: Any) -> np.ndarray:

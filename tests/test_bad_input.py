@@ -224,7 +224,7 @@ BAD_X = {
     "nothing": (None, "Expected 2D array, got scalar"),
     "dates": (DATES, NO_DATES),
     "durations": (DATES - DATES, NO_DATES),
-    "date column": (table(a=pd.Timestamp("2020-01-01"), b=1.0), NO_DATES),
+    "date column": (table(b=1.0, a=pd.Timestamp("2020-01-01")), "in column 'a'. Turn dates"),
     "time zone": (table(a=pd.Timestamp("2020-01-01", tz="UTC")), NO_DATES),
     "polars dates": (pl.DataFrame({"a": [datetime.date(2020, 1, 1)] * N}), NO_DATES),
     "huge integer": ([[10**400] * D] * N, "X contains a number that is too large"),

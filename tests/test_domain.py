@@ -8,6 +8,7 @@ from cases import each
 from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator
 
+from skdpsco import Schema
 from skdpsco.synthesis import Bins
 from skdpsco.synthesis.columns import read_table
 from skdpsco.synthesis.domain import declare
@@ -187,6 +188,23 @@ def test_arrays_of_another_byte_order(given):
     domain, codes = domain_of(given, X.astype(X.dtype.newbyteorder()))
     assert_array_equal(codes, X)
     assert domain.decode(codes).dtype == "int32"
+
+
+@pytest.mark.parametrize(
+    ("column", "declared", "codes"),
+    [
+        (["a", "?", None], {"categories": ["a"], "missing": ["?"]}, [0, 1, 2]),
+        ([2, -9, 1], {"categories": [1, 2], "missing": [-9]}, [1, 2, 0]),  # no None in integers
+        ([2, 1, 2], {"categories": [1, 2], "missing": True}, [1, 0, 1]),
+        ([2.0, None, 1.0], {"categories": [1, 2], "missing": ["?"]}, [1, 2, 0]),
+        ([True, -9, None], {"boolean": True, "missing": [-9]}, [1, 2, 3]),
+    ],
+)
+def test_values_that_a_schema_calls_missing_are_categories(column, declared, codes):
+    X = pd.DataFrame({"b": column})
+    domain, found = domain_of(Schema({"b": declared}), X)
+    assert_array_equal(found[:, 0], codes)
+    pd.testing.assert_frame_equal(domain.decode(found), X)
 
 
 def test_records_in_place_of_a_domain_are_not_shown():

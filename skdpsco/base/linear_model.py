@@ -349,7 +349,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Fit this draft to what `PrivateMoments` has released, at no cost."""
         raise TypeError(
             f"{type(self).__name__} is fitted to records, and not to moments: only PrivateRidge, "
-            "PrivateElasticNet, PrivateLasso and PrivatePCA are."
+            "PrivateElasticNet, PrivateLasso, PrivateLinearDiscriminantAnalysis and PrivatePCA are."
         )
 
     def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray | None]:

@@ -175,6 +175,17 @@ class Column:
         """All declared values of categories or booleans, except for missing ones."""
         return [False, True] if self.kind == BOOLEAN else list(self.categories)
 
+    def levels(self) -> list[Any]:
+        """All values that a record may have: codes of missing values and None are among them.
+
+        A code that is text among numbers, or a number among text, cannot be in a list of
+        categories.
+        """
+        values = self.values()
+        kind = str if isinstance(values[0], str) else Real
+        codes = [code for code in self.codes if isinstance(code, kind) and code not in values]
+        return values + codes + [None] * self.missing
+
 
 def is_pair_of_numbers(given: Any) -> bool:
     """Whether a list could be meant as bounds, or as two categories."""

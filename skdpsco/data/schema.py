@@ -434,7 +434,7 @@ class Schema:
         """
         if parameter == "categories":
             discrete = [column for column in self.columns.values() if column.kind != NUMBER]
-            return {c.name: c.values() + [None] * c.missing for c in discrete}
+            return {c.name: c.levels() for c in discrete}
         bounds = {c.name: c.bounds for c in self.columns.values() if c.kind != CATEGORY}
         if parameter in ("lower", "upper"):
             return {name: pair[parameter == "upper"] for name, pair in bounds.items()}

@@ -133,7 +133,7 @@ def check_within(name: str, value: Any, low: float, high: float) -> float:
         If it is not such a number.
     """
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
-        raise ValueError(f"{name} must be a number in [{low:g}, {high:g}], got {value!r}.")
+        raise ValueError(f"{name} must be a number in [{low:.10g}, {high:.10g}], got {value!r}.")
     if not low <= float(value) <= high or math.isnan(float(value)):
-        raise ValueError(f"{name} must be in [{low:g}, {high:g}], got {value!r}.")
+        raise ValueError(f"{name} must be in [{low:.10g}, {high:.10g}], got {value!r}.")
     return float(value)

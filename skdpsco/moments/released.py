@@ -250,7 +250,9 @@ class ReleasedMoments(MomentAnswers):
     def _number(self, column: Any) -> int:
         if isinstance(column, str):
             if self.names.count(column) != 1:
-                raise ValueError(f"There is no single column {column!r}; there are {self.names}.")
+                raise ValueError(
+                    f"{column!r} must be the name of exactly one column, among {self.names}."
+                )
             return self.names.index(column)
         if isinstance(column, bool | np.bool_) or not isinstance(column, Integral):
             raise TypeError(f"A column must be an int or a name, got {column!r}.")

@@ -219,7 +219,7 @@ def declare(domain: Any, table: ColumnTable) -> Domain:
     if domain is None:
         raise ValueError(UNDECLARED)
     if isinstance(domain, Schema):
-        declared = _of_schema(domain)
+        declared = _of_schema(domain, table)
         domain = {name: declared[name] for name in names or () if name in declared}
     labelled = in_column_order("domain", domain, names)
     if labelled is not domain:
@@ -253,9 +253,14 @@ def declare(domain: Any, table: ColumnTable) -> Domain:
     return Domain(entries, ColumnTable(table.library, names, dtypes))
 
 
-def _of_schema(schema: Schema) -> dict[str, Any]:
+def _of_schema(schema: Schema, table: ColumnTable) -> dict[str, Any]:
     """Categories of the declared columns, and bins of equal length between declared bounds."""
-    entries = schema.declared("categories")
+    whole = [isinstance(dtype, np.dtype) and dtype.kind in "biu" for dtype in table.dtypes]
+    never_none = {name for name, no_none in zip(table.names or (), whole, strict=False) if no_none}
+    entries: dict[str, Any] = {
+        name: [value for value in values if value is not None or name not in never_none]
+        for name, values in schema.declared("categories").items()
+    }
     for name, column in schema.columns.items():
         if column.kind != NUMBER:
             continue
@@ -265,9 +270,9 @@ def _of_schema(schema: Schema) -> dict[str, Any]:
                 "cannot hold. Give domain as a dict, with categories for this column, or impute."
             )
         low, high = column.bounds
-        whole = np.arange(math.ceil(low), min(math.floor(high), math.ceil(low) + MAX_WHOLE) + 1)
-        if column.integer and 1 <= len(whole) <= MAX_WHOLE:
-            edges = np.append(whole - 0.5, whole[-1] + 0.5)
+        numbers = np.arange(math.ceil(low), min(math.floor(high), math.ceil(low) + MAX_WHOLE) + 1)
+        if column.integer and 1 <= len(numbers) <= MAX_WHOLE:
+            edges = np.append(numbers - 0.5, numbers[-1] + 0.5)
         else:
             edges = np.linspace(low, high, EQUAL_BINS + 1)
         entries[name] = Bins(edges)
