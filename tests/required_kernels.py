@@ -82,7 +82,6 @@ def loss_class():
         n_outputs = 1
         lipschitz = losses.Logistic.lipschitz
         smoothness = losses.Logistic.smoothness
-        curvature_constant = losses.Logistic.curvature_constant
         baseline = losses.Logistic.baseline
 
     return OwnLoss

@@ -17,6 +17,7 @@ from skdpsco.inspection import plan
 from skdpsco.losses import curvature, derivative, is_proven, value
 from skdpsco.losses.library import Weighted, with_weights
 from skdpsco.losses.log_link import LEAST_MEAN, GammaDeviance, PoissonDeviance, highest
+from skdpsco.solvers.base import curvature_of
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 
 MODELS = {PrivatePoissonRegressor: PoissonRegressor, PrivateGammaRegressor: GammaRegressor}
@@ -68,7 +69,7 @@ def test_public_constants_are_those_of_all_records(loss):
     assert loss.baseline(1.0) == max(value(loss, 0.0, t) for t in targets)
     steepest = max(curvature(loss, z, 1.0) for z in np.linspace(-30.0, 30.0, 60001))
     assert steepest == pytest.approx(loss.smoothness(), rel=1e-3)
-    assert loss.curvature_constant(2.0) == 4.0 * loss.smoothness()
+    assert curvature_of(loss, 2.0) == 4.0 * loss.smoothness()
 
 
 @pytest.mark.parametrize("loss", [*LOSSES[::5], *map(Weighted, LOSSES[::5])], ids=str)

@@ -25,6 +25,7 @@ from skdpsco.losses import (
     values,
 )
 from skdpsco.losses.library import Hinge, Weighted, for_kernels
+from skdpsco.solvers.base import curvature_of
 
 # Losses are told apart by identity and class: as tuples, Squared(3.0) == Multinomial(3).
 SQUARED, LOGISTIC = Squared(), Logistic()
@@ -266,7 +267,7 @@ def fw_curvature(loss, radius, seed=0):
 @every
 def test_curvature_constant(loss, radius):
     # (<x, w> - y)**2 has 8 radius**2: the paper's 4 radius**2 is that of half of it.
-    constant = loss.curvature_constant(2 * radius)
+    constant = curvature_of(loss, 2 * radius)
     halving = 2 if isinstance(loss, Multinomial) else 1
     assert constant == pytest.approx(loss.smoothness() * 4 * radius**2 / halving)
     largest = fw_curvature(loss, radius)
@@ -365,7 +366,7 @@ def test_two_classes_are_logistic():
     )
     for bound in (0.0, 0.5, 7.0, math.inf):
         assert two.lipschitz(bound) == pytest.approx(logistic.lipschitz(bound), rel=1e-15)
-    assert two.curvature_constant(3.0) == logistic.curvature_constant(3.0)
+    assert curvature_of(two, 3.0) == curvature_of(logistic, 3.0)
     assert two.baseline() == logistic.baseline()
 
 

@@ -42,7 +42,7 @@ class Broken(NamedTuple):
     n_outputs: int = 1
 
     lipschitz, smoothness = Logistic.lipschitz, Logistic.smoothness
-    curvature_constant, baseline = Logistic.curvature_constant, Logistic.baseline
+    baseline = Logistic.baseline
 
 
 def uncompiled(loss, *arguments):

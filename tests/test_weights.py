@@ -32,6 +32,7 @@ from skdpsco.losses import (
     values,
 )
 from skdpsco.losses.library import OneVsRest, Weighted, WeightedMultinomial
+from skdpsco.solvers.base import curvature_of
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
@@ -94,7 +95,7 @@ def test_constants_are_those_of_weight_one(weighted, loss):
     assert weighted.n_outputs == loss.n_outputs
     assert weighted.smoothness() == loss.smoothness()
     assert weighted.baseline() == loss.baseline()
-    assert weighted.curvature_constant(2.0) == loss.curvature_constant(2.0)
+    assert curvature_of(weighted, 2.0) == curvature_of(loss, 2.0)
     for order, spread in itertools.product((1.0, 2.0, np.inf), (0.5, np.inf)):
         assert lipschitz_norm(weighted, order, spread) == lipschitz_norm(loss, order, spread)
 

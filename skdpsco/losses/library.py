@@ -78,10 +78,6 @@ class Squared(NamedTuple):
         """Bound on the second derivative in the prediction."""
         return 1.0
 
-    def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature: ``smoothness * diameter**2`` for predictions that far apart."""
-        return self.smoothness() * diameter * diameter
-
     def baseline(self, target_bound: float = 1.0) -> float:
         """Largest loss of the prediction 0."""
         residual = min(self.clip, target_bound)
@@ -114,10 +110,6 @@ class Huber(NamedTuple):
         """Bound on the second derivative in the prediction."""
         return 1.0
 
-    def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature, as for `Squared`."""
-        return self.smoothness() * diameter * diameter
-
     def baseline(self, target_bound: float = 1.0) -> float:
         """Largest loss of the prediction 0."""
         return Squared(self.delta).baseline(target_bound)
@@ -133,10 +125,6 @@ class Logistic(NamedTuple):
     def smoothness(self) -> float:
         """Bound on the second derivative in the prediction, one quarter."""
         return 0.25
-
-    def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature, as for `Squared`."""
-        return self.smoothness() * diameter * diameter
 
     def baseline(self, target_bound: float = 1.0) -> float:
         """Largest loss of the prediction 0, ``log(2)``."""
@@ -162,10 +150,6 @@ class SmoothHinge(NamedTuple):
         """Bound on the second derivative in the prediction, ``1 / width``."""
         return 1.0 / self.width
 
-    def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature, as for `Squared`."""
-        return self.smoothness() * diameter * diameter
-
     def baseline(self, target_bound: float = 1.0) -> float:
         """Loss of the prediction 0."""
         slope = min(1.0, 1.0 / self.width)
@@ -183,10 +167,6 @@ class Hinge(NamedTuple):
         """No bound on the second derivative: the derivative jumps."""
         return math.inf
 
-    def curvature_constant(self, diameter: float) -> float:
-        """No bound for any diameter."""
-        return math.inf
-
     def baseline(self, target_bound: float = 1.0) -> float:
         """Loss of the prediction 0."""
         return 1.0
@@ -201,10 +181,6 @@ class Absolute(NamedTuple):
 
     def smoothness(self) -> float:
         """No bound on the second derivative: the derivative jumps."""
-        return math.inf
-
-    def curvature_constant(self, diameter: float) -> float:
-        """No bound for any diameter."""
         return math.inf
 
     def baseline(self, target_bound: float = 1.0) -> float:
@@ -231,10 +207,6 @@ class Quantile(NamedTuple):
 
     def smoothness(self) -> float:
         """No bound on the second derivative: the derivative jumps."""
-        return math.inf
-
-    def curvature_constant(self, diameter: float) -> float:
-        """No bound for any diameter."""
         return math.inf
 
     def baseline(self, target_bound: float = 1.0) -> float:
@@ -265,10 +237,6 @@ class SmoothQuantile(NamedTuple):
     def smoothness(self) -> float:
         """Bound on the second derivative in the prediction, ``1 / (2 * width)``."""
         return 0.5 / self.width
-
-    def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature, as for `Squared`."""
-        return self.smoothness() * diameter * diameter
 
     def baseline(self, target_bound: float = 1.0) -> float:
         """Largest loss of the prediction 0."""
@@ -333,10 +301,6 @@ class Weighted(NamedTuple):
     def smoothness(self) -> float:
         """Bound on the second derivative in the prediction, that of weight 1."""
         return self.loss.smoothness()
-
-    def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature of weight 1."""
-        return self.loss.curvature_constant(diameter)
 
     def baseline(self, target_bound: float = 1.0) -> float:
         """Largest loss of the prediction 0."""
@@ -408,7 +372,7 @@ class OneVsRest(NamedTuple):
 
     def curvature_constant(self, diameter: float) -> float:
         """Frank-Wolfe curvature of all predictions together."""
-        return self.n_classes * self.loss.curvature_constant(diameter)
+        return self.n_classes * (self.loss.smoothness() * diameter * diameter)
 
     def baseline(self, target_bound: float = 0.0) -> float:
         """Loss of predictions of 0."""

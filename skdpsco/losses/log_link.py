@@ -47,10 +47,6 @@ class LogLink(NamedTuple):
         """Bound on the second derivative in the prediction: the highest target."""
         return highest(self)
 
-    def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature, as for `skdpsco.losses.Squared`."""
-        return self.smoothness() * diameter * diameter
-
     def baseline(self, target_bound: float = math.inf) -> float:
         """Largest loss of the prediction 0."""
         return max(value(self, 0.0, -target_bound), value(self, 0.0, target_bound))

@@ -485,7 +485,7 @@ def check_scales(
 def curvature_of(loss: Any, distance: float) -> float:
     """Frank-Wolfe curvature for predictions at most ``distance`` apart.
 
-    A user's own loss need not declare it as ``curvature_constant``.
+    A loss may declare its own as ``curvature_constant``; otherwise its smoothness bounds it.
     """
     if hasattr(loss, "curvature_constant"):
         return loss.curvature_constant(distance)

@@ -21,7 +21,7 @@ from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import for_kernels, lipschitz_norm
 from skdpsco.mechanisms.samplers import release
-from skdpsco.solvers.base import Problem, share_mu
+from skdpsco.solvers.base import Problem, curvature_of, share_mu
 from skdpsco.solvers.l1.refit import newton_pays
 
 __all__ = ["ScreenPlan", "plan_screen", "select_coordinates"]
@@ -113,7 +113,7 @@ def select_coordinates(
         mean = map_reduce(records, y, sum_of_slopes, loss, z, slope, size)
         changed = one_record(n, added, size * slack)
         release(rng, mean, changed, plan.intercept, n * (size * slack))
-        z -= np.clip(mean / n, -slope, slope) / problem.loss.curvature_constant(1.0)
+        z -= np.clip(mean / n, -slope, slope) / curvature_of(problem.loss, 1.0)
         slope, size = derivative_bounds(problem, z)
     # 2. Release the gradient at these predictions, for records shortened to norm 1.
     gradient = map_reduce(records, y, sum_of_gradients, loss, z, slope, size, D)

@@ -27,6 +27,7 @@ from skdpsco.solvers.base import (
     check_bound_on,
     check_cost,
     check_smooth,
+    curvature_of,
 )
 from skdpsco.solvers.l1.refit import (
     REFIT,
@@ -269,9 +270,8 @@ class Stagewise:
         n, D = problem.n_mu(1.0), problem.n_coefficients
         rho = budget.rho
         choose = problem.constraint is None
-        scale = problem.loss.lipschitz(math.inf, problem.target_bound) / (
-            problem.loss.curvature_constant(1.0)
-        )
+        slope = problem.loss.lipschitz(math.inf, problem.target_bound)
+        scale = slope / curvature_of(problem.loss, 1.0)
         radius = STAGEWISE.nominal_radius * scale if choose else problem.constraint.radius
         stop_share = STAGEWISE.stop_share if choose else 0.0
         path_share = 1.0 - STAGEWISE.refit_share - stop_share
