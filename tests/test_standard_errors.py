@@ -10,15 +10,17 @@ from cases import each
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 
 from skdpsco import (
     Ledger,
     PrivacyWarning,
     PrivateElasticNet,
+    PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateLogisticRegression,
     PrivateMoments,
+    PrivatePoissonRegressor,
     PrivateRidge,
     RowBlocks,
     UtilityWarning,
@@ -26,6 +28,7 @@ from skdpsco import (
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, Squared
 from skdpsco.losses.library import Weighted, WeightedMultinomial, separated, with_weights
+from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance
 from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, mu_of
@@ -41,7 +44,10 @@ MODELS = [
     (PrivateLogisticRegression, {"C": math.inf}),
     (PrivateRidge, {"alpha": 0.0, "target_bound": 20.0}),
     (PrivateHuberRegressor, {"alpha": 0.0, "target_bound": 20.0}),
+    (PrivatePoissonRegressor, {"alpha": 0.0, "target_bound": 40.0}),
+    (PrivateGammaRegressor, {"alpha": 0.0, "target_bound": 40.0}),
 ]
+LINKS = PrivatePoissonRegressor, PrivateGammaRegressor
 
 
 def composite(loss, n, d, weight=0.01, intercept=True):
@@ -57,6 +63,11 @@ def drawn(Estimator, n, d, rng):
     scores = X @ coef + 0.5
     if Estimator is PrivateLogisticRegression:
         return X, rng.random(n) < expit(scores), coef
+    if Estimator in LINKS:
+        X, coef = np.clip(0.5 * X, -1.0, 1.0), coef
+        mean = np.exp(X @ coef + 0.5)
+        counts = Estimator is PrivatePoissonRegressor
+        return X, rng.poisson(mean) if counts else mean * rng.gamma(2.0, 0.5, n), coef
     return X, scores + rng.standard_normal(n), coef
 
 
@@ -78,6 +89,8 @@ LOSSES = [
     Weighted(Squared()),
     Multinomial(3),
     WeightedMultinomial(3),
+    PoissonDeviance(0.2, 0.3),
+    Weighted(GammaDeviance(0.2, 0.3)),
 ]
 
 
@@ -106,7 +119,7 @@ def test_releases_move_by_what_is_charged_and_hardly_less(monkeypatch, loss, lay
 
     monkeypatch.setattr(module, "gaussian_mechanism", record)
     problem = composite(loss, n, 2)
-    residuals = problem.has_residuals
+    residuals = module.has_spread(problem)
     plan = NewtonStep(GradientDescent()).plan(problem, Budget(1.0, 1e-6))
     tuning, mu = module.NEWTON_STEP, Budget(1.0, 1e-6).mu
     shares = [tuning.gradient_share, tuning.matrix_share]
@@ -210,6 +223,24 @@ def test_steps_that_raised_eigenvalues_shorten_are_not_trusted():
     assert np.mean(inside, axis=0).min() > 0.93  # .67 if the shorter step were not counted
 
 
+@pytest.mark.parametrize(("size", "doubtful"), [(0.1, False), (0.8, True)])
+def test_the_second_order_of_exponentials_is_within_their_errors(size, doubtful):
+    """Without any noise, and for steps in all directions: what one step misses is covered."""
+    Z = np.column_stack([np.random.default_rng(18).standard_normal((4000, 2)), np.ones(4000)])
+    truth = np.array([0.5, -0.5, 0.2])
+    for high, around in itertools.product(np.linspace(0.0, np.pi, 5), np.linspace(0.0, 6.0, 7)):
+        flat = math.sin(high) * np.array([math.cos(around), math.sin(around)])
+        point = truth + size * np.array([*flat, math.cos(high)])
+        means = np.exp(Z @ point)
+        gradient = (means - np.exp(Z @ truth)) @ Z / len(Z)
+        H = Z.T @ (Z * means[:, None]) / len(Z)
+        model = NoisyModel(gradient, H, 1e-6, 1e-6, sampling=1e-9 * H, exponential=True)
+        step, known = newton_step(model, np.zeros(3), point, len(Z))
+        missed = abs(point + step - truth) / np.sqrt(known.covariance.diagonal())
+        assert 1e-3 < missed.max() < 1.96
+        assert known.doubtful == doubtful
+
+
 def test_without_noise_it_is_the_classical_inference():
     rng = np.random.default_rng(1)
     X, y, _ = drawn(PrivateLogisticRegression, 4000, 3, rng)
@@ -261,6 +292,27 @@ def test_without_noise_weights_have_the_classical_sandwich():
     assert_allclose(model.uncertainty_.covariance, exact, rtol=0.15, atol=1e-4)
     square = weights @ np.square(y - Z @ coef) / weights.sum()
     assert model.uncertainty_.residual_variance == pytest.approx(square, rel=0.05)
+
+
+@pytest.mark.parametrize("Estimator", LINKS)
+def test_without_noise_links_have_the_classical_sandwich(Estimator):
+    """Counts are overdispersed: their variance is not what the law says."""
+    rng, n = np.random.default_rng(17), 6000
+    X = rng.uniform(-1.0, 1.0, (n, 2))
+    mean = np.exp(X @ [1.0, -1.0] + 0.5)
+    y = mean * rng.gamma(2.0, 0.5, n)
+    y = rng.poisson(y) if Estimator is PrivatePoissonRegressor else y
+    params = {"epsilon": 1e4, "random_state": 0, "feature_bound": 1.0}
+    with pytest.warns(PrivacyWarning):
+        model = fitted(Estimator, X, y, **params)
+    plain = (GammaRegressor if Estimator is PrivateGammaRegressor else PoissonRegressor)(alpha=0.0)
+    m, Z = plain.fit(X, y).predict(X), np.column_stack([X, np.ones(n)])
+    assert_allclose(model.coef_, plain.coef_, atol=0.01)
+    slopes, bends = (1.0 - y / m, y / m) if Estimator is PrivateGammaRegressor else (m - y, m)
+    inverse, each = np.linalg.inv(Z.T @ (Z * bends[:, None])), Z * slopes[:, None]
+    exact = inverse @ each.T @ each @ inverse
+    assert_allclose(model.uncertainty_.covariance, exact, rtol=0.1, atol=2e-5)
+    assert model.uncertainty_.residual_variance is None
 
 
 def of_three_classes(n, rng):

@@ -8,7 +8,8 @@ Prints how often intervals of nominally 95 % cover their coefficients, for fits 
 
     python examples/benchmarks/standard_errors.py [kind, ...] [repetitions] [number of sizes]
 
-Kinds are logistic, ridge, huber, weighted_logistic, class_weights, weighted_ridge and classes.
+Kinds are logistic, ridge, huber, poisson, gamma, weighted_logistic, class_weights, weighted_ridge
+and classes.
 """
 
 import sys
@@ -17,7 +18,14 @@ import warnings
 import numpy as np
 from scipy.special import expit
 
-from skdpsco import PrivateHuberRegressor, PrivateLogisticRegression, PrivateRidge, UtilityWarning
+from skdpsco import (
+    PrivateGammaRegressor,
+    PrivateHuberRegressor,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+    UtilityWarning,
+)
 
 # The law of the features, number of records, number of features, and epsilon.
 SIZES = [
@@ -104,6 +112,20 @@ def classes(X, coef, rng):
     return y, PrivateLogisticRegression(C=np.inf), {}, (W, b)
 
 
+def poisson(X, coef, rng):
+    """Counts."""
+    y = rng.poisson(np.exp(0.5 * (X @ coef) + INTERCEPT))
+    model = PrivatePoissonRegressor(alpha=0.0, target_bound=100.0)
+    return y, model, {}, (0.5 * coef, INTERCEPT)
+
+
+def gamma(X, coef, rng):
+    """Positive numbers whose deviation is 0.7 times their mean."""
+    y = np.exp(0.5 * (X @ coef) + INTERCEPT) * rng.gamma(2.0, 0.5, len(X))
+    model = PrivateGammaRegressor(alpha=0.0, target_bound=100.0)
+    return y, model, {}, (0.5 * coef, INTERCEPT)
+
+
 def coverage(kind, repetitions, n_sizes):
     """One line for each size."""
     print(f"{kind.__name__}: share of 95 % intervals that cover, {repetitions} repetitions")
@@ -140,7 +162,10 @@ def coverage(kind, repetitions, n_sizes):
 
 KINDS = {
     kind.__name__: kind
-    for kind in (logistic, ridge, huber, weighted_logistic, class_weights, weighted_ridge, classes)
+    for kind in (
+        *(logistic, ridge, huber, poisson, gamma),
+        *(weighted_logistic, class_weights, weighted_ridge, classes),
+    )
 }
 
 if __name__ == "__main__":

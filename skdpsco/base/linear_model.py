@@ -615,9 +615,10 @@ class PrivateLinearModel(PrivateEstimator):
         if result.path is not None:
             unscale = partial(units._replace(calibration=None).unscale, **shape)
             self.path_ = RadiusPath(result.path[0] * length, result.path[1], unscale)
+        units = self._of_predictions(units)
         if result.uncertainty is not None:
             self.uncertainty_ = units.of_uncertainty(result.uncertainty, intercept)
-        return self._of_predictions(units).unscale(result.coef, **shape)
+        return units.unscale(result.coef, **shape)
 
     def _prepared(self, task: FitTask, n_samples: int, available: Any) -> Prepared:
         """What a fit to so many records may release: the planner, and its rehearsals.

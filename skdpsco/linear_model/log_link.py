@@ -14,6 +14,7 @@ from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, SolverLike, Targ
 from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGET_CONSTRAINTS, HasMethods, StrOptions
 from skdpsco.base.linear_model import refuse_blocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
+from skdpsco.linear_model._inference import CoefficientInference
 from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
 from skdpsco.losses.log_link import (
     LEAST_MEAN,
@@ -29,7 +30,7 @@ from skdpsco.scaling.target import Target
 __all__ = ["PrivateGammaRegressor", "PrivatePoissonRegressor"]
 
 
-class LogLinkModel(LinearRegressor, UncalibratedModel):
+class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
     """Means that are exponentials of linear predictions; see the subclasses."""
 
     target_range_: np.ndarray
@@ -63,6 +64,7 @@ class LogLinkModel(LinearRegressor, UncalibratedModel):
         conditioning: Auto | None = "auto",
         clip_features: bool = True,
         max_weight: float | None = None,
+        standard_errors: bool = False,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
         random_state: Seed = None,
@@ -80,6 +82,7 @@ class LogLinkModel(LinearRegressor, UncalibratedModel):
         self.conditioning = conditioning
         self.clip_features = clip_features
         self.max_weight = max_weight
+        self.standard_errors = standard_errors
         self.relation = relation
         self.verbose = verbose
         self.random_state = random_state
@@ -217,6 +220,11 @@ class PrivatePoissonRegressor(LogLinkModel):
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
         weight, so small weights lose accuracy. ``alpha`` has its meaning for weights of mean 1.
+    standard_errors : bool, default=False
+        Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
+        and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
+        descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent".
+        Coefficients are not shrunk then. Variances need not be those of the law.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
@@ -242,6 +250,14 @@ class PrivatePoissonRegressor(LogLinkModel):
         features were conditioned. It is a release.
     n_iter_ : int
         Number of private rounds, passes or steps.
+    coef_covariance_ : ndarray of shape (n_features, n_features)
+        Covariance of the coefficients, by sampling and by noise; only with
+        ``standard_errors=True``.
+    coef_standard_error_ : ndarray of shape (n_features,)
+        Standard errors: the roots of the diagonal.
+    uncertainty_ : Uncertainty
+        Uncertainty of the coefficients and the intercept together, as `confint` and `summary` use
+        it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -342,6 +358,11 @@ class PrivateGammaRegressor(LogLinkModel):
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
         weight, so small weights lose accuracy. ``alpha`` has its meaning for weights of mean 1.
+    standard_errors : bool, default=False
+        Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
+        and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
+        descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent".
+        Coefficients are not shrunk then. Variances need not be those of the law.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
@@ -367,6 +388,14 @@ class PrivateGammaRegressor(LogLinkModel):
         features were conditioned. It is a release.
     n_iter_ : int
         Number of private rounds, passes or steps.
+    coef_covariance_ : ndarray of shape (n_features, n_features)
+        Covariance of the coefficients, by sampling and by noise; only with
+        ``standard_errors=True``.
+    coef_standard_error_ : ndarray of shape (n_features,)
+        Standard errors: the roots of the diagonal.
+    uncertainty_ : Uncertainty
+        Uncertainty of the coefficients and the intercept together, as `confint` and `summary` use
+        it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.

@@ -24,6 +24,7 @@ from skdpsco.losses.library import (
     unweighted,
     without_weights,
 )
+from skdpsco.losses.log_link import GammaDeviance, LogLink, PoissonDeviance, highest, usual_mean
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import L2
 from skdpsco.privacy import compose
@@ -97,6 +98,9 @@ class NewtonStepTuning(NamedTuple):
 
 NEWTON_STEP = NewtonStepTuning()
 LEAST_KEPT = 0.5  # least assumed share of unclipped residuals, whatever the noise says
+# Mean squares of what a step moves logarithms of means by: from the first on more than two orders
+# count, and beyond the second nothing is known.
+DOUBTFUL_MOVE, MOST_MOVED = 0.5, 4.0
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,7 @@ class NewtonStep:
             features.
         """
         loss = unweighted(problem.loss)
-        if type(loss) not in (Logistic, Squared, Huber, *SOFTMAX):
+        if type(loss) not in (Logistic, Squared, Huber, *SOFTMAX, PoissonDeviance, GammaDeviance):
             raise ValueError(f"standard_errors must be False for the loss {loss!r}.")
         if not isinstance(problem.penalty, L2):
             raise ValueError(
@@ -197,10 +201,10 @@ class NewtonStep:
             "gradient": (NEWTON_STEP.gradient_share, 1),
             "matrix": (NEWTON_STEP.matrix_share, 1),
         }
-        if problem.has_residuals:
+        if has_spread(problem):
             shares["spread"] = (NEWTON_STEP.spread_share / k, k)
             shares["square"] = (NEWTON_STEP.square_share, 1)
-        if isinstance(problem.loss, WEIGHTED):
+        if has_sampling(problem.loss):
             shares["sampling"] = (NEWTON_STEP.sampling_share, 1)
         multipliers, event = share_mu(mu, shares)
         left = 1.0 - sum(share * count for share, count in shares.values())
@@ -212,7 +216,7 @@ class NewtonStep:
             return gaussian_grid(sensitivity, multipliers[name], dimension, 2.0 * n * slack)
 
         moved = replace_one(n, slack, math.sqrt(2.0) * slack)
-        residuals, c = problem.has_residuals, longest(problem.n_features)
+        residuals, c = has_spread(problem), longest(problem.n_features)
         gradient_grid = grid("gradient", replace_one(n, slack), D)
         # Deviations of both, for normal columns and residuals of size 1.
         small = NEWTON_STEP.small * math.sqrt(n) / (deviation_on(gradient_grid) * c)
@@ -233,10 +237,9 @@ class NewtonStep:
             tolerated=NEWTON_STEP.spread_tail * n,
             **descent.passed_on(),
         )
-        # The spectral norm of the noise, relative to the largest curvature of normal columns, which
-        # is one over the number of classes.
+        # The spectral norm of the noise, relative to the largest curvature of normal columns.
         noise = deviation_on(plan.matrix_grid) / n * c * c * math.sqrt(2.0 * D)
-        noise *= max(0.5 * problem.loss.n_outputs, 1.0)
+        noise *= bound_over_usual(problem.loss)
         if noise > NEWTON_STEP.curvature:
             said = NARROW_INTERVALS if noise > NEWTON_STEP.drowned else DOUBTFUL_STEP
             plan = replace(plan, warnings=(*plan.warnings, said))
@@ -279,6 +282,24 @@ def contrasts(n_outputs: int) -> np.ndarray:
     A softmax does not change where all outputs move alike, so that nothing is known about that.
     """
     return helmert(n_outputs).T if n_outputs > 1 else np.ones((1, 1))
+
+
+def has_spread(problem: CompositeProblem) -> bool:
+    """Whether a bound on derivatives is found, and their mean square: for the same law of all."""
+    return problem.has_residuals and not isinstance(unweighted(problem.loss), LogLink)
+
+
+def has_sampling(loss: Any) -> bool:
+    """Whether the mean product of gradients is released, as it does not follow from curvatures."""
+    return isinstance(loss, WEIGHTED) or isinstance(unweighted(loss), LogLink)
+
+
+def bound_over_usual(loss: Any) -> float:
+    """The bound on curvatures over their usual size."""
+    plain = unweighted(loss)
+    if isinstance(plain, LogLink):
+        return highest(plain) / usual_mean(plain)
+    return max(0.5 * loss.n_outputs, 1.0)  # of classes that are equally likely
 
 
 def n_directions(problem: CompositeProblem) -> int:
@@ -326,6 +347,8 @@ class NoisyModel(NamedTuple):
         Mean product of gradients, with weights; otherwise it follows from the curvatures.
     sampling_noise : float
         Deviation of the noise in the `upper_triangle` of the latter.
+    exponential : bool
+        Whether curvatures grow like an exponential, so that no step is small enough to be exact.
     """
 
     gradient: np.ndarray
@@ -336,6 +359,7 @@ class NoisyModel(NamedTuple):
     kept: Any = None
     sampling: Any = None
     sampling_noise: float = 0.0
+    exponential: bool = False
 
 
 def release_model(
@@ -364,6 +388,7 @@ def release_model(
     noise = gaussian_mechanism(rng, gradient, plan.gradient_grid) * units[0]
     curvature_noise = gaussian_mechanism(rng, entries, plan.matrix_grid) * units[1]
     model = NoisyModel(gradient * units[0], symmetric(entries * units[1]), noise, curvature_noise)
+    model = model._replace(exponential=isinstance(unweighted(loss), LogLink))
     if weighted:
         entries, unit = upper_triangle(products) / (slope * c) ** 2, (slope * c) ** 2 / n
         noise = gaussian_mechanism(rng, entries, plan.sampling_grid) * unit
@@ -413,14 +438,19 @@ def newton_step(
         variance = None if variance is None else spread  # over the mean weight
     known = noise * np.eye(D) + sampling / n_samples
     uncertain, covariance = 0.5 * model.curvature_noise**2, np.zeros((D, D))
+    usual, scores = float(np.trace(curvature)) / D, 0.0
     for _ in range(NEWTON_STEP.rounds):
         # Curvatures are noisy, and too large where eigenvalues were raised, along what the step
         # should have been: it, and what it misses.
         move = np.outer(step, step) + covariance
         middle = known + uncertain * (np.trace(move) * np.eye(D) + move) + raised @ move @ raised
+        if model.exponential:  # its second order, from the mean square of what scores move by
+            scores = min(float((curvature * move).sum()) / usual, MOST_MOVED)
+            middle += 0.75 * scores**2 * usual * curvature
         covariance = inverse @ middle @ inverse
     relative = math.sqrt(uncertain) * float(np.trace(inverse))
-    return step, Uncertainty(covariance, relative, bool(values[0] < floor), variance)
+    doubtful = bool(values[0] < floor) or scores >= DOUBTFUL_MOVE
+    return step, Uncertainty(covariance, relative, doubtful, variance)
 
 
 def products_near(curvature: np.ndarray, found: np.ndarray, noise: float) -> np.ndarray:
@@ -479,6 +509,7 @@ def newton_sums(
     ``slope``, and those that are not clipped or, with weights, weights.
     """
     basis, weighted = contrasts(loss.n_outputs), isinstance(loss, WEIGHTED)
+    sampling = has_sampling(loss)
     k, D = basis.shape[1], len(scale)
 
     def of_some(A: np.ndarray, some: np.ndarray) -> Any:
@@ -495,7 +526,7 @@ def newton_sums(
             v = (np.abs(R[:, 0]) < slope).astype(np.float64)
             squares = weights @ np.square(R[:, 0] / slope)
             counts = np.array([squares, weights.sum() if weighted else v.sum()])
-        if weighted:
+        if sampling:
             each = (slopes[:, :, None] * A[:, None, :]).reshape(len(A), k * D)
             products = each.T @ each
         gradient = (slopes.T @ A).ravel()
