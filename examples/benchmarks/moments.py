@@ -22,9 +22,12 @@ from skdpsco import PrivateMoments, PrivateRidge, UtilityWarning
 REPETITIONS, N_NEW = 400, 100
 # The law of the features, number of records, number of features, and epsilon.
 SIZES = [
+    ("normal", 500, 2, 0.5),
     ("normal", 500, 2, 4.0),
     ("uniform", 500, 2, 1.0),
     ("normal", 2000, 2, 1.0),
+    ("normal", 2000, 10, 0.5),
+    ("normal", 2000, 50, 2.0),
     ("normal", 5000, 10, 4.0),
     ("normal", 20_000, 5, 0.5),
     ("normal", 20_000, 10, 1.0),
