@@ -13,6 +13,7 @@ import pytest
 from scipy import sparse
 
 from skdpsco import (
+    PrivateGammaRegressor,
     PrivateGroupDRO,
     PrivateHuberRegressor,
     PrivateLasso,
@@ -23,6 +24,7 @@ from skdpsco import (
     PrivateMinimaxRegressor,
     PrivateMoments,
     PrivateMonotoneGLM,
+    PrivatePoissonRegressor,
     PrivateQuantileRegressor,
     PrivateRidge,
 )
@@ -80,6 +82,10 @@ FITS = {
     ),
     "errors": lambda: PrivateRidge(standard_errors=True, target_bound=2.0, **BY_STEPS),
     "errors of outliers": lambda: PrivateHuberRegressor(standard_errors=True, **BY_STEPS),
+    "errors of counts": lambda: PrivatePoissonRegressor(standard_errors=True, **BY_STEPS),
+    "errors of sizes with weights": lambda: PrivateGammaRegressor(
+        standard_errors=True, target_bound=2.0, max_weight=2.0, **BY_STEPS
+    ),
     "errors of classes": lambda: PrivateLogisticRegression(
         classes=[0, 1], standard_errors=True, **BY_STEPS
     ),
