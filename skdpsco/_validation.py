@@ -63,6 +63,7 @@ __all__ = [
     "declared",
     "in_column_order",
     "is_missing",
+    "is_number",
     "read_X",
     "refuse_masked",
     "select_records",
@@ -201,6 +202,11 @@ def both_lacks(missing: list[Any], other: str, unknown: list[Any]) -> str:
     return ", and ".join(f"{said} {names}" for said, names in parts if names)
 
 
+def is_number(value: Any, kind: Any = Real) -> bool:
+    """Whether a value is a number of this kind: not True or False, which Python counts as one."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 def check_bound(name: str, value: Any) -> float:
     """Check that the value is a positive number, and not NaN or beyond what float64 sums can hold.
 
@@ -212,7 +218,7 @@ def check_bound(name: str, value: Any) -> float:
         If it is out of range.
     """
     value = declared(name, value)
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+    if not is_number(value):
         raise TypeError(f"{name} must be a positive number, got {value!r}.")
     number: Any = value  # unconverted, since a huge int does not fit into a float
     if not SMALLEST <= number <= LARGEST:
@@ -547,7 +553,7 @@ def check_interval(low_name: str, low: Any, high_name: str, high: Any) -> tuple[
         If an end is out of range, or the ends do not increase.
     """
     for name, value in ((low_name, low), (high_name, high)):
-        if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        if not is_number(value):
             raise TypeError(f"{name} must be a finite number, got {value!r}.")
         if not abs(float(value)) <= LARGEST:
             raise ValueError(f"{name} must be in [{-LARGEST:g}, {LARGEST:g}], got {value!r}.")
@@ -676,7 +682,7 @@ def check_int(name: str, value: Any, also: str = "", low: int = 1, high: int = L
         If it is out of range, or does not fit into 64 bits.
     """
     span = f">= {low}" if high == LARGEST_INT else f"in [{low}, {high}]"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
+    if not is_number(value, Integral):
         raise TypeError(f"{name} must be {also}an int {span}, got {value!r}.")
     number = int(value)
     if not low <= number <= high:
@@ -698,7 +704,7 @@ def check_n_jobs(n_jobs: Any) -> None:
     legal = f"n_jobs must be None or an int other than 0, got {n_jobs!r}."
     if n_jobs is None:
         return
-    if isinstance(n_jobs, (bool, np.bool_)) or not isinstance(n_jobs, Integral):
+    if not is_number(n_jobs, Integral):
         raise TypeError(legal)
     if n_jobs == 0 or not -(2**31) < int(n_jobs) < 2**31:
         raise ValueError(legal)

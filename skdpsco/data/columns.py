@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import check_interval, is_missing
+from skdpsco._validation import check_interval, is_missing, is_number
 from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.data.frames import (
     BOOLEANS,
@@ -189,9 +189,7 @@ class Column:
 
 def is_pair_of_numbers(given: Any) -> bool:
     """Whether a list could be meant as bounds, or as two categories."""
-    return len(given) == 2 and all(
-        isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) for value in given
-    )
+    return len(given) == 2 and all(map(is_number, given))
 
 
 def declared_column(name: str, given: Any) -> Column:
@@ -250,7 +248,7 @@ def declared_column(name: str, given: Any) -> Column:
         raise ValueError(f"{where}['bounds'] must be two numbers, low and high; got {pair!r}.")
     low, high = check_interval(f"{where}['bounds'][0]", pair[0], f"{where}['bounds'][1]", pair[1])
     fill = given.get("fill", (low + high) / 2)
-    if isinstance(fill, bool) or not isinstance(fill, Real) or not low <= float(fill) <= high:
+    if not is_number(fill) or not low <= float(fill) <= high:
         raise ValueError(f"{where}['fill'] must be a number within the bounds, got {fill!r}.")
     return Column(bounds=(low, high), fill=float(fill), integer=integer, unit=unit, **common)
 

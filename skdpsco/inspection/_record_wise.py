@@ -44,6 +44,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.utils import get_tags
 
+from skdpsco._validation import is_number
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
     ColumnClipper,
@@ -147,7 +148,7 @@ def _indicator(step: Any, vouched: Vouched) -> Conditions:
 
 
 def _rbf(step: Any, vouched: Vouched) -> Conditions:
-    number = isinstance(step.gamma, Real) and not isinstance(step.gamma, bool)
+    number = is_number(step.gamma)
     return {"gamma is a number": number}  # "scale" is the variance
 
 

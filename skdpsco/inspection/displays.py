@@ -1,7 +1,7 @@
 """Plots: utility against epsilon, and coefficients against the radius."""
 
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._random import collected_advice
 from skdpsco._typing import MatrixLike, Seed, Self, TargetLike
+from skdpsco._validation import is_number
 from skdpsco.privacy import Budget, Ledger
 from skdpsco.privacy._history import axes, literal, pyplot
 
@@ -145,7 +146,7 @@ class PrivacyUtilityDisplay:
         """
         pyplot(cls.__name__)  # fails before the fits if matplotlib is missing
         epsilons = _check_epsilons(epsilons)
-        if isinstance(n_repeats, bool) or not isinstance(n_repeats, Integral) or n_repeats < 1:
+        if not is_number(n_repeats, Integral) or n_repeats < 1:
             raise ValueError(f"n_repeats must be an int, at least 1, got {n_repeats!r}.")
         if (X_test is None) != (y_test is None):
             raise ValueError("X_test and y_test must be given together, or neither.")
@@ -255,7 +256,7 @@ class PrivacyUtilityDisplay:
                 f"{type(estimator).__name__} needs groups or several targets, which are not "
                 "simulated: use from_estimator with records of your own making."
             )
-        if isinstance(signal, bool) or not isinstance(signal, Real):
+        if not is_number(signal):
             raise TypeError(f"signal must be a number in [0, 1], got {signal!r}.")
         if not 0.0 <= signal <= 1.0:
             raise ValueError(f"signal must be in [0, 1], got {signal!r}.")
@@ -336,14 +337,13 @@ class PrivacyUtilityDisplay:
 
 def _check_epsilons(epsilons: Any) -> np.ndarray:
     values = list(epsilons) if np.iterable(epsilons) and not isinstance(epsilons, str) else []
-    wrong = any(isinstance(e, (bool, np.bool_)) or not isinstance(e, Real) for e in values)
-    if not values or wrong or not all(0 < e < float("inf") for e in values):
+    if not values or not all(is_number(e) and 0 < e < float("inf") for e in values):
         raise ValueError(f"epsilons must be a list of finite numbers > 0, got {epsilons!r}.")
     return np.array(values, dtype=np.float64)
 
 
 def _check_baseline(baseline: Any) -> None:
-    number = isinstance(baseline, Real) and not isinstance(baseline, bool)
+    number = is_number(baseline)
     estimator = hasattr(baseline, "fit") and not isinstance(baseline, type)
     if not (baseline is None or number or estimator):
         raise TypeError(f"baseline must be an estimator, a number or None, got {baseline!r}.")
@@ -456,7 +456,7 @@ class RadiusPathDisplay:
             If matplotlib is not installed.
         """
         pyplot(cls.__name__)
-        if isinstance(n_features, bool) or not isinstance(n_features, Integral) or n_features < 1:
+        if not is_number(n_features, Integral) or n_features < 1:
             raise ValueError(f"n_features must be an int, at least 1, got {n_features!r}.")
         check_is_fitted(fitted_model)
         while isinstance(fitted_model, Pipeline):

@@ -2,13 +2,12 @@
 
 import math
 from dataclasses import replace
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import is_regressor
 
-from skdpsco._validation import LARGEST, SMALLEST, check_bound
+from skdpsco._validation import LARGEST, SMALLEST, check_bound, is_number
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.losses.library import WEIGHTED, Logistic, Multinomial, Squared
 from skdpsco.penalties import L1, L2, ElasticNet
@@ -112,7 +111,7 @@ def check_weight(name: str, value: Any, high: float = LARGEST) -> float:
     ValueError
         If it is out of range.
     """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+    if not is_number(value):
         raise TypeError(f"{name} must be a number in [0, {high:g}], got {value!r}.")
     number: Any = value  # unconverted, since a huge int does not fit into a float
     if not (number == 0 or SMALLEST <= number <= high):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._validation import is_number
 from skdpsco.moments.least_squares import LeastSquares, WeightPath
 from skdpsco.moments.release import Measured
 from skdpsco.privacy import NoOpEvent
@@ -254,7 +255,7 @@ class ReleasedMoments(MomentAnswers):
                     f"{column!r} must be the name of exactly one column, among {self.names}."
                 )
             return self.names.index(column)
-        if isinstance(column, bool | np.bool_) or not isinstance(column, Integral):
+        if not is_number(column, Integral):
             raise TypeError(f"A column must be an int or a name, got {column!r}.")
         number = int(column)
         if not 0 <= number < len(self.names):

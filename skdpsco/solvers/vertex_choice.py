@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import compiled, implements, inner, njit
+from skdpsco._validation import is_number
 from skdpsco.constraints.sets import (
     L1Ball,
     Polytope,
@@ -154,7 +155,7 @@ def polytope_of(constraint: Any, D: int) -> Any:
         return Polytope(_checked_vertices(np.asarray(constraint.vertices), D, "Polytope"))
     cls = type(constraint)
     K = n_vertices(constraint, D)
-    if isinstance(K, (bool, np.bool_)) or not isinstance(K, Integral) or K < 1:
+    if not is_number(K, Integral) or K < 1:
         raise ValueError(f"{cls.__name__}: `n_vertices` must return an int >= 1, got {K!r}.")
     if implements(coordinate, cls):
         axis, length = np.full(int(K), -1), np.zeros(int(K))

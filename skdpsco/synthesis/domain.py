@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import LARGEST, check_int, in_column_order, is_missing
+from skdpsco._validation import LARGEST, check_int, in_column_order, is_missing, is_number
 from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.data.columns import NUMBER
 from skdpsco.data.schema import Schema
@@ -69,7 +69,7 @@ class Bins:
     def __post_init__(self) -> None:
         legal = "edges must be a list of at least two increasing numbers in [-1e100, 1e100]"
         values = list(self.edges) if is_list(self.edges) else []
-        if any(isinstance(e, (bool, np.bool_)) or not isinstance(e, Real) for e in values):
+        if not all(map(is_number, values)):
             raise TypeError(f"{legal}, got {self.edges!r}.")
         if len(values) < 2 or not all(-LARGEST <= e <= LARGEST for e in values):
             raise ValueError(f"{legal}, got {self.edges!r}.")
@@ -224,7 +224,7 @@ def declare(domain: Any, table: ColumnTable) -> Domain:
     labelled = in_column_order("domain", domain, names)
     if labelled is not domain:
         given: list[Any] = labelled
-    elif isinstance(domain, (Bins, Integral)) and not isinstance(domain, (bool, np.bool_)):
+    elif isinstance(domain, Bins) or is_number(domain, Integral):
         given = [domain] * n_columns
     elif is_list(domain):
         given = list(domain)

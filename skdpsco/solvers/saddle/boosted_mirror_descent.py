@@ -6,13 +6,12 @@ Proof: docs/proofs/boosted_mirror_descent.md.
 import math
 from dataclasses import dataclass
 from functools import partial
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from skdpsco._clipping import within
-from skdpsco._validation import check_bound
+from skdpsco._validation import check_bound, is_number
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_functions import Data, numbers_or_nan
 from skdpsco.mechanisms.samplers import exponential_grid
@@ -108,7 +107,7 @@ class BoostedMirrorDescent:
     def __init__(self, failure: float = 0.1, solver: Any = None) -> None:
         given: Any = failure
         legal = f"failure must be a number in [{LEAST_FAILURE:g}, 1], got {failure!r}."
-        if isinstance(given, (bool, np.bool_)) or not isinstance(given, Real):
+        if not is_number(given):
             raise TypeError(legal)
         number: Any = given  # unconverted, since a huge int does not fit into a float
         if not LEAST_FAILURE <= number <= 1.0:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import check_bound
+from skdpsco._validation import check_bound, is_number
 from skdpsco.constraints.norms import conjugate
 from skdpsco.constraints.sets import Simplex, in_double_precision
 from skdpsco.solvers.saddle.prox import order_of, unit_prox
@@ -69,7 +69,7 @@ class Block:
         order_of(self.constraint)
         object.__setattr__(self, "constraint", in_double_precision(self.constraint))
         check_bound("constraint.radius", self.constraint.radius)
-        if isinstance(self.size, bool) or not isinstance(self.size, Integral) or self.size < 1:
+        if not is_number(self.size, Integral) or self.size < 1:
             raise ValueError(f"size must be a whole number >= 1, got {self.size!r}.")
         # In float64: less precise numbers would lose the margins of sensitivities.
         object.__setattr__(self, "size", int(self.size))

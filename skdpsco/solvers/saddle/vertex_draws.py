@@ -6,12 +6,12 @@ Proof: docs/proofs/mirror_descent.md.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpsco._kernels import njit
+from skdpsco._validation import is_number
 from skdpsco.constraints.sets import Simplex
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_functions import Data
@@ -108,7 +108,7 @@ def second_smoothness(operator: Any) -> float | None:
     value = getattr(operator, "second_smoothness", None)
     if value is None:
         return None
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+    if not is_number(value):
         raise TypeError(f"second_smoothness must be a number or None, got {value!r}.")
     number: Any = value  # unconverted, since a huge int does not fit into a float
     if not 0.0 <= number <= 1e100:
