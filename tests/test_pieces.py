@@ -182,17 +182,21 @@ def test_sums_are_those_of_the_whole_whatever_the_number_of_threads(layout, loss
 
 def test_pieces_are_summed_up_by_as_many_threads_as_numba_has(monkeypatch):
     y = np.zeros(4 * PIECE_ROWS)
-    design = in_pieces(as_design(y[:, None], np.ones(1), False), y)
 
     @without_gil
     def who(design, y):
         barrier.wait(timeout=60)  # nobody goes on before all have come
+        seen.add(threading.current_thread())
         return np.array([1.0])
 
     for count in (1, 2, 4):
         threads(monkeypatch, count)
         barrier = threading.Barrier(count)
-        assert map_reduce(design, None, who) == 4.0
+        design = in_pieces(as_design(y[:, None], np.ones(1), False), y)
+        seen = set()
+        for _ in range(3):
+            assert map_reduce(design, None, who) == 4.0
+        assert len(seen) == count  # threads are started once
 
 
 def test_one_thread_is_the_caller_s_own(monkeypatch):

@@ -35,7 +35,7 @@ __all__ = [
 
 FAN_IN = 64  # terms that are added one after the other, at every level of the tree
 PIECE_ROWS = 2**16  # most records of a piece, which a function may add one after the other
-PIECE_WORK = 2**21  # dense entries; reading so many takes far longer than starting a thread
+PIECE_WORK = 2**20  # dense entries; reading so many takes far longer than handing them to a thread
 MANY = 64  # this many pieces keep threads equally busy; more would only add calls
 MAX_PIECE_WORK = 2**24  # largest number of entries in a piece, since some functions copy it
 LEAST_ROWS = 1024  # smallest number of records in a piece

@@ -345,6 +345,8 @@ def in_pieces(X: Any, y: Any) -> Any:
 class Pieces:
     """Pieces of arrays in memory, summed up by as many threads of this process as Numba uses.
 
+    The threads are started by the first sum, and end when nobody holds the pieces any more.
+
     Parameters
     ----------
     X : Dense or CSR
@@ -353,6 +355,7 @@ class Pieces:
 
     def __init__(self, X: Dense | CSR, y: np.ndarray) -> None:
         self._pieces = pieces(X, y)
+        self._threads: ThreadPoolExecutor | None = None
 
     def sum(self, task: "Task") -> Any:
         """Sum of a task over all pieces."""
@@ -366,8 +369,9 @@ class Pieces:
             return tree_sum(map(run, self._pieces))
         # Numba's own threads cannot be used: the process dies if two threads use their pool at
         # once.
-        with ThreadPoolExecutor(min(n_threads, len(self._pieces))) as pool:
-            return tree_sum(pool.map(run, self._pieces))
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(min(n_threads, len(self._pieces)))
+        return tree_sum(self._threads.map(run, self._pieces))
 
     def close(self) -> None:
         """Do nothing: no memory is held."""
