@@ -29,6 +29,7 @@ from skdpsco.solvers import (
     gradient_sums as _block_sums,
 )
 from skdpsco.solvers.penalized import gradient_descent as module
+from skdpsco.solvers.penalized import metric, quadratic_model
 
 LEAST_NOISE = Allowance(1e12)  # the largest budget of an estimator
 both_solvers = pytest.mark.parametrize("cls", [GradientDescent, SGD])
@@ -318,6 +319,92 @@ def test_preconditioning_makes_units_irrelevant():
     assert risk(generous, False) > 0.04
 
 
+# ------------------------------------------------------------------------------ metric
+
+
+def conditioned(loss, n, d, **options):
+    options = {"centred": True, "mean_square": (1.0,) * (d - 1), **options}
+    return dataclasses.replace(make_problem(loss, n, d - 1, True), **options)
+
+
+def test_a_metric_follows_public_sizes():
+    """It takes a tenth of the rest of mu squared, and a fifth of the passes."""
+    budget = Allowance(0.02)  # mu is 0.2
+    n = math.ceil(4 * 100**1.5 / budget.mu / (1 - 2.0**-39))
+    for added in (False, True):
+        known = [
+            GradientDescent().plan(conditioned(Logistic(), m >> added, 100, added=added), budget)
+            for m in (n + 1, n - 1)
+        ]
+        assert [plan.metric_grid is not None for plan in known] == [True, False]
+        assert known[0].n_iter == round(0.2 * known[1].n_iter) < 20
+    for loss in (Squared(), Huber(0.5), Multinomial(3)):
+        plan = GradientDescent().plan(conditioned(loss, 100 * n, 16), budget)
+        assert plan.metric_grid
+        assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-11)
+        shares = [(leaf.noise_multiplier * budget.mu) ** -2.0 for leaf, _ in leaves(plan.event)]
+        left = 0.98 if plan.scales is not None else 1.0  # by the scale of targets
+        assert pytest.approx(0.1 * left, rel=1e-9) in shares
+    for problem in (
+        conditioned(SmoothHinge(0.5), 100 * n, 16),
+        conditioned(Logistic(), 100 * n, 16, sparse=True),
+        conditioned(Logistic(), 100 * n, 16, centred=False),
+        conditioned(Logistic(), 10**9, 1001),
+    ):
+        assert GradientDescent().plan(problem, budget).metric_grid is None
+    problem = conditioned(Logistic(), 100 * n, 16)
+    assert GradientDescent().plan(problem, budget, 20).metric_grid is None
+    assert GradientDescent(preconditioned=False).plan(problem, budget).metric_grid is None
+
+
+@pytest.mark.parametrize("penalty", [L2(1e-6), L1(1e-4)])
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+def test_few_steps_in_a_metric_reach_what_many_do_not(monkeypatch, loss, penalty):
+    """Columns that are nearly alike, and a target that is their difference."""
+    rng = np.random.default_rng(0)
+    common = rng.uniform(-1, 1, (20_000, 1))
+    X = 0.9 * common + 0.1 * rng.uniform(-1, 1, (20_000, 6))
+    z = 4.0 * (X[:, 0] - X[:, 1])
+    y = z if loss.n_outputs == 1 and isinstance(loss, Squared) else np.sign(z)
+    problem = make_problem(loss, len(y), 6, False, penalty)
+    problem = dataclasses.replace(problem, centred=True, mean_square=(0.3,) * 6)
+    budget, right = Allowance(0.5), []
+    for ratio in (1e9, metric.METRIC.ratio):
+        monkeypatch.setattr(metric, "METRIC", metric.METRIC._replace(ratio=ratio))
+        result = solve(GradientDescent(), problem, X, y, budget)
+        right.append((result.n_iter, np.corrcoef(X @ result.coef, z)[0, 1]))
+    assert right[1][0] < 0.5 * right[0][0]
+    assert right[1][1] > max(right[0][1], 0.95)
+
+
+def test_a_step_in_a_metric_is_the_best_of_its_model():
+    """With a ridge penalty by a linear system, with any other by coordinate descent."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(5, 3))
+    M, point, gradient = A.T @ A, rng.normal(size=6), rng.normal(size=6)
+    for penalty in (L2(0.3), L1(0.2), ElasticNet(0.1, 0.2)):
+        problem = make_problem(Multinomial(2), 100, 3, penalty=penalty)
+        for square in (M, np.array([1.0, 2.0, 3.0])):
+            model = quadratic_model.Model(square, problem, np.array([1.0, 0.5, 2.0]))
+
+            def value(w, model=model, penalty=penalty):
+                move, unit = w - point, np.tile(model.unit, 2)
+                curved = move @ model.apply(move) / (2.0 * 0.7)
+                psi = sum(map(penalty_of(penalty), unit * w))
+                return gradient @ w + curved + psi
+
+            step = model.proximal_step(point, gradient, 0.7)
+            for move in 1e-3 * rng.normal(size=(20, 6)):
+                assert value(step) <= value(step + move)
+
+
+def penalty_of(penalty):
+    """The function of one coefficient."""
+    if isinstance(penalty, ElasticNet):
+        return lambda v: penalty.l1 * abs(v) + 0.5 * penalty.l2 * v * v
+    return lambda v: penalty.alpha * (abs(v) if isinstance(penalty, L1) else 0.5 * v * v)
+
+
 # ------------------------------------------------------------------------------ layouts, kernels
 
 
@@ -346,7 +433,7 @@ def test_the_compiled_gradient_is_that_of_python(loss, monkeypatch):
     problem = make_problem(loss, 30, 4, True)
     compiled = solve(GradientDescent(), problem, X, y.astype(float), Budget(1.0, 1e-6), 4).coef
     monkeypatch.setattr(_block_sums, "add_gradients", _block_sums.add_gradients.py_func)
-    monkeypatch.setattr(module, "scaled_proxes", module.scaled_proxes.py_func)
+    monkeypatch.setattr(quadratic_model, "separate", quadratic_model.separate.py_func)
     slow = solve(GradientDescent(), problem, X, y.astype(float), Budget(1.0, 1e-6), 4).coef
     np.testing.assert_allclose(compiled, slow, rtol=1e-6, atol=1e-9)
 

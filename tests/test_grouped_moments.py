@@ -23,7 +23,7 @@ from skdpsco.moments.release import ONE
 from skdpsco.moments.table_sums import TableSums
 from skdpsco.preprocessing import PrivatePCA
 from skdpsco.privacy import Budget, mu_of
-from skdpsco.solvers.moments.second_moments import upper_triangle
+from skdpsco.solvers.penalized.second_moments import upper_triangle
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdpsco.PrivacyWarning", "ignore::skdpsco.UtilityWarning"

@@ -24,14 +24,14 @@ from skdpsco.solvers.moments import plan as planning
 from skdpsco.solvers.moments import sums as sums
 from skdpsco.solvers.moments.moments import Moments
 from skdpsco.solvers.moments.plan import bound_of
-from skdpsco.solvers.moments.quadratic_model import (
+from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.quadratic_model import (
     Model,
     descend,
     james_stein,
     saturation,
     separate,
 )
-from skdpsco.solvers.penalized.problem import CompositeProblem
 
 LOSSES = [Logistic(), Multinomial(3), Squared()]
 PENALTIES = [L1(0.02), L2(0.01), ElasticNet(0.01, 0.02), Box(0.3), None]

@@ -137,8 +137,8 @@ def one_term(A, R, v):
 @pytest.mark.parametrize("layout", [sparse.csr_array, lambda A: as_design(A, np.ones(1), False)])
 def test_a_refit_adds_up_few_terms_one_after_the_other(layout, monkeypatch):
     """Were there more than 2**26 sparse records: more than 1024 blocks of the largest size."""
-    monkeypatch.setattr(_refit, "PIECE_ROWS", 2)
-    monkeypatch.setattr(_refit, "GATHERED_ROWS", 2)
+    monkeypatch.setattr("skdpsco.data.pieces.PIECE_ROWS", 2)
+    monkeypatch.setattr("skdpsco.data.pieces.GATHERED_ROWS", 2)
     y = np.zeros(4 * FAN_IN**2)
     columns, W = np.array([0]), np.zeros((1, 1))
     X = layout(np.zeros((len(y), 1)))

@@ -121,7 +121,7 @@ def test_blocks_of_records_do_not_matter(monkeypatch, mu):
         X, y = data(loss)
         whole, _ = refit(loss, X, y, [0, 2], mu)
         with monkeypatch.context() as patch:
-            patch.setattr(refit_module, "GATHERED_ROWS", 7)  # 400 is no multiple
+            patch.setattr("skdpsco.data.pieces.GATHERED_ROWS", 7)  # 400 is no multiple
             blocks, _ = refit(loss, X, y, [0, 2], mu)
         assert blocks == pytest.approx(whole, rel=1e-5, abs=1e-7)
         assert np.abs(whole).max() > 0
@@ -138,7 +138,7 @@ def test_records_are_scaled_to_the_clipping_norm(monkeypatch, mu):
         return result
 
     monkeypatch.setattr(refit_module, "_weights", spy)
-    monkeypatch.setattr(refit_module, "GATHERED_ROWS", 4096)  # one block: record 0 is first in each
+    monkeypatch.setattr("skdpsco.data.pieces.GATHERED_ROWS", 4096)  # record 0 is first in each
     loss = Logistic()
     X, y = data(loss, n=4000)
     X *= 0.02

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skdpsco._kernels import njit
-from skdpsco.data.design import TILE_ROWS, Tiles, as_design
+from skdpsco.data.design import TILE_ROWS, Tiles, as_design, columns_of
 from skdpsco.data.pieces import pieces
 from skdpsco.data.products import dot_and_norm_rows, predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce
@@ -45,6 +45,17 @@ def test_sums_are_those_of_rows(loss, n, single, intercept):
     predict_all(rows, w, scores[0])
     predict_all(tiles, w, scores[1])
     np.testing.assert_allclose(*scores, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_columns_are_those_of_rows(intercept):
+    rows, tiles = both(intercept=intercept)
+    for start, stop in ((0, N), (TILE_ROWS, N), (0, 10)):
+        for columns in (np.arange(D + intercept), np.array([1, 4])):
+            found = columns_of(tiles, start, stop, columns)
+            expected = columns_of(rows, start, stop, columns)
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+            assert np.abs(found).max() <= 1.0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -46,7 +46,7 @@ from skdpsco.privacy import (
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.relations import WITHIN_GROUPS, records_of_unit, replacements, unit_relation
 from skdpsco.solvers import Remainder
-from skdpsco.solvers.moments.second_moments import upper_triangle
+from skdpsco.solvers.penalized.second_moments import upper_triangle
 
 RECORD, ADD = "replace-one", "add-or-remove-one"
 UNIT = unit_relation(3)

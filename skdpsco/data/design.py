@@ -79,7 +79,7 @@ class Tiles(NamedTuple):
     """Clipped features of dense records in another order: a few records at a time, by columns.
 
     Sums over records, and over the columns of many records at once, are fast in this order. Only
-    sums of gradients and predictions can read it, and for one output.
+    sums of gradients, predictions, for one output, and `columns_of` can read it.
 
     Parameters
     ----------
@@ -176,10 +176,19 @@ def clipped(x: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(x < b, np.where(x > -b, x, -b), b) / b
 
 
-def columns_of(X: Dense | CSR, start: int, stop: int, columns: np.ndarray) -> np.ndarray:
-    """Return a dense copy of increasing ``columns`` of some records, as kernels see them."""
+def columns_of(X: Dense | Tiles | CSR, start: int, stop: int, columns: np.ndarray) -> np.ndarray:
+    """Return a dense copy of increasing ``columns`` of some records, as kernels see them.
+
+    Of tiles, ``start`` is the first record of one.
+    """
     d = len(X.bounds)
     given = columns[columns < d]
+    if isinstance(X, Tiles):
+        some = X.values[start // TILE_ROWS : -(-stop // TILE_ROWS)]
+        x = some.transpose(1, 0, 2).reshape(d, -1)[given, : stop - start]
+        by_column = np.ones((len(columns), stop - start))
+        np.divide(x, X.bounds[given, None], out=by_column[: len(given)])
+        return by_column.T
     if isinstance(X, Dense):
         x = X.values[start:stop, given]
     else:

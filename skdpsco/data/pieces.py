@@ -11,9 +11,19 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from skdpsco.data.block_sources import cuts
-from skdpsco.data.design import CSR, TILE_ROWS, CentredCSR, Dense, Tiles, read_only
+from skdpsco.data.design import (
+    CSR,
+    GATHERED_ROWS,
+    TILE_ROWS,
+    CentredCSR,
+    Dense,
+    Tiles,
+    columns_of,
+    read_only,
+)
 from skdpsco.mechanisms.samplers import summation_error
 
 __all__ = [
@@ -26,8 +36,10 @@ __all__ = [
     "one_record",
     "pieces",
     "replace_one",
+    "row_squares",
     "slice_rows",
     "sum_error",
+    "sum_in_batches",
     "sum_in_runs",
     "tree_sum",
     "work",
@@ -128,6 +140,32 @@ def sum_in_runs(n_samples: int, total: Callable[[int, int], Any]) -> Any:
 def depth_of(n_samples: int) -> int:
     """Largest number of additions that a record's term takes part in, in a `map_reduce` sum."""
     return min(n_samples, PIECE_ROWS) + TREE
+
+
+def sum_in_batches(X: Any, y: Any, columns: np.ndarray, function: Any) -> Any:
+    """Sum a function of ``columns`` and targets over records, some at a time.
+
+    X may be a result of `sparse_columns_of`.
+    """
+    batch = PIECE_ROWS if sparse.issparse(X) else GATHERED_ROWS
+
+    def summed_up(start: int) -> Any:
+        some = y[start : start + batch]
+        if not sparse.issparse(X):
+            A = columns_of(X, start, start + len(some), columns)
+        else:
+            A = X if len(y) <= batch else X[start : start + batch]
+        return function(A, some)
+
+    # Call it once without records, for the shape of the sum.
+    return tree_sum(map(summed_up, range(0, max(len(y), 1), batch)))
+
+
+def row_squares(A: Any) -> np.ndarray:
+    """Squared l2 norms of the rows of a dense or sparse array."""
+    if sparse.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)
 
 
 def sum_error(n_samples: int, bound: float, terms: int = 1) -> float:

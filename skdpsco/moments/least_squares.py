@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco.penalties import L1, ElasticNet
-from skdpsco.solvers.moments.quadratic_model import descend
+from skdpsco.solvers.penalized.quadratic_model import descend
 
 __all__ = ["LeastSquares", "WeightPath", "check_within"]
 

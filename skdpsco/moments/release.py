@@ -19,7 +19,7 @@ from skdpsco.scaling.conditioning import (
 from skdpsco.scaling.feature_bounds import BoundPlan, bounds_of_counts, plan_bounds
 from skdpsco.scaling.quantiles import halve
 from skdpsco.solvers.base import share_mu
-from skdpsco.solvers.moments.second_moments import symmetric, upper_triangle
+from skdpsco.solvers.penalized.second_moments import symmetric, upper_triangle
 
 __all__ = [
     "MATRIX",

@@ -295,7 +295,7 @@ class Plan:
 
     @property
     def only_gradients(self) -> bool:
-        """Whether records are read for sums of clipped gradients only, many times.
+        """Whether records are read for sums of clipped gradients, many times, and of products only.
 
         Dense features may then come as `Tiles`, if the loss is one of one prediction.
         """

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import helmert
 
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.data.pieces import replace_one
+from skdpsco.data.pieces import replace_one, row_squares, sum_in_batches
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import (
@@ -30,14 +30,14 @@ from skdpsco.penalties import L2
 from skdpsco.privacy import compose
 from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import Allowance, Plan, Result, Uncertainty, share_mu
-from skdpsco.solvers.l1.refit import linearise, row_squares, sum_in_batches
-from skdpsco.solvers.moments.second_moments import symmetric, upper_triangle
+from skdpsco.solvers.l1.refit import linearise
 from skdpsco.solvers.penalized.gradient_descent import (
     Coordinates,
     GradientDescent,
     unscaled,
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.second_moments import symmetric, upper_triangle
 
 __all__ = ["NewtonStep"]
 

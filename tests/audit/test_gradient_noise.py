@@ -34,6 +34,7 @@ from skdpsco.solvers.gradient_sums import (
     longer_gradients,
 )
 from skdpsco.solvers.penalized import gradient_descent as module
+from skdpsco.solvers.penalized import metric as metric_module
 from skdpsco.solvers.penalized.gradient_descent import Coordinates, noisy_gradient
 from skdpsco.solvers.penalized.sgd import Rows, poisson_sample
 
@@ -85,6 +86,36 @@ def test_gradients_of_rows_less_a_centre_move_by_what_is_charged(recorded, loss,
     assert largest > 0.5
 
 
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("tiled", [False, True])
+def test_a_metric_moves_by_what_is_charged(recorded, added, tiled):
+    """Without it, nothing would be known of directions in which columns differ little."""
+    n, d = 40_000, 2
+    problem = make_problem(Logistic(), n, d, True)
+    problem = dataclasses.replace(problem, centred=True, mean_square=(0.5, 0.5), added=added)
+    plan = GradientDescent().plan(problem, Budget(1.0, 1e-6))
+    (multiplier,) = (leaf.noise_multiplier for leaf, count in leaves(plan.event) if count == 1)
+    scale = np.array([0.7, 0.1, 0.5])
+    conditioning = Conditioning(np.array([0.4, 0.8]), np.float64(np.float32([1.4, 1.8])))
+
+    def units(rows, square):
+        design = as_design(np.array(rows).reshape(-1, d), BOUNDS, True)
+        X = conditioning.apply(design, tiled)
+        y = np.zeros(len(rows))
+        model = metric_module.release_metric(plan.metric_grid, problem, (scale, square), X, y, None)
+        assert (np.linalg.eigvalsh(model.M) > -1e-9).all()
+        return np.array(recorded.pop())
+
+    records = list(itertools.product((-9.0, 0.0, 0.4, 9.0), repeat=d))
+    for square in (0.1, 6.0, 1e4):  # all rows are shortened, or some, or none
+        sums = [units([records[3], r, records[0]], square) for r in records]
+        base = units([records[3], records[0]], square)
+        pairs = [(s, base) for s in sums] if added else itertools.combinations(sums, 2)
+        change = max(np.linalg.norm(a - b) for a, b in pairs)
+        assert change * multiplier <= ONE
+        assert change * multiplier > 0.5 * ONE or square > 10.0
+
+
 @pytest.fixture
 def recorded(monkeypatch):
     """Statistics before their noise, in grid units; no noise is drawn."""
@@ -92,8 +123,10 @@ def recorded(monkeypatch):
 
     def record(rng, values, grid):
         log.append([to_grid(v, grid) for v in values])
+        return 0.0
 
     monkeypatch.setattr(module, "gaussian_mechanism", record)
+    monkeypatch.setattr(metric_module, "gaussian_mechanism", record)
     monkeypatch.setattr(sums_module, "add_gradients", add_gradients.py_func)
     return log
 

@@ -35,8 +35,8 @@ from skdpsco.solvers.groups.problem import (
 from skdpsco.solvers.groups.saddle_of_model import GroupLevels, Saddle, shrink_groups
 from skdpsco.solvers.l1.refit import newton_pays
 from skdpsco.solvers.lp_ball.projected_descent import ProjectedDescent
-from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.penalized.gradient_descent import GradientDescentPlan
+from skdpsco.solvers.penalized.second_moments import positive_definite, upper_triangle
 
 __all__ = ["MAX_GROUP_FEATURES", "GroupMoments", "needed_size"]
 

@@ -9,20 +9,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import project
 from skdpsco.data.design import (
     CSR,
-    GATHERED_ROWS,
     Dense,
-    columns_of,
     read_only,
     sparse_columns_of,
 )
-from skdpsco.data.pieces import PIECE_ROWS, one_record, tree_sum
+from skdpsco.data.pieces import one_record, row_squares, sum_in_batches
 from skdpsco.data.products import multiply_rows
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
@@ -30,8 +27,8 @@ from skdpsco.losses.library import Huber, Squared, for_kernels, lipschitz_l2, un
 from skdpsco.mechanisms.samplers import gaussian_grid, release
 from skdpsco.privacy import Event
 from skdpsco.solvers.base import Problem, share_mu
-from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.penalized.gradient_descent import stable_step
+from skdpsco.solvers.penalized.second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.steps import move_into
 
 __all__ = [
@@ -42,8 +39,6 @@ __all__ = [
     "newton_pays",
     "noise_fits",
     "plan_refit",
-    "row_squares",
-    "sum_in_batches",
 ]
 
 
@@ -227,13 +222,6 @@ def linearise(loss, Z, y, slope, smoothness, v):
     """Write the curvatures into ``v``, and replace the predictions ``Z`` by derivatives."""
     bounded_curvatures(loss, Z, y, smoothness, v)
     bounded_derivatives(loss, Z, y, slope, slope, Z)
-
-
-def row_squares(A: Any) -> np.ndarray:
-    """Squared l2 norms of the rows of a dense or sparse array."""
-    if sparse.issparse(A):
-        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", A, A)
 
 
 class Refit:
@@ -438,22 +426,6 @@ def sum_over(
         return function(A, R, v, *arguments)
 
     return sum_in_batches(X, y, columns, at_W)
-
-
-def sum_in_batches(X: Any, y: Any, columns: np.ndarray, function: Any) -> Any:
-    """Sum a function of ``columns`` and targets of some records at a time, as in `sum_over`."""
-    batch = PIECE_ROWS if sparse.issparse(X) else GATHERED_ROWS
-
-    def summed_up(start: int) -> Any:
-        some = y[start : start + batch]
-        if not sparse.issparse(X):
-            A = columns_of(X, start, start + batch, columns)
-        else:
-            A = X if len(y) <= batch else X[start : start + batch]
-        return function(A, some)
-
-    # Call it once without records, for the shape of the sum.
-    return tree_sum(map(summed_up, range(0, max(len(y), 1), batch)))
 
 
 class ByRow:

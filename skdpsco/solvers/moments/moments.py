@@ -30,8 +30,6 @@ from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_me
 from skdpsco.penalties import prox
 from skdpsco.solvers.base import Result, check_bound_on, share_mu
 from skdpsco.solvers.moments.plan import MOMENTS, MomentsPlan, bound_of, has_matrix, shares
-from skdpsco.solvers.moments.quadratic_model import Model, james_stein, saturation
-from skdpsco.solvers.moments.second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.moments.sums import (
     Ones,
     Responses,
@@ -44,6 +42,8 @@ from skdpsco.solvers.moments.sums import (
     square_sums,
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.quadratic_model import Model, james_stein, saturation
+from skdpsco.solvers.penalized.second_moments import positive_definite, upper_triangle
 
 __all__ = ["Moments"]
 

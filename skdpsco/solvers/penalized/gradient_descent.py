@@ -6,7 +6,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_bound
 from skdpsco.data.pieces import one_record
@@ -23,13 +22,15 @@ from skdpsco.losses.library import (
 )
 from skdpsco.losses.log_link import LogLink, usual_mean
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
-from skdpsco.penalties import prox, scaled_prox
+from skdpsco.penalties import prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
 from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
 from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import Plan, Result, check_bound_on, share_mu
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum, longer_gradients
+from skdpsco.solvers.penalized.metric import METRIC, metric_grid, metric_pays, release_metric
 from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.quadratic_model import Model
 from skdpsco.solvers.penalized.shrinkage import GradientSteps, shrink_result
 
 __all__ = [
@@ -42,7 +43,6 @@ __all__ = [
     "noisy_gradient",
     "passes",
     "plenty",
-    "proximal_step",
     "release_coordinates",
     "share_scales",
     "stable_step",
@@ -198,6 +198,9 @@ class GradientDescentPlan(Plan):
         Grid of counts of long gradients, after which the clipping norm falls; None if it does not.
     tolerated : float
         Number of gradients that may then be longer.
+    metric_grid : float or None
+        Grid of second moments of rows with norms of at most 1, whose metric steps are taken in;
+        None if columns are only scaled.
     """
 
     scales: ScalePlan | None = None
@@ -208,6 +211,7 @@ class GradientDescentPlan(Plan):
     slope_clip: float = GRADIENT_DESCENT.slope_clip
     fall_grid: float | None = None
     tolerated: float = 0.0
+    metric_grid: float | None = None
 
     @property
     def clips_gradients(self) -> bool:
@@ -230,8 +234,15 @@ class GradientDescentPlan(Plan):
         if isinstance(unweighted(problem.loss), LogLink):
             return None
         norm = self.slack * GRADIENT_DESCENT.residual_clip * math.sqrt(problem.n_features)
-        averaged = averaged_passes(self.n_iter, 0.0)
+        averaged = self.averaged_passes(0.0)
         return deviation_on(self.grid) * norm / problem.n_samples / math.sqrt(averaged)
+
+    def averaged_passes(self, shrinkage: float) -> int:
+        """Number of the last passes whose points and gradients are averaged."""
+        if self.metric_grid is not None:  # all that have the last clipping norm
+            return self.n_iter - math.ceil(GRADIENT_DESCENT.fall_after * self.n_iter)
+        share = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * shrinkage**2
+        return max(1, round(share * self.n_iter))
 
 
 class Coordinates(NamedTuple):
@@ -263,8 +274,10 @@ class GradientDescent:
 
     Every pass sums the records' gradients, each clipped to an l2 norm, adds noise, and takes a
     proximal step. With ``preconditioned=True`` this uses coordinates in which all columns have a
-    mean square of about 1, estimated with a tenth of the budget. The number of passes, step sizes
-    and clipping norms follow from public numbers and from what was released.
+    mean square of about 1, estimated with a tenth of the budget. If noise is small, second moments
+    of dense conditioned features are released as well, for another tenth, and a few steps in their
+    metric replace many. The number of passes, step sizes and clipping norms follow from public
+    numbers and from what was released.
 
     Parameters
     ----------
@@ -316,6 +329,9 @@ class GradientDescent:
         mu = budget.mu * (1.0 - 2.0**-40)
         wide = is_wide(problem, mu)
         n_passes = n_iter or full_passes(problem, mu, wide)
+        useful = n_iter is None and n_passes >= GRADIENT_DESCENT.passes
+        metric = useful and self.preconditioned and metric_pays(problem, mu)
+        n_passes = round(METRIC.passes * n_passes) if metric else n_passes
         scales, mu_steps = share_scales(self, problem, mu)
         slack = clip_growth(problem, plenty(problem, budget))
         tolerated = GRADIENT_DESCENT.fall_tail / slack**2 * problem.n_samples
@@ -323,6 +339,8 @@ class GradientDescent:
         if wide:
             k = GRADIENT_DESCENT.spread_counts
             parts["spread"] = (GRADIENT_DESCENT.spread_share / k, k)
+        if metric:
+            parts["metric"] = (METRIC.share, 1)
         share = (GRADIENT_DESCENT.fall_noise * tolerated * mu_steps) ** -2.0
         known = GRADIENT_DESCENT.fall_counts * share <= GRADIENT_DESCENT.fall_share
         if problem.has_residuals and self.clip == "auto" and n_passes > 1 and known:
@@ -332,7 +350,9 @@ class GradientDescent:
         multiplier = math.sqrt(n_passes / (1.0 - share)) / mu_steps
         event = RepeatedEvent(GaussianEvent(multiplier), n_passes)
         grids: Any = {
-            f"{name}_grid": gaussian_grid(1.0, found, 1, problem.n_samples)
+            f"{name}_grid": metric_grid(problem, found)
+            if name == "metric"
+            else gaussian_grid(1.0, found, 1, problem.n_samples)
             for name, found in multipliers.items()
         }
         return GradientDescentPlan(
@@ -373,14 +393,15 @@ class GradientDescent:
         X = in_pieces(X, y)
         coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         n, T = problem.n_samples, plan.n_iter
-        step = GRADIENT_DESCENT.length / (
-            likely_smoothness(problem.loss) * coordinates.mean_square_norm
-        )
+        trace = coordinates.mean_square_norm
+        length = GRADIENT_DESCENT.length / trace if plan.metric_grid is None else METRIC.length
+        step = length / likely_smoothness(problem.loss)
+        model = release_metric(plan.metric_grid, problem, (coordinates.scale, trace), X, y, rng)
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, first, old = point, point, point, point
         sums = np.zeros((2, len(point)))
-        age, n_averaged = 0, averaged_passes(T, coordinates.shrinkage)
+        age, n_averaged = 0, plan.averaged_passes(coordinates.shrinkage)
         noise = first_noise = 0.0
         falls_at = math.ceil(GRADIENT_DESCENT.fall_after * T)
         for t in range(T):
@@ -391,16 +412,18 @@ class GradientDescent:
             if t == 0 and plan.spread_grid is not None:
                 spread = release_spread(plan, problem, coordinates, X, y, gradient, rng)
                 coordinates, gradient = with_ones(problem, coordinates, gradient, spread)
+                model = Model(model.M, problem, 1.0 / coordinates.scale)
                 step = measured_step(problem, gradient, spread)
             elif t > 0:
-                step = stable_step(step, point - last, gradient - last_gradient, noise)
+                move = point - last
+                step = stable_step(step, move, gradient - last_gradient, noise, model.apply(move))
             noise = deviation_on(grid) / n  # standard deviation in every coordinate
             if t == 0:
                 first, first_noise = gradient, noise
             last, last_gradient = point, gradient
-            new = proximal_step(problem, coordinates, point, gradient, step)
+            new = model.proximal_step(point, gradient, step)
             move = new - old
-            backwards = (point - new) @ move > 2.0 * step * noise * np.linalg.norm(move)
+            backwards = model.apply(point - new) @ move > 2.0 * step * noise * np.linalg.norm(move)
             age = 0 if backwards else age + 1
             if t >= T - n_averaged:
                 sums += point, gradient
@@ -408,13 +431,13 @@ class GradientDescent:
             old = new
             progress[0] += 1
         mean_point, mean_gradient = sums / n_averaged
-        u = proximal_step(problem, coordinates, mean_point, mean_gradient, step)
+        u = model.proximal_step(mean_point, mean_gradient, step)
         if self.shrunk:
             lengths = step, largest_momentum, coordinates.penalty
             steps = GradientSteps(T, n_averaged, *lengths, falls_at, first_noise / noise)
             if isinstance(problem.loss, SOFTMAX):  # see `noisy_gradient`
                 noise *= math.sqrt(1.0 - 1.0 / problem.loss.n_outputs)
-            pull = (mean_point - u) / step - mean_gradient  # the pull of the penalty
+            pull = model.apply(mean_point - u) / step - mean_gradient  # the pull of the penalty
             each = self.shrunk == "each"
             shrink_result(problem, u, (first, pull), noise, coordinates.target, steps, each)
         return coordinates, u
@@ -467,12 +490,6 @@ def slope_clip_of(problem: CompositeProblem, wide: bool) -> float:
         return GRADIENT_DESCENT.wide_slope_clip
     softmax = isinstance(problem.loss, SOFTMAX)
     return GRADIENT_DESCENT.class_slope_clip if softmax else GRADIENT_DESCENT.slope_clip
-
-
-def averaged_passes(n_iter: int, shrinkage: float) -> int:
-    """Number of the last passes whose points and gradients are averaged."""
-    share = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * shrinkage**2
-    return max(1, round(share * n_iter))
 
 
 def likely_smoothness(loss: Any) -> float:
@@ -659,29 +676,21 @@ def unscaled(problem: CompositeProblem, coordinates: Coordinates, point: np.ndar
     return (point.reshape(problem.loss.n_outputs, -1) / coordinates.scale).ravel()
 
 
-def proximal_step(
-    problem: CompositeProblem, coordinates: Coordinates, point: Any, gradient: Any, step: float
-) -> Any:
-    """``prox(point - step * gradient)``, in ``coordinates``."""
-    out = point - step * gradient
-    scaled_proxes(
-        problem.penalty, out, step * problem.weight, np.array(problem.unit) / coordinates.scale
-    )
-    return out
+def stable_step(
+    step: float,
+    move: np.ndarray,
+    change: np.ndarray,
+    noise: float,
+    bend: np.ndarray | None = None,
+) -> float:
+    """``step``, or less if gradients that change by ``change`` along ``move`` require it.
 
-
-def stable_step(step: float, move: np.ndarray, change: np.ndarray, noise: float) -> float:
-    """``step``, or less if gradients that change by ``change`` along ``move`` require it."""
+    ``bend`` is the metric's product with ``move``, or None for the metric of the coordinates.
+    """
     size = float(np.linalg.norm(move))
     if not size > 0.0:
         return step
+    along = move / size
     doubt = GRADIENT_DESCENT.sure * math.sqrt(2.0) * noise
-    curvature = (float(change @ move) / size - doubt) / size
+    curvature = (float(change @ along) - doubt) / float(along @ (move if bend is None else bend))
     return min(step, 1.0 / curvature) if curvature > 0.0 else step
-
-
-@njit
-def scaled_proxes(penalty, u, step, unit):
-    """Apply `scaled_prox` to every coordinate, in place."""
-    for j in range(u.shape[0]):
-        u[j] = scaled_prox(penalty, u[j], step, unit[j % unit.shape[0]])

@@ -34,12 +34,12 @@ from skdpsco.solvers.penalized.gradient_descent import (
     noisy_gradient,
     passes,
     plenty,
-    proximal_step,
     release_coordinates,
     share_scales,
     unscaled,
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.quadratic_model import Model
 
 __all__ = ["SGD", "noise_multiplier", "poisson_sample"]
 
@@ -199,6 +199,7 @@ class SGD:
         grid = plan.grid * coordinates.clip
         expected = plan.sampling.sampling_probability * problem.n_samples
         step = STOCHASTIC.length / (problem.loss.smoothness() * coordinates.mean_square_norm)
+        model = Model(np.ones(problem.n_features), problem, 1.0 / coordinates.scale)
         point = np.zeros(problem.n_coefficients)
         sums = np.zeros((2, len(point)))
         n_averaged = max(1, round(GRADIENT_DESCENT.tail * plan.n_iter))
@@ -212,10 +213,10 @@ class SGD:
             gradient = total / expected
             if t >= plan.n_iter - n_averaged:
                 sums += point, gradient
-            point = proximal_step(problem, coordinates, point, gradient, step)
+            point = model.proximal_step(point, gradient, step)
             progress[0] += 1
         mean_point, mean_gradient = sums / n_averaged
-        u = proximal_step(problem, coordinates, mean_point, mean_gradient, step)
+        u = model.proximal_step(mean_point, mean_gradient, step)
         return Result(unscaled(problem, coordinates, u), plan.n_iter)
 
 

@@ -94,8 +94,14 @@ class Model:
         self.ridge = problem.weight * penalty.curvature * self.unit**2
 
     def apply(self, W: np.ndarray) -> np.ndarray:
-        """``W M``."""
-        return W @ self.M if self.M.ndim == 2 else W * self.M
+        """``W M``, flat for a flat ``W``."""
+        rows = W.reshape(-1, len(self.M))
+        return (rows @ self.M if self.M.ndim == 2 else rows * self.M).reshape(W.shape)
+
+    def proximal_step(self, point: np.ndarray, gradient: np.ndarray, step: float) -> np.ndarray:
+        """The step from flat coefficients, with this gradient, in the metric ``M / step``."""
+        rows, linear = point.reshape(-1, len(self.M)), self.apply(point) / step - gradient
+        return self.minimise(1.0 / step, linear.reshape(rows.shape), rows).ravel()
 
     def minimise(self, curvature: float, linear: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Minimise ``curvature * tr(W M W') / 2 - <linear, W>`` plus the penalty."""

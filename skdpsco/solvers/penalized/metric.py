@@ -1,0 +1,103 @@
+"""The metric of gradient steps. Proof: docs/proofs/gradient_descent.md."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpsco.data.pieces import one_record, row_squares, sum_in_batches
+from skdpsco.data.record_sums import map_reduce, one_blas_thread, without_gil
+from skdpsco.losses.library import SOFTMAX, Huber, Logistic, Squared, unweighted
+from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
+from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.quadratic_model import Model
+from skdpsco.solvers.penalized.second_moments import positive_definite, upper_triangle
+
+__all__ = ["METRIC", "metric_grid", "metric_pays", "release_metric"]
+
+
+class MetricTuning(NamedTuple):
+    """Constants of steps in the metric of second moments.
+
+    They were fitted on the families of examples/benchmarks/robustness.py with 20,000 records.
+
+    Parameters
+    ----------
+    ratio : float
+        n mu over F**1.5, for F columns, from which on second moments are known well enough.
+    share : float
+        Share of mu**2 for the second moments.
+    passes : float
+        Number of passes, relative to that without a metric.
+    length : float
+        Length of a step, relative to the one from smoothness.
+    max_features : int
+        Largest number of columns; chosen by hand, for time.
+    """
+
+    ratio: float = 4.0
+    share: float = 0.1
+    passes: float = 0.2
+    length: float = 1.5
+    max_features: int = 1000
+
+
+METRIC = MetricTuning()
+
+
+def metric_pays(problem: CompositeProblem, mu: float) -> bool:
+    """Whether steps follow second moments of conditioned dense features; public.
+
+    Noise must be small in them. The loss must be about as curved as its bound says: for others few
+    steps are too few.
+    """
+    F, curved = problem.n_features, (Squared, Huber, Logistic, *SOFTMAX)
+    little_noise = problem.n_mu(mu) >= METRIC.ratio * F**1.5 and F <= METRIC.max_features
+    dense = problem.centred and not problem.sparse
+    return little_noise and dense and isinstance(unweighted(problem.loss), curved)
+
+
+def metric_grid(problem: CompositeProblem, multiplier: float) -> float:
+    """Grid of sums of the second moments of rows whose norms are at most 1."""
+    n, F, added = problem.n_samples, problem.n_features, problem.added
+    size = 1.0 + (F + 16) * 2.0**-50  # rounding of norms and of products of one record
+    change = size if added else math.sqrt(2.0) * size
+    # 2: of records that move up, a weight may be rounded otherwise.
+    sensitivity = one_record(n, added, size, change, 1 + added)
+    return gaussian_grid(sensitivity, multiplier, F * (F + 1) // 2, math.sqrt(2.0) * n * size)
+
+
+def release_metric(
+    grid: float | None,
+    problem: CompositeProblem,
+    rows: tuple[np.ndarray, float],
+    X: Any,
+    y: Any,
+    rng: np.random.Generator,
+) -> Model:
+    """The model of steps: with noisy second moments, or with those of scaled columns, 1.
+
+    ``rows`` holds the scales of the columns, and the mean squared norm of the scaled rows, to whose
+    root they are shortened.
+    """
+    scale, square = rows
+    M = np.ones(problem.n_features)
+    if grid is not None:
+        with one_blas_thread():
+            sums = map_reduce(X, y, shortened_products, scale, math.sqrt(square))
+        entries = upper_triangle(sums)
+        deviation = gaussian_mechanism(rng, entries, grid)
+        M = positive_definite(entries, deviation) * (square / problem.n_samples)
+    return Model(M, problem, 1.0 / scale)
+
+
+@without_gil
+def shortened_products(X: Any, y: Any, scale: np.ndarray, c: float) -> np.ndarray:
+    """Sum of z z' over records z = x / scale, shortened to norm ``c``, over ``c * c``."""
+
+    def of_some(A: np.ndarray, some: np.ndarray) -> np.ndarray:
+        A = A / scale
+        A /= np.maximum(np.sqrt(row_squares(A)), c)[:, None]
+        return A.T @ A
+
+    return sum_in_batches(X, y, np.arange(len(scale)), of_some)
