@@ -308,8 +308,8 @@ class VertexTasks(LossTasks):
         raise NotImplementedError
 
 
-class PreparedVertices(VertexTasks):
-    """`MaximalLoss` for clipped records that belong to one group each, or to none.
+class PreparedTasks(LossTasks):
+    """Tasks for clipped records that belong to one group each, or to none.
 
     The data are targets of shape (n, n_targets), dense or CSR rows and, if there are ``shares``, a
     row for every record with a 1 at its group. A group's losses are divided by its share.
@@ -328,32 +328,26 @@ class PreparedVertices(VertexTasks):
         super().__init__(losses, n_features, radius, n_targets, 1.0, weights, class_weights)
         self.monotone = False  # an estimator declares nothing that privacy would rest on
 
+
+class PreparedVertices(PreparedTasks, VertexTasks):
+    """`MaximalLoss` for such records."""
+
     def _chunks(self, data: Any) -> Iterator[tuple[Any, np.ndarray, Any]]:
         for targets, rows, *groups in chunks_of(data, self.n_features):
             yield rows, targets, groups[0] * self.weight_bounds if groups else None
 
 
-class PreparedBall(LossTasks):
-    """`PreparedVertices` with the coefficients as the player, in units of public weights."""
+class PreparedBall(PreparedTasks):
+    """Such tasks with the coefficients as the player, in units of public weights."""
 
     blocks: Any
     smoothness: Any
     second_smoothness: float | None
     largest_weights: tuple[float, float]
 
-    def __init__(
-        self,
-        losses: Any,
-        n_features: int,
-        radius: float,
-        n_targets: int,
-        shares: np.ndarray | None,
-        class_weights: tuple[float, ...] | None = None,
-    ) -> None:
-        weights = np.ones(1) if shares is None else 1.0 / shares
-        super().__init__(losses, n_features, radius, n_targets, 1.0, weights, class_weights)
-        self.monotone = False  # an estimator declares nothing that privacy would rest on
-        largest = float(weights.max())
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        largest = float(self.weight_bounds.max())
         slope = check_bound("the bound on gradients", self.slope)
         bound = check_bound("the bound on losses", self.centre)
         bound = bound if self.n_tasks > 1 else IDLE * slope
