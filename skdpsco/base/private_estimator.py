@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from skdpsco._random import generator, warn_of_version, warn_privacy, warn_utility
 from skdpsco._typing import LedgerLike, Seed, Self
 from skdpsco._upstream import fitted_by_validation
+from skdpsco._validation import check_choice
 from skdpsco._versions import __version__
 from skdpsco.base.documentation import Documented
 from skdpsco.base.progress import progress_bar
@@ -92,9 +93,7 @@ def resolve_solver(solver: Any, makers: Mapping[str, Callable[[], Any]]) -> Any:
         If a class is given in place of an object.
     """
     if isinstance(solver, str):
-        if solver not in makers:
-            raise ValueError(f"solver must be one of {tuple(makers)}, got {solver!r}.")
-        return makers[solver]()
+        return makers[check_choice("solver", solver, makers)]()
     if isinstance(solver, type):
         raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
     return solver

@@ -12,7 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdpsco._random import seed_of, without_warnings
 from skdpsco._typing import MatrixLike, Seed, TargetLike
-from skdpsco._validation import check_feature_bound, check_int
+from skdpsco._validation import check_choice, check_feature_bound, check_int
 from skdpsco.privacy import gaussian_epsilon, gdp_of
 from skdpsco.privacy._checks import check_real
 from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
@@ -278,8 +278,7 @@ def _declared_claim(estimator: Any, epsilon: Any, delta: Any) -> _Claim | None:
 
 def _checked_relation(estimator: Any, relation: Any, claim: _Claim | None) -> str:
     """How the two data sets differ."""
-    if not (isinstance(relation, str) and relation in ("auto", *RELATIONS)):
-        raise ValueError(f"relation must be one of {('auto', *RELATIONS)}, got {relation!r}.")
+    check_choice("relation", relation, ("auto", *RELATIONS))
     own = getattr(estimator, "_relation", REPLACE_ONE)
     if relation == ADD_OR_REMOVE != own and claim is None:
         raise ValueError(

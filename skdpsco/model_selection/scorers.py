@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
 from skdpsco._clipping import within
-from skdpsco._validation import check_interval, select_records
+from skdpsco._validation import check_choice, check_interval, select_records
 from skdpsco.data.record_functions import numbers_or_nan, real_numbers
 from skdpsco.scaling.target import Target
 
@@ -57,10 +57,7 @@ class PrivateScorer:
         lower, upper = check_interval("lower", self.lower, "upper", self.upper)
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
-        if self.response_method not in METHODS:
-            raise ValueError(
-                f"response_method must be one of {METHODS}, got {self.response_method!r}."
-            )
+        check_choice("response_method", self.response_method, METHODS)
 
     @property
     def taken_on_trust(self) -> tuple[str, ...]:
