@@ -13,6 +13,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.losses.library import Weighted
 from skdpsco.mechanisms.samplers import gaussian_grid
 from skdpsco.penalties import L1, L2, Box, ElasticNet
 from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of, rho_of
@@ -153,9 +154,10 @@ def test_norms_fall_where_counts_of_residuals_are_cheap():
     assert leaf.noise_multiplier == pytest.approx(0.25 * some.tolerated, rel=1e-6)
     grid = gaussian_grid(1.0, leaf.noise_multiplier, 1, enough + 2)
     assert some.fall_grid == pytest.approx(grid, rel=1e-12)
-    assert plan(10**5, Huber(0.3)).fall_grid is not None
+    for loss in (Huber(0.3), Logistic(), Weighted(Logistic())):
+        assert plan(10**5, loss).fall_grid is not None
     for other in (
-        plan(10**5, Logistic()),
+        plan(10**5, SmoothHinge(0.5)),
         plan(10**5, Squared(), clip=1.0),
         plan(10**5, Squared(), n_iter=1),
     ):

@@ -14,6 +14,7 @@ from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import (
     SOFTMAX,
     Huber,
+    Logistic,
     SmoothQuantile,
     derivative,
     derivatives,
@@ -99,24 +100,27 @@ class GradientDescentTuning(NamedTuple):
         Clipping norms over the root of the number of features: in root mean squares of the targets
         if derivatives are residuals, otherwise in Lipschitz constants.
     fall_after, fall_counts : float, int
-        Share of the passes after which the clipping norm of residuals may fall, since residuals
-        are shorter when much is explained; and the number of counts of long gradients in this
-        release, which search among 2**fall_counts candidates.
+        Share of the passes after which the clipping norm of residuals and of logistic slopes may
+        fall, since these are shorter when much is explained; and the number of counts of long
+        gradients in this release, which search among 2**fall_counts candidates.
+    residual_fall, class_fall : float
+        The smallest candidate over the norm, for residuals and for logistic slopes. The latter fall
+        less: where classes are nearly separable, few long gradients say what is still wrong.
     fall_tail : float
         Share of the gradients that may be longer than the norm, over the square of the factor by
-        which norms have grown.
+        which norms have grown, or those of residuals would have.
     fall_noise, fall_share : float
         Deviation of a count's noise, over the tolerated count; and the share of mu**2 for all
         counts, beyond which the norm does not fall.
-    class_noise, class_fewest, class_slope_clip : float
-        ``noise``, ``fewest`` and ``slope_clip`` of softmax regression, whose derivatives are
-        shorter and less curved, relative to their bounds. Fitted on four tables with 3 to 10
-        classes.
-    wide_slope_clip : float
-        ``slope_clip`` for wide records (see `is_wide`), for which few gradients are taken, near 0.
-        This and all that follows is for wide records, and was fitted on bags of words.
+    class_noise, class_fewest : float
+        ``noise`` and ``fewest`` of softmax regression, whose derivatives are shorter and less
+        curved, relative to their bounds. Fitted on four tables with 3 to 10 classes.
+    class_slope_clip : float
+        ``slope_clip`` of logistic and softmax regression, and for wide records (see `is_wide`), for
+        which few gradients are taken, near 0. It grows to ``slope_clip`` before norms of slopes do.
     wide_power : float
         Power of the number of coefficients by which ``noise`` counts passes, in place of the root.
+        This and all that follows is for wide records, and was fitted on bags of words.
     reach : float
         Records are wide if there are fewer passes than this times the root of 2 d: that many
         accelerated steps of the length that the mean squared norm suggests would reach an optimum.
@@ -156,13 +160,14 @@ class GradientDescentTuning(NamedTuple):
     slope_clip: float = 0.8
     fall_after: float = 0.25
     fall_counts: int = 3
+    residual_fall: float = 0.2
+    class_fall: float = 0.8
     fall_tail: float = 0.2
     fall_noise: float = 0.25
     fall_share: float = 0.03
     class_noise: float = 4.0
     class_fewest: float = 6.0
     class_slope_clip: float = 0.6
-    wide_slope_clip: float = 0.55
     wide_power: float = 0.75
     reach: float = 1.5
     spread_share: float = 0.04
@@ -284,9 +289,10 @@ class GradientDescent:
     clip : "auto" or float, default="auto"
         The clipping norm over the square root of the number of features, which is about the largest
         derivative of a typical record. "auto" is 1.3 root mean squares of the targets for losses of
-        residuals, 0.8 Lipschitz constants for others, or 0.6 for softmax regression, and the
-        smaller of both for `Huber`; and more if the noise is small. For residuals it falls after a
-        quarter of the passes, to a norm that a fifth of the gradients exceed.
+        residuals, 0.6 Lipschitz constants for logistic and softmax regression and 0.8 for others,
+        and the smaller of both for `Huber`; and more if the noise is small. For residuals and
+        logistic slopes it falls after a quarter of the passes, at best to what a fifth of the
+        gradients exceed.
     preconditioned : bool, default=True
         Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
         for columns as large as their bounds.
@@ -333,8 +339,10 @@ class GradientDescent:
         metric = useful and self.preconditioned and metric_pays(problem, mu)
         n_passes = round(METRIC.passes * n_passes) if metric else n_passes
         scales, mu_steps = share_scales(self, problem, mu)
-        slack = clip_growth(problem, plenty(problem, budget))
-        tolerated = GRADIENT_DESCENT.fall_tail / slack**2 * problem.n_samples
+        ratio = plenty(problem, budget)
+        slack = clip_growth(problem, ratio)
+        few = max(slack, growth_of_residuals(ratio)) ** 2
+        tolerated = GRADIENT_DESCENT.fall_tail / few * problem.n_samples
         parts = {}
         if wide:
             k = GRADIENT_DESCENT.spread_counts
@@ -343,7 +351,8 @@ class GradientDescent:
             parts["metric"] = (METRIC.share, 1)
         share = (GRADIENT_DESCENT.fall_noise * tolerated * mu_steps) ** -2.0
         known = GRADIENT_DESCENT.fall_counts * share <= GRADIENT_DESCENT.fall_share
-        if problem.has_residuals and self.clip == "auto" and n_passes > 1 and known:
+        falls = problem.has_residuals or (is_logistic(problem) and slack == 1.0)
+        if known and self.clip == "auto" and n_passes > 1 and falls:
             parts["fall"] = (share, GRADIENT_DESCENT.fall_counts)
         multipliers, first = share_mu(mu_steps, parts)
         share = sum(each * count for each, count in parts.values())
@@ -362,7 +371,7 @@ class GradientDescent:
             preconditioned=self.preconditioned,
             grid=gradient_grid(problem, multiplier, 1.0 if problem.added else 2.0),
             slack=slack,
-            slope_clip=slope_clip_of(problem, wide),
+            slope_clip=slope_clip_of(problem, wide, ratio),
             tolerated=tolerated,
             **grids,
         )
@@ -455,9 +464,14 @@ def clip_growth(problem: CompositeProblem, ratio: float) -> float:
     if isinstance(unweighted(problem.loss), LogLink):
         growth *= tuning.skewed**0.25
     elif problem.has_residuals:
-        soon = (ratio * tuning.plenty / tuning.residual_plenty) ** 0.5
-        growth = max(growth, min(soon, tuning.residual_growth))
+        growth = max(growth, growth_of_residuals(ratio))
     return max(growth, 1.0)
+
+
+def growth_of_residuals(ratio: float) -> float:
+    """Factor, at least 1, of the clipping norm of residuals where noise is not yet small."""
+    soon = (ratio * GRADIENT_DESCENT.plenty / GRADIENT_DESCENT.residual_plenty) ** 0.5
+    return min(max(soon, 1.0), GRADIENT_DESCENT.residual_growth)
 
 
 def passes(ratio: float) -> int:
@@ -484,12 +498,17 @@ def full_passes(problem: CompositeProblem, mu: float, wide: bool) -> int:
     return int(number) if wide else round(number)
 
 
-def slope_clip_of(problem: CompositeProblem, wide: bool) -> float:
-    """Automatic clipping norm of slopes; see `GradientDescentTuning`."""
-    if wide:
-        return GRADIENT_DESCENT.wide_slope_clip
-    softmax = isinstance(problem.loss, SOFTMAX)
-    return GRADIENT_DESCENT.class_slope_clip if softmax else GRADIENT_DESCENT.slope_clip
+def slope_clip_of(problem: CompositeProblem, wide: bool, ratio: float) -> float:
+    """Automatic clipping norm of slopes; ``ratio`` is `plenty`. See `GradientDescentTuning`."""
+    most = GRADIENT_DESCENT.slope_clip
+    if wide or is_logistic(problem) or isinstance(problem.loss, SOFTMAX):
+        return min(max(GRADIENT_DESCENT.class_slope_clip, most * ratio**0.25), most)
+    return most
+
+
+def is_logistic(problem: CompositeProblem) -> bool:
+    """Whether derivatives are those of the logistic loss."""
+    return isinstance(unweighted(problem.loss), Logistic)
 
 
 def likely_smoothness(loss: Any) -> float:
@@ -568,8 +587,10 @@ def with_shorter_gradients(
 ) -> Coordinates:
     """Coordinates with a smaller clipping norm, from a private quantile of gradients' norms."""
     w = unscaled(problem, coordinates, point) + problem.begin
-    powers = np.arange(1 - 2**GRADIENT_DESCENT.fall_counts, 1) / 3.0
-    limits = coordinates.clip / plan.slack * 2.0**powers
+    tuning = GRADIENT_DESCENT
+    least = tuning.residual_fall if problem.has_residuals else tuning.class_fall
+    factors = np.geomspace(least, 1.0, 2**tuning.fall_counts)
+    limits = coordinates.clip / plan.slack * factors
     above = map_reduce(X, y, longer_gradients, problem.loss, w, coordinates.scale, limits)
     found = limits[halve(above, plan.tolerated, plan.fall_grid, rng)]
     return coordinates._replace(clip=float(found) * plan.slack)
