@@ -157,6 +157,23 @@ def test_noise_is_no_centre():
     assert np.median([np.linalg.norm(centre) for centre in centres]) < 0.5 * np.sqrt(d)
 
 
+def test_labels_have_a_better_centre_where_records_are_few():
+    """The share is continuous in the budget, and the usual one at both ends."""
+    n, d = 1000, 4
+    ratios = np.geomspace(1.0, 1000.0, 400)
+    shares, usual = (
+        np.array([plan_conditioning(n, d, 2.0 * r / n, True, labelled=k).share for r in ratios])
+        for k in (True, False)
+    )
+    more = shares - usual
+    assert (more >= 0.0).all()
+    assert more[0] == more[-1] == 0.0
+    assert np.abs(np.diff(more)).max() < 0.01
+    most = CONDITIONING.labelled_share - CONDITIONING.centre_share
+    assert more.max() == pytest.approx(most, rel=0.05)
+    assert ratios[more.argmax()] == pytest.approx(CONDITIONING.sure_ratio, rel=0.05)
+
+
 @seeded_fits
 @pytest.mark.parametrize("make", MODELS)
 def test_predictions_clip_as_the_fit_does(make):

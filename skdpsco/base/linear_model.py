@@ -652,9 +652,10 @@ class PrivateLinearModel(PrivateEstimator):
         if self._conditioned:
             scaled = not self._ball_is_given()
             widens = getattr(solver, "clips_gradients", False)
+            labelled = not task.regression
             centring = planned(
                 lambda spend: plan_conditioning(
-                    n, d, Allowance(spend.rho).mu, scaled, self._sparse, widens, added
+                    n, d, Allowance(spend.rho).mu, scaled, self._sparse, widens, added, labelled
                 )
             )
             width = min(max(centring.width, self._narrowest), self._widest)

@@ -51,6 +51,10 @@ class ConditioningTuning(NamedTuple):
     norm_share, centre_share, centred_norm_share, mean_share, square_share : float
         Shares of mu**2 for the norm of rows, the centre, the norm of centred rows, their mean
         squared norm, and the mean squares of columns.
+    labelled_share, sure_ratio : float
+        Share of the centre if targets are labels and n mu over the root of d is ``sure_ratio``; it
+        grows in proportion up to there, and then falls with the root. Labels are not centred, so
+        that the first gradient contains the error of the centre times their mean.
     n_counts, n_centred_counts : int
         Number of counts of long rows that are released; k counts search among 2**k norms.
     least_ratio : float
@@ -84,6 +88,8 @@ class ConditioningTuning(NamedTuple):
     centred_norm_share: float = 0.02
     mean_share: float = 0.01
     square_share: float = 0.05
+    labelled_share: float = 0.25
+    sure_ratio: float = 10.0
     n_counts: int = 3
     n_centred_counts: int = 4
     least_ratio: float = 5.0
@@ -247,6 +253,7 @@ def plan_conditioning(
     sparse: bool = False,
     widens: bool = False,
     added: bool = False,
+    labelled: bool = False,
 ) -> ConditioningPlan:
     """Spend a share of ``mu**2`` on the centre, on the norms of rows and on mean squares.
 
@@ -263,6 +270,8 @@ def plan_conditioning(
         Whether a width that clips few records is chosen, if records are dense.
     added : bool, default=False
         As in `Problem`.
+    labelled : bool, default=False
+        Whether the targets are labels.
 
     Raises
     ------
@@ -270,9 +279,15 @@ def plan_conditioning(
         If the noise is too large for the grids.
     """
     n, d = n_samples, n_features
+    ratio = n * mu / math.sqrt(max(d, 1))
+    centre_share = CONDITIONING.centre_share
+    if labelled:
+        sure = ratio / CONDITIONING.sure_ratio
+        labelled_share = CONDITIONING.labelled_share * min(sure, sure**-0.5)
+        centre_share = max(labelled_share, centre_share)
     parts = {
         "norm": (CONDITIONING.norm_share / CONDITIONING.n_counts, CONDITIONING.n_counts),
-        "centre": (CONDITIONING.centre_share, 1),
+        "centre": (centre_share, 1),
     }
     if scaled:
         parts["centred norm"] = (
@@ -304,9 +319,7 @@ def plan_conditioning(
         )
         for name in parts
     }
-    width = CONDITIONING.width * math.sqrt(
-        max(n * mu / math.sqrt(d) / CONDITIONING.plenty_ratio, 1.0)
-    )
+    width = CONDITIONING.width * math.sqrt(max(ratio / CONDITIONING.plenty_ratio, 1.0))
     share = sum(share * count for share, count in parts.values())
     single = n * mu < CONDITIONING.double_n_mu
     return ConditioningPlan(event, n, d, grids, width, sparse, share, widens, single)
