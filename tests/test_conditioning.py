@@ -118,7 +118,7 @@ def test_kinds_of_arrays_are_conditioned_alike(kind):
 def test_what_is_not_conditioned():
     X, labels, _ = data()
     for options in (
-        {"X": sparse.csr_matrix(X)},
+        {"X": sparse.csr_matrix(X), "solver": "coordinate-descent"},
         {"fit_intercept": False},
         {"solver": "sgd"},
     ):
