@@ -239,6 +239,7 @@ MEMBERSHIP = sparse.csr_array(np.eye(2)[np.arange(N) % 2])
 BUDGET, TIGHT = Budget(30.0, 1e-6), Budget(0.1, 1e-6)
 LINE = TabulatedMoments(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
 WIDE, WIDER = RNG.uniform(-1.0, 1.0, (N, 150)), RNG.uniform(-1.0, 1.0, (N, 5000))
+FEW, ALIKE = np.hstack([X, WIDE[:, :100]]), 0.9 * X[:, :1] + 0.1 * WIDE[:, :100]
 
 
 def linear(loss, constraint, X=X, is_sparse=False, intercept=False):
@@ -326,6 +327,8 @@ CASES = {
     "Stagewise, wide": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE), 12),
     "Stagewise, sparse": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE, True), 12),
     "Stagewise, screen": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDER, True, True), None),
+    "Stagewise, survey": (Stagewise(), linear(Logistic(), None, FEW), None),
+    "Stagewise, early": (Stagewise(), linear(Squared(1.0), None, ALIKE, False, True), None),
     "Stagewise, intercept": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE, False, True), None),
     "GradientDescent": (GradientDescent(), composite(Logistic(), L2(1.0)), 5),
     "GradientDescent, residuals": (GradientDescent(), composite(Squared(1.0), L2(1.0)), 5),

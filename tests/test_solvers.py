@@ -547,25 +547,24 @@ def test_stages_follow_from_public_sizes():
     assert intercept.mu == budget.mu
 
 
-def test_selections_keep_their_budget_and_gradient_descent_gets_the_rest():
+def test_a_survey_takes_the_place_of_a_path_if_gradients_are_more_than_noise():
     problem = Problem(Squared(1.0), None, 4000, 200)
 
-    def plan(ratio):  # of n mu to the number of features
-        return Stagewise().plan(problem, Allowance(0.5 * (ratio / 20.0) ** 2))
+    def plan(ratio, n_iter=None):  # of n mu to the number of features
+        return Stagewise().plan(problem, Allowance(0.5 * (ratio / 20.0) ** 2), n_iter)
 
-    plans = {ratio: plan(ratio) for ratio in (2.0, 3.0, 3.99, 4.0, 4.01, 5.0, 6.0)}
-    assert all(made.path is not None for made in plans.values())
-    assert plans[2.0].descent is None
-    spent = {ratio: made.mu for ratio, made in plans.items()}  # for the refit, as for the path
-    assert spent[2.0] < spent[3.0] < spent[4.0]
-    assert spent[5.0] == pytest.approx(spent[4.0], rel=1e-9)
-    assert spent[6.0] > spent[4.0]  # beyond its largest share gradient descent gets no more
-    assert rho_of(plans[6.0].descent.event) == pytest.approx(0.6 * 0.5 * (6.0 / 20.0) ** 2)
-    assert spent[3.99] == pytest.approx(spent[4.01], rel=0.01)
-    for ratio, made in plans.items():
-        assert rho_of(made.event) == pytest.approx(0.5 * (ratio / 20.0) ** 2, rel=1e-9)
-        assert not made.clips_gradients
-    assert gdp_of(plans[6.0].descent.event) > 3.0 * gdp_of(plans[3.0].descent.event)
+    assert plan(3.4).survey is None
+    assert plan(3.4).path is not None
+    assert plan(6.0, n_iter=20).survey is None
+    made = plan(6.0)
+    assert made.path is None
+    assert not made.clips_gradients
+    survey, mu = made.survey, 6.0 / 20.0
+    assert made.event == GaussianEvent(1.0 / mu)
+    # Whatever a survey finds, the same is spent.
+    assert gdp_of(survey.late.event) == pytest.approx(made.mu, rel=1e-9)
+    assert gdp_of(survey.early.event) ** 2 == pytest.approx(0.84 * mu**2, rel=1e-9)
+    assert gdp_of(survey.first.event) ** 2 == pytest.approx(0.12 * mu**2, rel=1e-9)
 
 
 def test_without_a_plan_nothing_is_read():

@@ -24,7 +24,7 @@ from skdpsco.mechanisms.samplers import release
 from skdpsco.solvers.base import Problem, curvature_of, share_mu
 from skdpsco.solvers.l1.refit import newton_pays
 
-__all__ = ["ScreenPlan", "plan_screen", "select_coordinates"]
+__all__ = ["ScreenPlan", "chance_threshold", "max_columns", "plan_screen", "select_coordinates"]
 
 
 class ScreenTuning(NamedTuple):
@@ -92,6 +92,11 @@ def max_columns(n_samples: float, mu: float) -> int:
     return count
 
 
+def chance_threshold(n_coordinates: int) -> float:
+    """Standard deviations beyond which noise alone selects about `ScreenTuning.by_chance`."""
+    return -float(ndtri(min(0.5, SCREEN.by_chance / (2.0 * n_coordinates))))
+
+
 def select_coordinates(
     plan: ScreenPlan, problem: Problem, X: MatrixLike, y: TargetLike, rng: np.random.Generator
 ) -> np.ndarray:
@@ -121,7 +126,7 @@ def select_coordinates(
     gradient[~given] = 0.0  # an intercept is always refitted
     size *= slack
     scale = release(rng, gradient, one_record(n, added, size), plan.gradient, n * size)
-    threshold = -float(ndtri(min(0.5, SCREEN.by_chance / (2.0 * D)))) * scale
+    threshold = chance_threshold(D) * scale
     size_of = np.where(given, np.abs(gradient), 0.0)
     largest = np.argsort(-size_of, kind="stable")[: plan.n_selected]
     return np.sort(largest[size_of[largest] > threshold])

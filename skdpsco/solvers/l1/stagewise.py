@@ -18,9 +18,8 @@ from skdpsco.losses.library import (
     value,
     values,
 )
-from skdpsco.privacy import GaussianEvent, NoOpEvent, compose, rho_of
+from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.solvers.base import (
-    Allowance,
     Plan,
     Problem,
     Result,
@@ -38,6 +37,7 @@ from skdpsco.solvers.l1.refit import (
     plan_refit,
 )
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
+from skdpsco.solvers.l1.survey import SurveyPlan, follow_survey, plan_survey, survey_pays
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
 from skdpsco.solvers.penalized.problem import unpenalised
@@ -55,14 +55,6 @@ class StagewiseTuning(NamedTuple):
     ----------
     refit_share : float
         Share of rho for the refit, if coordinates are selected first.
-    last_share : tuple of two floats
-        Share of rho for gradient descent in all coordinates, after the refit, where gradients begin
-        to be more than noise, and the largest one.
-    last_records : tuple of two floats
-        The n mu per coefficient between which this share grows from 0 to the first; beyond, the
-        selection keeps what it has there, and gradient descent gets the rest, up to the largest
-        share. Fitted on the planted families of examples/benchmarks/robustness.py and on the
-        geometric weights of l1_accuracy.py.
     stop_share : float
         Share of rho to choose the point of the path, if the radius is not given.
     nominal_radius : float
@@ -108,8 +100,6 @@ class StagewiseTuning(NamedTuple):
     """
 
     refit_share: float = 0.3
-    last_share: tuple[float, float] = (0.3, 0.6)
-    last_records: tuple[float, float] = (2.0, 4.0)
     stop_share: float = 0.1
     nominal_radius: float = 3.0
     room: float = 2.0
@@ -153,9 +143,10 @@ class StagewisePlan(Plan):
         Selection by a noisy gradient, instead of a path.
     n_samples : float
         The refit is planned with it; see `Problem.n_mu`.
+    survey : SurveyPlan or None
+        Gradients that decide between a refit of some coordinates and gradient descent in all.
     descent : GradientDescentPlan or None
-        Plan of gradient steps in all coordinates: after the refit of selected ones, or without a
-        selection if the noise is too large for Newton steps.
+        Plan of gradient steps in all coordinates, if the noise is too large for Newton steps.
     """
 
     path: VertexPlan | None = None
@@ -165,19 +156,18 @@ class StagewisePlan(Plan):
     all_coordinates: bool = False
     screen: ScreenPlan | None = None
     n_samples: float = 0.0
+    survey: SurveyPlan | None = None
     descent: GradientDescentPlan | None = None
 
     @property
     def only_gradients(self) -> bool:
         """Whether gradient descent is all that the plan asks for; see `Plan`."""
-        if self.descent is None or not self.descent.only_gradients:
-            return False
-        return self.path is None and self.screen is None
+        return self.descent is not None and self.descent.only_gradients
 
     @property
     def clips_gradients(self) -> bool:
         """Whether all coordinates are fitted by gradient descent alone; see `Plan`."""
-        return self.descent is not None and self.path is None
+        return self.descent is not None
 
     def refit(self, n_columns: int) -> RefitPlan:
         """The plan of the refit of this many columns; whatever their number, it costs ``mu``."""
@@ -207,11 +197,11 @@ class Stagewise:
     - otherwise selection and refit. For a sparse matrix, unless ``n_iter`` asks for a path, the
       selected coordinates are those that are large in one noisy gradient, of features shortened to
       norm 1; there are at most as many as Newton steps can refit. (If records are centred as well,
-      gradient descent takes all coordinates.) After a path, gradient descent in
-      all coordinates follows if there are fewer of them than n mu / 2.
-
-    Where gradient descent is used, every coordinate is shrunk by as much as it is likely to be
-    noise.
+      gradient descent takes all coordinates.)
+    - If there are at most n mu / 3.5 coordinates in an array, and ``n_iter`` asks for no path, two
+      noisy gradients are released in its place. If those coordinates that stand out hold most of
+      what the gradients show, they are refitted. Otherwise gradient descent in all coordinates
+      follows, and every coordinate is shrunk by as much as it is likely to be noise.
 
     References
     ----------
@@ -286,15 +276,6 @@ class Stagewise:
             return min(T, STAGEWISE.max_steps)
 
         steps, mu = useful_steps(rho), math.sqrt(2.0 * rho)
-        # An n_iter asks for a path and its refit only.
-        share = last_share(problem, mu) if n_iter is None else 0.0
-        descent, after, passed_on = None, [], {}
-        if share > 0.0:
-            part = Allowance(share * rho)
-            descent = GradientDescent().plan(unpenalised(problem), part)
-            check_cost(descent.event, part)
-            after, passed_on = [descent.event], descent.passed_on()
-            rho -= rho_of(descent.event)
         mu_refit = math.sqrt(2.0 * STAGEWISE.refit_share * rho)
         T = n_iter if n_iter is not None else max(3, round(useful_steps(rho)))
         K, d = problem.loss.n_outputs, problem.n_features
@@ -323,6 +304,17 @@ class Stagewise:
                     screen=screen,
                     n_samples=n,
                 )
+            if survey_pays(problem, mu):
+                survey, rest = plan_survey(problem, budget.mu)
+                return StagewisePlan(
+                    event=GaussianEvent(1.0 / budget.mu),
+                    n_iter=0,
+                    mu=rest,
+                    radius=STAGEWISE.safety * radius if choose else radius,
+                    survey=survey,
+                    n_samples=n,
+                    **survey.late.passed_on(),
+                )
         elif not fits:
             raise ValueError("The noise of a refit would be too large for the grid.")
         path = plan_vertices(
@@ -334,15 +326,13 @@ class Stagewise:
             stop_rho=stop_share * rho,
         )
         return StagewisePlan(
-            event=compose(path.event, GaussianEvent(1.0 / mu_refit), *after),
+            event=compose(path.event, GaussianEvent(1.0 / mu_refit)),
             n_iter=T,
             path=path,
             mu=mu_refit,
             radius=radius,
             choose_radius=choose,
             n_samples=n,
-            descent=descent,
-            **passed_on,
         )
 
     def _without_selection(self, problem, budget, radius, choose, all_coordinates):
@@ -391,7 +381,7 @@ class Stagewise:
         intercepts = np.arange(K) * problem.n_features + problem.n_features - 1
         if not problem.intercept:
             intercepts = intercepts[:0]
-        radius, path, hard = plan.radius, None, 0.0
+        radius, path, hard, descent = plan.radius, None, 0.0, plan.descent
         if plan.path is not None:
             _, chosen, stop = run_vertices(
                 plan.path, problem, L1Ball(plan.radius), X, y, rng, progress
@@ -406,45 +396,34 @@ class Stagewise:
         elif plan.screen is not None:
             support = np.union1d(select_coordinates(plan.screen, problem, X, y, rng), intercepts)
             hard = STAGEWISE.hard
+        elif plan.survey is not None:
+            start, selected, descent = follow_survey(plan.survey, problem, X, y, rng)
+            support = np.union1d(selected, intercepts)
+            hard = STAGEWISE.hard
         elif plan.all_coordinates:
             support = np.arange(D)
         else:
             support = intercepts
-        if plan.mu > 0.0 and len(support) > 0:
-            steps = plan.refit(len(np.unique(support % problem.n_features)))
-            refit = Refit(problem, X, y, rng, support, L1Ball(radius), steps, progress)
-            refit.run(coef, hard)
-        if plan.descent is not None:
+        if descent is not None:
             composite = unpenalised(problem)
-            if path is not None:
-                composite = replace(composite, start=tuple(coef.tolist()))
-                if plan.choose_radius:
-                    radius = STAGEWISE.safety * plan.radius
-            each = composite.has_residuals or path is not None
+            if plan.survey is not None:
+                coef, composite = start, replace(composite, start=tuple(start.tolist()))
+            each = composite.has_residuals or plan.survey is not None
             solver = GradientDescent(shrunk="each" if each else False)
-            coef += solver.run(plan.descent, composite, X, y, rng, progress).coef
+            coef += solver.run(descent, composite, X, y, rng, progress).coef
             inside = np.delete(coef, intercepts)
             if problem.mean_square is not None:  # the radius is for features of the usual size
                 radius /= min(3.0 * math.sqrt(min(problem.mean_square)), 1.0)
             move_into(L1Ball(radius), inside)
             coef[np.setdiff1d(np.arange(D), intercepts)] = inside
+        elif plan.mu > 0.0 and len(support) > 0:
+            steps = plan.refit(len(np.unique(support % problem.n_features)))
+            refit = Refit(problem, X, y, rng, support, L1Ball(radius), steps, progress)
+            refit.run(coef, hard)
         if path is None:
             path = projected_path(coef)
         n_iter = plan.n_iter if plan.path is not None else int(progress[0])
         return Result(coef, n_iter, radius, path)
-
-
-def last_share(problem: Problem, mu: float) -> float:
-    """Share of ``mu**2`` for gradient descent after a path; 0 if gradients are noise."""
-    ratio = problem.n_mu(mu) / (problem.n_features * math.sqrt(problem.loss.n_outputs))
-    few, many = STAGEWISE.last_records
-    first, largest = STAGEWISE.last_share
-    share = first * min(max((ratio - few) / (many - few), 0.0), 1.0)
-    share = min(1.0 - (1.0 - share) * min(many / ratio, 1.0) ** 2, largest)
-    mu_last = mu * math.sqrt(share)
-    if share > 0.0 and noise_fits(mu_last, problem.n_coefficients, problem.n_features):
-        return share
-    return 0.0
 
 
 @dataclass(frozen=True)

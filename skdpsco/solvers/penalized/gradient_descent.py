@@ -45,6 +45,7 @@ __all__ = [
     "passes",
     "plenty",
     "release_coordinates",
+    "release_spread",
     "share_scales",
     "stable_step",
     "unscaled",
@@ -541,7 +542,8 @@ def release_spread(
 ) -> float:
     """Standard deviation of the scores along a gradient of norm 1, from a private quantile."""
     along = gradient.reshape(problem.loss.n_outputs, -1).copy()
-    along[:, -1] = 0.0  # the ones do not count
+    if problem.intercept:
+        along[:, -1] = 0.0  # the ones do not count
     w = unscaled(problem, coordinates, along.ravel() / max(float(np.linalg.norm(along)), 1e-300))
     powers = np.arange(1 - 2**GRADIENT_DESCENT.spread_counts, 1) / 2.0
     limits = math.sqrt(coordinates.mean_square_norm) * 2.0**powers

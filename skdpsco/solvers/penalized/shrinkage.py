@@ -11,7 +11,7 @@ import numpy as np
 from skdpsco.losses.library import SOFTMAX, Huber, Squared, lipschitz_l2, unweighted
 from skdpsco.losses.log_link import LogLink, usual_mean
 
-__all__ = ["GradientSteps", "shrink_result"]
+__all__ = ["GradientSteps", "excess", "own_factors", "shrink_result", "typical_curvature"]
 
 
 class ShrinkageTuning(NamedTuple):

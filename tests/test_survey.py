@@ -1,0 +1,77 @@
+"""Whether a survey finds few coordinates or many, and columns that are alike."""
+
+import numpy as np
+import pytest
+
+from skdpsco.data.design import as_design
+from skdpsco.losses import Logistic, Multinomial, Squared
+from skdpsco.solvers import Problem
+from skdpsco.solvers.l1.survey import follow_survey, plan_survey, survey_pays
+
+N, D = 2000, 60
+
+
+def surveyed(w, loss=None, alike=0.0, mu=1.0):
+    """What is found of the coefficients ``w``, in one or several outputs."""
+    rng = np.random.default_rng(0)
+    X = (1.0 - alike) * rng.uniform(-1.0, 1.0, (N, D)) + alike * rng.uniform(-1.0, 1.0, (N, 1))
+    z = X @ np.asarray(w).T
+    if isinstance(loss, Logistic):
+        y = np.where(z + rng.logistic(size=N) > 0.0, 1.0, -1.0)
+    elif loss is not None:
+        y = np.argmax(z + rng.gumbel(size=z.shape), axis=1).astype(float)
+    else:
+        loss, y = Squared(1.0), np.clip(0.3 * z / z.std(), -1.0, 1.0)
+    problem = Problem(loss, None, N, D + 1, True)
+    plan, rest = plan_survey(problem, mu)
+    design = as_design(X, np.ones(D), True)
+    found = follow_survey(plan, problem, design, y, np.random.Generator(np.random.PCG64(1)))
+    return plan, rest, *found
+
+
+def sparse_truth(*places):
+    w = np.zeros(D)
+    w[list(places)] = 3.0
+    return w
+
+
+@pytest.mark.parametrize("loss", [None, Logistic()])
+def test_few_coordinates_are_refitted(loss):
+    _, _, _, selected, descent = surveyed(sparse_truth(3, 40), loss, mu=0.4)
+    assert descent is None
+    assert {3, 40} <= set(selected)
+    assert len(selected) < 12  # few records make others seem to matter a little
+
+
+def test_coordinates_of_classes_are_flat():
+    w = np.zeros((3, D))
+    w[2, 5] = 6.0
+    _, _, _, selected, descent = surveyed(w, Multinomial(3), mu=4.0)
+    assert descent is None
+    assert 2 * (D + 1) + 5 in selected
+    assert not {D, 2 * D + 1, 3 * D + 2} & set(selected)  # the intercepts
+
+
+def test_many_coordinates_are_fitted_by_gradient_descent():
+    w = np.random.default_rng(5).choice([-1.0, 1.0], D)
+    plan, _, start, _, descent = surveyed(w, mu=0.4)
+    assert descent is plan.late
+    assert np.corrcoef(start[:D], w)[0, 1] > 0.8  # which begins at what was found
+    assert start[D] == 0.0
+
+
+def test_columns_that_are_alike_leave_more_for_gradient_descent():
+    plan, rest, start, selected, descent = surveyed(np.ones(D), alike=0.7)
+    assert descent is plan.early
+    assert len(selected) == 0
+    # The step is short where many columns have a common part, so that predictions are not too long.
+    assert 0.0 < np.linalg.norm(start) < 1.0
+    assert 0.0 < rest < 1.0
+
+
+def test_a_survey_needs_gradients_that_are_more_than_noise():
+    problem = Problem(Logistic(), None, N, D, True)
+    assert not survey_pays(problem, 3.4 * D / N)
+    assert survey_pays(problem, 3.6 * D / N)
+    assert not survey_pays(Problem(Multinomial(4), None, N, D, True), 6.9 * D / N)
+    assert survey_pays(Problem(Multinomial(4), None, N, D, True), 7.1 * D / N)
