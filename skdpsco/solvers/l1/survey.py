@@ -124,7 +124,7 @@ def plan_survey(problem: Problem, mu: float) -> tuple[SurveyPlan, float]:
     late = early - SURVEY.second_share
     rest = mu * math.sqrt(late)
     plan = SurveyPlan(
-        # Scores are 0 as yet, so derivatives are far below their bound, as those of wide records.
+        # Scores are 0 as yet, so derivatives are far below their bound.
         replace(
             planned(SURVEY.first_share, 1),
             spread_grid=gaussian_grid(1.0, spread, 1, problem.n_samples),
