@@ -3,11 +3,13 @@
 Statistics are recorded in grid units just before noise is drawn. Releases are replayed for a
 neighbour, so that later releases are made at the same points: units of features and targets that
 are found first, the solver's steps, with weights of records, from a public model, and for groups of
-records, of which one may be the only one in its group.
+records, of which one may be the only one in its group. Fitted attributes are functions of what was
+released, so a replayed fit must have the same.
 """
 
 import sys
 
+import joblib
 import numpy as np
 import pytest
 from scipy import sparse
@@ -230,6 +232,11 @@ class Recorder:
         return self.found, ledger.rho
 
 
+def fitted(model):
+    """A digest of all fitted attributes."""
+    return joblib.hash({k: v for k, v in vars(model).items() if k.endswith("_")})
+
+
 def lost(first, second):
     """The zCDP of all releases together, between two data sets."""
     total = 0.0
@@ -249,11 +256,13 @@ def test_no_release_tells_more_than_is_charged(name, monkeypatch):
         if rng.random() < 0.3:
             one, *others = ((sparse.csr_matrix(X), *more) for X, *more in (one, *others))
         first, rho = recorder.fit(model, one)
+        known = fitted(model)
         for other in others:
             if "added" in name:
                 X, (y,), more = one
                 fewer = {key: value[1:] for key, value in more.items() if key != "init"}
                 other = X[1:], (y[1:],), {**more, **fewer}
             found, _ = recorder.fit(model, other, first)
+            assert fitted(model) == known
             most = max(most, lost(first, found) / rho)
     assert 0.1 < most <= 1.0 + 1e-9
