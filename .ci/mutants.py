@@ -256,8 +256,18 @@ BUGS = [
         "sensitivity = math.sqrt(len(sums)) * _sensitivity(n_validation, 2.0 * _half(scorer))",
         "sensitivity = _sensitivity(n_validation, 2.0 * _half(scorer))", "audit/search"),
     Bug("the winner's scores move by half", "model_selection/_selection.py",
-        "exponential_grid(2.0 * sensitivity, Exponential()",
-        "exponential_grid(sensitivity, Exponential()", "audit/search"),
+        "exponential_grid(2.0 * sensitivity, EXPONENTIAL",
+        "exponential_grid(sensitivity, EXPONENTIAL", "audit/search"),
+    Bug("a metric is that of a removal", "solvers/penalized/metric.py",
+        "change = size if added else math.sqrt(2.0) * size", "change = size",
+        "audit/gradient_noise"),
+    Bug("counts of long gradients move by half", "solvers/penalized/gradient_descent.py",
+        "else gaussian_grid(1.0, found", "else gaussian_grid(0.5, found", "gradient_descent"),
+    Bug("a survey's second gradient is that of a removal", "solvers/l1/survey.py",
+        "1.0 if problem.added else 2.0", "1.0", "survey"),
+    Bug("a survey of columns that are alike spends what is kept for a second gradient twice",
+        "solvers/l1/survey.py", "early = 1.0 - SURVEY.first_share - SURVEY.spread_share",
+        "early = 1.0 - SURVEY.spread_share", "solvers survey planned_noise"),
 ]  # fmt: skip
 
 

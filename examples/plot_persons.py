@@ -31,6 +31,7 @@ for k in drawn:
     print(
         f"{len(rows):>6} flights, {model.privacy_.relation}: {slopes[-1]:.3f} ± {reaches[-1]:.3f}"
     )
+print(ledger)  # of the last fit
 
 # %%
 # The cost of an aeroplane grows with the square of the number of flights, so that the noise in a

@@ -5,8 +5,10 @@ import pytest
 
 from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Multinomial, Squared
-from skdpsco.solvers import Problem
-from skdpsco.solvers.l1.survey import follow_survey, plan_survey, survey_pays
+from skdpsco.mechanisms.samplers import deviation_on
+from skdpsco.solvers import Allowance, GradientDescent, Problem
+from skdpsco.solvers.l1.survey import SURVEY, follow_survey, plan_survey, survey_pays
+from skdpsco.solvers.penalized.problem import unpenalised
 
 N, D = 2000, 60
 
@@ -75,3 +77,20 @@ def test_a_survey_needs_gradients_that_are_more_than_noise():
     assert survey_pays(problem, 3.6 * D / N)
     assert not survey_pays(Problem(Multinomial(4), None, N, D, True), 6.9 * D / N)
     assert survey_pays(Problem(Multinomial(4), None, N, D, True), 7.1 * D / N)
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_noise_is_that_of_the_shares(added):
+    """Gradients have the noise of gradient descent for their shares, and counts move by one."""
+    problem, mu = Problem(Logistic(), None, N, D, True, added=added), 0.4
+    plan, _ = plan_survey(problem, mu)
+    descent = GradientDescent(clip=1.0, preconditioned=False)  # nothing but gradients
+
+    def grid(share):
+        part = Allowance(share * mu * mu / 2.0)
+        return descent.plan(unpenalised(problem), part, 1).grid
+
+    assert plan.second == pytest.approx(grid(SURVEY.second_share), rel=1e-9)
+    assert plan.first.grid >= grid(SURVEY.first_share) * (1.0 - 1e-9)
+    least = 2.0 / (np.sqrt(SURVEY.spread_share) * mu)  # four counts
+    assert deviation_on(plan.first.spread_grid) >= least
