@@ -52,9 +52,9 @@ class ConditioningTuning(NamedTuple):
         Shares of mu**2 for the norm of rows, the centre, the norm of centred rows, their mean
         squared norm, and the mean squares of columns.
     labelled_share, sure_ratio : float
-        Share of the centre if targets are labels and n mu over the root of d is ``sure_ratio``; it
-        grows in proportion up to there, and then falls with the root. Labels are not centred, so
-        that the first gradient contains the error of the centre times their mean.
+        Share of the centre if targets are labels, records are dense and n mu over the root of d is
+        ``sure_ratio``; it grows in proportion up to there, and then falls with the root. Labels are
+        not centred, so that the first gradient contains the error of the centre times their mean.
     n_counts, n_centred_counts : int
         Number of counts of long rows that are released; k counts search among 2**k norms.
     least_ratio : float
@@ -281,7 +281,7 @@ def plan_conditioning(
     n, d = n_samples, n_features
     ratio = n * mu / math.sqrt(max(d, 1))
     centre_share = CONDITIONING.centre_share
-    if labelled:
+    if labelled and not sparse:
         sure = ratio / CONDITIONING.sure_ratio
         labelled_share = CONDITIONING.labelled_share * min(sure, sure**-0.5)
         centre_share = max(labelled_share, centre_share)

@@ -117,11 +117,13 @@ class GradientDescentTuning(NamedTuple):
         ``noise`` and ``fewest`` of softmax regression, whose derivatives are shorter and less
         curved, relative to their bounds. Fitted on four tables with 3 to 10 classes.
     class_slope_clip : float
-        ``slope_clip`` of logistic and softmax regression, and for wide records (see `is_wide`), for
-        which few gradients are taken, near 0. It grows to ``slope_clip`` before norms of slopes do.
+        ``slope_clip`` of logistic and softmax regression. It grows to ``slope_clip`` before norms
+        of slopes do.
+    wide_slope_clip : float
+        ``slope_clip`` for wide records (see `is_wide`), for which few gradients are taken, near 0.
+        This and all that follows is for wide records, and was fitted on bags of words.
     wide_power : float
         Power of the number of coefficients by which ``noise`` counts passes, in place of the root.
-        This and all that follows is for wide records, and was fitted on bags of words.
     reach : float
         Records are wide if there are fewer passes than this times the root of 2 d: that many
         accelerated steps of the length that the mean squared norm suggests would reach an optimum.
@@ -169,6 +171,7 @@ class GradientDescentTuning(NamedTuple):
     class_noise: float = 4.0
     class_fewest: float = 6.0
     class_slope_clip: float = 0.6
+    wide_slope_clip: float = 0.55
     wide_power: float = 0.75
     reach: float = 1.5
     spread_share: float = 0.04
@@ -501,8 +504,10 @@ def full_passes(problem: CompositeProblem, mu: float, wide: bool) -> int:
 
 def slope_clip_of(problem: CompositeProblem, wide: bool, ratio: float) -> float:
     """Automatic clipping norm of slopes; ``ratio`` is `plenty`. See `GradientDescentTuning`."""
+    if wide:
+        return GRADIENT_DESCENT.wide_slope_clip
     most = GRADIENT_DESCENT.slope_clip
-    if wide or is_logistic(problem) or isinstance(problem.loss, SOFTMAX):
+    if is_logistic(problem) or isinstance(problem.loss, SOFTMAX):
         return min(max(GRADIENT_DESCENT.class_slope_clip, most * ratio**0.25), most)
     return most
 
