@@ -35,8 +35,8 @@ scores = {
 
 # %%
 # One record more moves a sum half as far as another record in place of one does. That gives back
-# what the count costs, except where there are few records. Points are means of ten fits to
-# different flights, and bars their deviations.
+# at least what the count costs. Points are means of ten fits to different flights, and bars their
+# deviations.
 figure, ax = plt.subplots(figsize=(5.5, 3.6))
 for relation in relations:
     means, spreads = np.mean(scores[relation], axis=1), np.std(scores[relation], axis=1)
