@@ -476,7 +476,10 @@ class PrivateLinearModel(PrivateEstimator):
         )
 
     def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
-        """Whether this also holds for sparse features: the solver must read rows minus a centre."""
+        """Whether this also holds for sparse features: the solver must read rows minus a centre.
+
+        Here for models in an l1 ball; others have their own rule.
+        """
         names = self.solver == "stagewise" and self.n_iter == "auto"
         return names and not self._ball_is_given() and centring_pays(n * mu, d)
 

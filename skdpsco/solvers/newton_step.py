@@ -377,7 +377,7 @@ def release_model(
     bound on derivatives.
     """
     n, loss, (scale, c, slope) = problem.n_samples, problem.loss, limits
-    bend, weighted = loss.smoothness(), plan.sampling_grid is not None
+    bend, sampled = loss.smoothness(), plan.sampling_grid is not None
     W = w.reshape(loss.n_outputs, -1).T
     gradient, matrix, products, counts = map_reduce(
         X, y, newton_sums, loss, W, scale, c, slope, plan.square_grid is not None
@@ -387,16 +387,21 @@ def release_model(
     units = slope * c / n, bend * c * c / n
     noise = gaussian_mechanism(rng, gradient, plan.gradient_grid) * units[0]
     curvature_noise = gaussian_mechanism(rng, entries, plan.matrix_grid) * units[1]
-    model = NoisyModel(gradient * units[0], symmetric(entries * units[1]), noise, curvature_noise)
-    model = model._replace(exponential=isinstance(unweighted(loss), LogLink))
-    if weighted:
+    model = NoisyModel(
+        gradient * units[0],
+        symmetric(entries * units[1]),
+        noise,
+        curvature_noise,
+        exponential=isinstance(unweighted(loss), LogLink),
+    )
+    if sampled:
         entries, unit = upper_triangle(products) / (slope * c) ** 2, (slope * c) ** 2 / n
         noise = gaussian_mechanism(rng, entries, plan.sampling_grid) * unit
         model = model._replace(sampling=symmetric(entries * unit), sampling_noise=noise)
     if plan.square_grid is None:
         return model
     deviation = gaussian_mechanism(rng, counts, plan.square_grid) / n
-    least = min(deviation, 1.0) if weighted else LEAST_KEPT
+    least = min(deviation, 1.0) if sampled else LEAST_KEPT
     square, kept = np.clip(counts / n, [0.0, least], 1.0)
     return model._replace(square=slope**2 * float(square), kept=float(kept))
 

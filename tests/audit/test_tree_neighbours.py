@@ -151,10 +151,10 @@ def test_no_record_pays_more_than_the_budget_for_all_draws(loss, n, n_iter, in_p
     D = problem.n_coefficients
     log = []
 
-    def draw(constraint, rng, gradient, grid, out):
-        scores = constraint.radius * np.concatenate([gradient, -gradient])
+    def draw(vertices, rng, gradient, grid, out):
+        scores = ball.radius * np.concatenate([gradient, -gradient])
         log.append(np.array([to_grid(-s, grid) for s in scores]))
-        vertex(constraint, 3 * len(log) % (2 * D), out)
+        vertex(vertices, 3 * len(log) % (2 * D), out)
 
     monkeypatch.setattr(module, "draw_vertex", draw)
     solver = TreeFrankWolfe("exponential", shuffle=False)
@@ -202,8 +202,8 @@ def test_a_record_pays_its_budget_in_any_unit(slope, monkeypatch):
     """Many records in one batch, by machine code: the rounding of their mean is paid for."""
     log = []
 
-    def draw(constraint, rng, gradient, grid, out):
-        log.append(to_grid(-constraint.radius * gradient[0], grid))
+    def draw(vertices, rng, gradient, grid, out):
+        log.append(to_grid(-2.0 * gradient[0], grid))
 
     monkeypatch.setattr(module, "draw_vertex", draw)
     for n in (1000, 3001):

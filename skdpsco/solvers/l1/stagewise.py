@@ -267,17 +267,14 @@ class Stagewise:
         path_share = 1.0 - STAGEWISE.refit_share - stop_share
         log_vertices = math.log(2.0 * D)
 
-        def useful_steps(rho: float) -> float:
-            # The optimisation error of T steps balances the noise of each, as the bound of
-            # docs/proofs/frank_wolfe.md does in n and rho. T grows more slowly with the radius
-            # than there, since the refit corrects the lengths of the steps.
-            useful = n * math.sqrt(8.0 * path_share * rho) / log_vertices
-            T = STAGEWISE.steps * useful ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0)
-            return min(T, STAGEWISE.max_steps)
-
-        steps, mu = useful_steps(rho), math.sqrt(2.0 * rho)
+        # The optimisation error of T steps balances the noise of each, as the bound of
+        # docs/proofs/frank_wolfe.md does in n and rho. T grows more slowly with the radius than
+        # there, since the refit corrects the lengths of the steps.
+        useful = n * math.sqrt(8.0 * path_share * rho) / log_vertices
+        steps = STAGEWISE.steps * useful ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0)
+        steps, mu = min(steps, STAGEWISE.max_steps), math.sqrt(2.0 * rho)
         mu_refit = math.sqrt(2.0 * STAGEWISE.refit_share * rho)
-        T = n_iter if n_iter is not None else max(3, round(useful_steps(rho)))
+        T = n_iter if n_iter is not None else max(3, round(steps))
         K, d = problem.loss.n_outputs, problem.n_features
         fits = noise_fits(mu_refit, min(T + K, D), min(T + 1, d))
         if n_iter is None:
@@ -294,26 +291,21 @@ class Stagewise:
                     return self._without_selection(problem, budget, radius, choose, True)
             if n * mu < STAGEWISE.guess * log_vertices or not fits:  # a selection would be a guess
                 return self._without_selection(problem, budget, radius, choose, False)
+            found: dict[str, Any] = {}
             if problem.sparse and noise_fits(budget.mu, D, d):
                 screen, rest = plan_screen(problem, budget.mu)
-                return StagewisePlan(
-                    event=GaussianEvent(1.0 / budget.mu),
-                    n_iter=0,
-                    mu=rest,
-                    radius=STAGEWISE.safety * radius if choose else radius,
-                    screen=screen,
-                    n_samples=n,
-                )
-            if survey_pays(problem, mu):
+                found = {"screen": screen}
+            elif survey_pays(problem, mu):
                 survey, rest = plan_survey(problem, budget.mu)
+                found = {"survey": survey, **survey.late.passed_on()}
+            if found:
                 return StagewisePlan(
                     event=GaussianEvent(1.0 / budget.mu),
                     n_iter=0,
                     mu=rest,
                     radius=STAGEWISE.safety * radius if choose else radius,
-                    survey=survey,
                     n_samples=n,
-                    **survey.late.passed_on(),
+                    **found,
                 )
         elif not fits:
             raise ValueError("The noise of a refit would be too large for the grid.")

@@ -221,6 +221,7 @@ class TreeFrankWolfe:
         slope, loss = bounds.slope(plan.order), for_kernels(problem.loss)
         records = one_pass(X, y, rng, self.shuffle)
         point = np.zeros(problem.n_coefficients)
+        vertices = vertices_of(problem.constraint, len(point)) if plan.grid else None
         # Points and gradients of the nodes on the path from the root to a leaf.
         points, gradients = [[point] * (tree[-1].phase + 1) for _ in range(2)]
         row, n_gradients = None, 0
@@ -252,7 +253,7 @@ class TreeFrankWolfe:
                 points[depth], gradients[depth] = point, gradient
             target = np.zeros(len(point))
             if plan.grid:
-                draw_vertex(problem.constraint, rng, gradient, plan.grid[t], target)
+                draw_vertex(vertices, rng, gradient, plan.grid[t], target)
             else:
                 write_minimiser(problem.constraint, gradient, target)
             point = point + step_size(t) * (target - point)
@@ -360,10 +361,9 @@ def add_node_gradients(chunk, row, loss, point, parent, clip, total):
 
 
 def draw_vertex(
-    ball: L1Ball, rng: np.random.Generator, gradient: np.ndarray, grid: float, out: np.ndarray
+    vertices: Any, rng: np.random.Generator, gradient: np.ndarray, grid: float, out: np.ndarray
 ) -> None:
     """Draw, by the exponential mechanism, a vertex whose product with ``gradient`` is small."""
-    vertices = vertices_of(ball, len(gradient))
     scores = np.empty(n_vertices(vertices, len(gradient)))
     units = np.empty(len(scores), dtype=np.int64)
     k = choose_vertex(vertices, gradient, grid, EXPONENTIAL, rng, scores, units)

@@ -353,14 +353,14 @@ class GradientDescent:
             parts["spread"] = (GRADIENT_DESCENT.spread_share / k, k)
         if metric:
             parts["metric"] = (METRIC.share, 1)
-        share = (GRADIENT_DESCENT.fall_noise * tolerated * mu_steps) ** -2.0
-        known = GRADIENT_DESCENT.fall_counts * share <= GRADIENT_DESCENT.fall_share
+        count_share = (GRADIENT_DESCENT.fall_noise * tolerated * mu_steps) ** -2.0
+        cheap = GRADIENT_DESCENT.fall_counts * count_share <= GRADIENT_DESCENT.fall_share
         falls = problem.has_residuals or (is_logistic(problem) and slack == 1.0)
-        if known and self.clip == "auto" and n_passes > 1 and falls:
-            parts["fall"] = (share, GRADIENT_DESCENT.fall_counts)
+        if cheap and self.clip == "auto" and n_passes > 1 and falls:
+            parts["fall"] = (count_share, GRADIENT_DESCENT.fall_counts)
         multipliers, first = share_mu(mu_steps, parts)
-        share = sum(each * count for each, count in parts.values())
-        multiplier = math.sqrt(n_passes / (1.0 - share)) / mu_steps
+        left = 1.0 - sum(share * count for share, count in parts.values())
+        multiplier = math.sqrt(n_passes / left) / mu_steps
         event = RepeatedEvent(GaussianEvent(multiplier), n_passes)
         grids: Any = {
             f"{name}_grid": metric_grid(problem, found)
