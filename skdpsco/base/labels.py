@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 
 from skdpsco._quiet import quietly
@@ -15,6 +16,7 @@ from skdpsco.losses.library import with_weights
 __all__ = [
     "as_targets",
     "class_factors",
+    "classifies_labels",
     "declared_classes",
     "encode_classes",
     "group_numbers",
@@ -24,6 +26,16 @@ __all__ = [
     "named_columns",
     "relative_weights",
 ]
+
+
+def classifies_labels(estimator: Any) -> bool:
+    """Whether the targets of an estimator are labels; those of a regressor with `classes` are not.
+
+    Feature selectors say so by their ``task``.
+    """
+    task = getattr(estimator, "task", "classification" if is_classifier(estimator) else None)
+    return task == "classification"
+
 
 _LABELS = "y must hold one label per record, all numbers or all strings."
 

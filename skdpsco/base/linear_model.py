@@ -259,7 +259,9 @@ class PrivateLinearModel(PrivateEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: MatrixLike, y: TargetLike = None, **fit_params: Any) -> Self:
+    def fit(
+        self, X: MatrixLike, y: TargetLike = None, *, units: Any = None, **fit_params: Any
+    ) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -275,6 +277,9 @@ class PrivateLinearModel(PrivateEstimator):
             ``tasks="columns"`` take targets of shape (n_samples, n_tasks), if all records are in
             memory, and `PrivateRidge`, `PrivateElasticNet` and `PrivateLasso` those of shape
             (n_samples, n_targets).
+        units : array-like of shape (n_samples,) or None, default=None
+            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
+            only then. X must be in memory.
         **fit_params : dict
             ``sample_weight``, an array-like of shape (n_samples,), for models with a parameter
             ``max_weight`` that is declared, and for X in memory; for others it must be None.
@@ -308,11 +313,11 @@ class PrivateLinearModel(PrivateEstimator):
                 raise ValueError(_REFUSED_INIT)
             draft._init = checked_start(init)
         if hasattr(type(X), "_released"):
-            if weights is not None:
-                raise ValueError("sample_weight must be None where X holds moments.")
+            if not (weights is None and units is None):
+                raise ValueError("sample_weight and units must be None where X holds moments.")
             draft._learn_from_moments(X._released, y)
             return self._accept(draft)
-        draft._sample_weight = weights
+        X, y, draft._sample_weight = self._of_units(units, X=X, y=y, sample_weight=weights)
         coef, intercept = draft._learn(X, y)
         if init is not None:
             coef, intercept = draft._init.added(coef, intercept)

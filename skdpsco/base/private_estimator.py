@@ -24,6 +24,7 @@ from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import Allowance, check_cost
 
 __all__ = [
+    "LABELS_OF_UNITS",
     "MIN_RHO",
     "Payer",
     "PrivateEstimator",
@@ -44,7 +45,9 @@ MIN_RHO, MAX_RHO = 1e-9, 1e12  # finer noise than the grid, or none
 VERSION_KEY = "_skdpsco_version"  # in the state of a pickled estimator
 
 
-def check_budget(epsilon: Any, delta: Any, ledger: Any = None) -> Budget:
+def check_budget(
+    epsilon: Any, delta: Any, ledger: Any = None, max_records_per_unit: Any = None
+) -> Budget:
     """Compute the budget, after a check that noise can be calibrated to it.
 
     Parameters
@@ -52,6 +55,8 @@ def check_budget(epsilon: Any, delta: Any, ledger: Any = None) -> Budget:
     epsilon, delta : float
     ledger : object with ``charge``, or None
         Knows how many records a unit has; without a ledger a unit has 1.
+    max_records_per_unit : int or None
+        How many records a unit has, if that is declared.
 
     Raises
     ------
@@ -64,7 +69,15 @@ def check_budget(epsilon: Any, delta: Any, ledger: Any = None) -> Budget:
         raise TypeError(f"ledger must be an instance, not the class {ledger.__name__}.")
     if ledger is not None and not hasattr(ledger, "charge"):
         raise TypeError(f"ledger must be None or a Ledger, got {ledger!r}.")
-    budget = Budget(epsilon, delta, getattr(ledger, "max_records_per_unit", 1))
+    of_ledger = getattr(ledger, "max_records_per_unit", 1)
+    budget = Budget(
+        epsilon, delta, of_ledger if max_records_per_unit is None else max_records_per_unit
+    )
+    if ledger is not None and budget.max_records_per_unit != of_ledger:
+        raise ValueError(
+            f"max_records_per_unit={max_records_per_unit!r} must be the number of the ledger, "
+            f"which is {of_ledger}."
+        )
     if not MIN_RHO <= budget.rho <= MAX_RHO:
         size = "small" if budget.rho < MIN_RHO else "large"
         k = budget.max_records_per_unit
@@ -175,6 +188,11 @@ def plan_within(make_plan: Callable[[Any], Any], available: Any) -> Any:
     return plan
 
 
+DRAWN = "records drawn of every unit: {}; the number of units is public"
+LABELS_OF_UNITS = (
+    "classes must be declared where units are given: which labels occur among the records that are "
+    "drawn is not public."
+)
 _said: set[str] = set()  # not a cache, whose counters would count the fits
 
 
@@ -300,6 +318,7 @@ class PrivateEstimator(Documented, BaseEstimator):
     epsilon: float
     delta: float
     ledger: LedgerLike | None
+    max_records_per_unit: int | None = None
     random_state: Seed
     verbose: int  # only for estimators that call `_follow`
 
@@ -308,6 +327,9 @@ class PrivateEstimator(Documented, BaseEstimator):
     privacy_: PrivacyReport
 
     _param_names: ClassVar[tuple[str, ...]]
+
+    # A pipeline passes it on without being asked to.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"units": True}
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
@@ -357,7 +379,7 @@ class PrivateEstimator(Documented, BaseEstimator):
         super().__setstate__(state)
 
     def _budget(self) -> Budget:
-        return check_budget(self.epsilon, self.delta, self.ledger)
+        return check_budget(self.epsilon, self.delta, self.ledger, self.max_records_per_unit)
 
     @property
     def _relation(self) -> str:
@@ -368,9 +390,43 @@ class PrivateEstimator(Documented, BaseEstimator):
         """The estimators that a fit may use as a parameter's value, with the parameter's name."""
         return []
 
+    def _of_units(self, units: Any, **given: Any) -> list[Any]:
+        """What `fit` was given, in its order: k records of every unit, if units are declared.
+
+        Parameters
+        ----------
+        units : array-like of shape (n_samples,), or None
+        **given
+            X, and everything that may have one entry for each of its records.
+
+        Raises
+        ------
+        ValueError
+            If one of ``units`` and ``max_records_per_unit`` is missing, the labels of classes are
+            not declared, neighbours do not replace records of all kinds, or the records cannot be
+            drawn.
+        """
+        k = self.max_records_per_unit
+        if (k is None) != (units is None):
+            raise ValueError(
+                "units, the unit of every record, and the parameter max_records_per_unit must be "
+                "given together. (A search is given both in place of its estimator.)"
+            )
+        if k is None:
+            return list(given.values())
+        if self._relation != REPLACE_ONE:
+            raise ValueError(
+                f"max_records_per_unit must be None where neighbours are {self._relation!r}: units "
+                f"need {REPLACE_ONE!r}, whatever is in their records."
+            )
+        if classifies_labels(self) and getattr(self, "classes", ()) is None:
+            raise ValueError(LABELS_OF_UNITS)
+        return of_units(units, k, self.random_state, given)
+
     def _available(self, budget: Budget) -> Budget | Allowance:
-        """What a planner may spend: with a ledger zCDP, which adds up with other charges."""
-        return budget if self.ledger is None else Allowance(budget.rho)
+        """What a planner may spend: zCDP if it adds up with other charges, or is that of units."""
+        alone = self.ledger is None and budget.max_records_per_unit == 1
+        return budget if alone else Allowance(budget.rho)
 
     def _planned(
         self,
@@ -431,6 +487,8 @@ class PrivateEstimator(Documented, BaseEstimator):
             payer, event, budget, self.random_state, stacklevel=stacklevel + 2, **said
         ) as release:
             yield release
+            if self.max_records_per_unit is not None:
+                release.assumptions += (DRAWN.format(self.max_records_per_unit),)
         draft.privacy_ = release.privacy
 
     def _report_free(self, report: PrivacyReport) -> None:

@@ -71,7 +71,7 @@ _fit_transform.__name__ = "fit_transform"
 class ColumnTransform(OneToOneFeatureMixin, BlockTransformerMixin, PrivateEstimator):
     """Base of private maps of single columns, each within public bounds; see the subclasses."""
 
-    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike = None, *, units: Any = None) -> Self:
         """Release the parameters of the map of every column.
 
         Parameters
@@ -81,6 +81,9 @@ class ColumnTransform(OneToOneFeatureMixin, BlockTransformerMixin, PrivateEstima
             frame, or an Arrow table.
         y : None
             Ignored.
+        units : array-like of shape (n_samples,) or None, default=None
+            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
+            only then. X must be in memory.
 
         Returns
         -------
@@ -97,7 +100,7 @@ class ColumnTransform(OneToOneFeatureMixin, BlockTransformerMixin, PrivateEstima
         """
         self._validate_params()
         draft = self._draft()
-        draft._learn(draft._records(X))
+        draft._learn(draft._records(*self._of_units(units, X=X)))
         return self._accept(draft)
 
     def _learn(self, X: np.ndarray | BlockRecords) -> None:

@@ -4,11 +4,16 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from skdpsco._random import generator
+from skdpsco._quiet import quietly
+from skdpsco._random import generator, seed_of
+from skdpsco._upstream import num_samples, safe_indexing
+from skdpsco._validation import check_sparse
+from skdpsco.data.block_records import is_blocks
 from skdpsco.privacy.budget import check_unit
 
-__all__ = ["draw_records"]
+__all__ = ["draw_records", "of_units"]
 
 
 def draw_records(units: Any, max_records_per_unit: int = 1) -> np.ndarray:
@@ -43,6 +48,7 @@ def draw_records(units: Any, max_records_per_unit: int = 1) -> np.ndarray:
 
     See Also
     --------
+    PrivateRidge : As all estimators do, it draws records itself if its ``fit`` is given ``units``.
     Ledger : Its ``max_records_per_unit`` protects all records of a unit at once.
 
     Notes
@@ -63,9 +69,72 @@ def draw_records(units: Any, max_records_per_unit: int = 1) -> np.ndarray:
     >>> sorted(person[rows].tolist())
     [7, 7, 8, 8]
     """
-    k = check_unit(max_records_per_unit)
+    return _rows(_numbers(units), check_unit(max_records_per_unit), generator_of_draws(None))
+
+
+def of_units(units: Any, k: int, random_state: Any, given: dict[str, Any]) -> list[Any]:
+    """The arguments of a fit to k records of every unit, in their order.
+
+    Parameters
+    ----------
+    units : array-like of shape (n_samples,)
+    k : int
+    random_state : None, int or numpy.random.RandomState
+    given : dict
+        X, and other arguments by their names. What has an entry for every record is drawn like X.
+        Names of columns, and what has no length, stay as they are.
+
+    Raises
+    ------
+    ValueError
+        If X is in blocks, ``units`` is not legal, or an argument has another length.
+    """
+    if is_blocks(given["X"]) or hasattr(type(given["X"]), "_released"):
+        raise ValueError(
+            "units must be None unless X holds records in memory, of which some are drawn; got "
+            f"{type(given['X']).__name__}. See draw_records."
+        )
     number = _numbers(units)
-    rng, _ = generator()
+    rows = _rows(number, check_unit(k), generator_of_draws(random_state))
+    return [_drawn(name, value, rows, len(number)) for name, value in given.items()]
+
+
+def generator_of_draws(random_state: Any) -> np.random.Generator:
+    """Make the generator of a draw: secret, or reproducible, but never that of the noise.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If ``random_state`` is not legal.
+    """
+    seed = seed_of(random_state)
+    if seed is None:
+        return generator()[0]
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(1,))))
+
+
+def _drawn(name: str, value: Any, rows: np.ndarray, n_samples: int) -> Any:
+    """The entries of these rows, or a value that has none for records."""
+    if sparse.issparse(value):
+        value = check_sparse(value).tocsr()
+    message = f"{name} must be an array, a list or a frame with one entry for each of units."
+    try:
+        length = None if isinstance(value, str) else num_samples(value)
+    except Exception:  # it has no length
+        length = None
+    if length is None:
+        if name in ("X", "y") and value is not None:
+            raise ValueError(message)
+        return value
+    if length == n_samples:
+        return quietly(message, safe_indexing, value, rows)
+    if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
+        return value  # names of columns
+    raise ValueError(message)
+
+
+def _rows(number: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of k records of every unit, in random order."""
     order = rng.permutation(len(number))
     order = order[np.argsort(number[order], kind="stable")]  # a random order within every unit
     counts = np.bincount(number)

@@ -129,6 +129,9 @@ class PrivateGroupDRO(PrivateLinearModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     radius : float or "auto", default="auto"
         Bound on the l2 norm of the coefficients without the intercept. With one feature bound b_j
         per column, features are measured in units of their bounds: the norm of ``b_j w_j`` is at
@@ -300,6 +303,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         radius: float | Auto = "auto",
         feature_bound: ArrayLike = 1.0,
         target_bound: float | None = None,
@@ -325,6 +329,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.radius = radius
         self.feature_bound = feature_bound
         self.target_bound = target_bound
@@ -340,7 +345,12 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.random_state = random_state
 
     def fit(  # type: ignore[override]
-        self, X: MatrixLike, y: TargetLike = None, *, sensitive_features: Any = None
+        self,
+        X: MatrixLike,
+        y: TargetLike = None,
+        *,
+        sensitive_features: Any = None,
+        units: Any = None,
     ) -> Self:
         """Fit the model privately.
 
@@ -361,6 +371,10 @@ class PrivateGroupDRO(PrivateLinearModel):
             boolean columns has one column per group and tells which records are in this group; a
             record may be in several groups or in none. Its groups are ``groups`` or, if these are
             None, the names of the columns, or 0, 1, ....
+        units : array-like of shape (n_samples,) or None, default=None
+            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
+            only then. X must be in memory.
+            Groups must be private.
 
         Returns
         -------
@@ -387,7 +401,8 @@ class PrivateGroupDRO(PrivateLinearModel):
                 "and pass sensitive_features=...."
             )
         draft = self._draft()
-        draft.coef_, draft.intercept_ = draft._learn(X, y, sensitive_features)
+        given = self._of_units(units, X=X, y=y, sensitive_features=sensitive_features)
+        draft.coef_, draft.intercept_ = draft._learn(*given)
         return self._accept(draft)
 
     def _learn(self, X, y, sensitive_features=None):

@@ -115,7 +115,7 @@ def planned(step: PrivateEstimator) -> Event | None:
         If the budget is out of range.
     """
     budget = step._budget()
-    if getattr(step, "ledger", None) is not None:  # a ledger is charged in zCDP
+    if not isinstance(step._available(budget), Budget):  # a ledger, and units, count in zCDP
         return for_units(ZCDPEvent(budget.rho), budget.max_records_per_unit)
     if isinstance(step, MetaEstimatorMixin):  # a random stopping keeps to epsilon and delta only
         return None

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import MetaEstimatorMixin, is_classifier
+from sklearn.base import MetaEstimatorMixin
 
 from skdpsco._random import public_generator
 from skdpsco._validation import check_bound, check_feature_bound, check_int
-from skdpsco.base.labels import declared_classes
+from skdpsco.base.labels import classifies_labels, declared_classes
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.linear_model.links import resolve_link
 from skdpsco.synthesis import PrivateSynthesizer
@@ -93,12 +93,6 @@ def check_plannable(estimator: Any) -> None:
             f"{type(estimator).__name__} cannot be planned by its shape alone: what it costs "
             "follows from its candidates or its domain. Its budget is a bound on the cost."
         )
-
-
-def classifies_labels(estimator: Any) -> bool:
-    """Whether the targets are labels."""
-    task = getattr(estimator, "task", "classification" if is_classifier(estimator) else None)
-    return task == "classification"
 
 
 def labels_for(estimator: Any, n_classes: int) -> np.ndarray:

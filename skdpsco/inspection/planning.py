@@ -226,7 +226,10 @@ def _watched(
     def _releasing(self, draft, event, budget, warnings=(), **said):
         raise _ReachedCharge(event, budget, warnings)
 
-    watched = {"_planned": _planned, "_releasing": _releasing}
+    def _of_units(self, units, **given):  # the shape is that of what is drawn
+        return list(given.values())
+
+    watched = {"_planned": _planned, "_releasing": _releasing, "_of_units": _of_units}
     if hasattr(kind, "_problem"):
         watched |= {"_problem": _problem, "_prepared": _prepared}
     copy = clone(estimator)

@@ -42,6 +42,9 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     covariance : {"full", "diagonal"}, default="full"
         What is known of the covariance within classes. "diagonal" takes features for uncorrelated,
         which costs less accuracy where there are many and few records.
@@ -149,6 +152,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         covariance: Literal["full", "diagonal"] = "full",
         priors: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
@@ -161,6 +165,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.covariance = covariance
         self.priors = priors
         self.class_weight = class_weight

@@ -30,6 +30,9 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     alpha : float, default=0.001
         Weight of the penalty, >= 0, in scikit-learn's units: against half the mean squared
         residual, for coefficients of X and y as given. scikit-learn's default, 1, shrinks a model
@@ -174,6 +177,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         alpha: float = 0.001,
         l1_ratio: float = 0.5,
         feature_bound: ArrayLike | None = 1.0,
@@ -202,6 +206,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.alpha = alpha
         self.l1_ratio = l1_ratio
         self.feature_bound = feature_bound
@@ -248,6 +253,9 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     alpha : float, default=1.0
         Weight of the penalty, >= 0, as in scikit-learn: against the sum over records.
     feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
@@ -387,6 +395,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         alpha: float = 1.0,
         feature_bound: ArrayLike | None = 1.0,
         target_bound: float | None = None,
@@ -415,6 +424,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.alpha = alpha
         self.feature_bound = feature_bound
         self.target_bound = target_bound

@@ -45,6 +45,9 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     threshold : float or "auto", default="auto"
         Residual beyond which the loss is linear, > 0, in units of y. "auto" is 0.3 times the scale
         of y that is found privately: it covers nearly all targets.
@@ -170,6 +173,7 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         threshold: float | Auto = "auto",
         alpha: float = 0.0001,
         feature_bound: ArrayLike | None = 1.0,
@@ -189,6 +193,7 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.threshold = threshold
         self.alpha = alpha
         self.feature_bound = feature_bound

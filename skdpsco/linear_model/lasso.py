@@ -38,6 +38,9 @@ class PrivateLasso(LeastSquaresRegressor):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     radius : float or "auto", default="auto"
         Bound on the l1 norm of the coefficients. (With solvers other than "stagewise", the distance
         of the intercept from the centre of the target counts, too.) "auto" runs a path of growing
@@ -176,6 +179,7 @@ class PrivateLasso(LeastSquaresRegressor):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         radius: float | Auto = "auto",
         feature_bound: ArrayLike = 1.0,
         target_bound: float | None = None,
@@ -200,6 +204,7 @@ class PrivateLasso(LeastSquaresRegressor):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.radius = radius
         self.feature_bound = feature_bound
         self.target_bound = target_bound

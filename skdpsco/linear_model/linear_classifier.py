@@ -45,6 +45,9 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     loss : {"logistic", "smooth-hinge", "hinge"} or loss, default="logistic"
         A loss of `skdpsco.losses`, or one of your own, see docs/extending.md; its targets are -1
         and 1. With more than two classes only "logistic" is supported, the softmax cross-entropy,
@@ -200,6 +203,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         loss: Literal["logistic", "smooth-hinge", "hinge"] | LossLike = "logistic",
         p: float = 2.0,
         radius: float | Auto = "auto",
@@ -230,6 +234,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.loss = loss
         self.p = p
         self.radius = radius

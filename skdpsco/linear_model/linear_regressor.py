@@ -44,6 +44,9 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     loss : {"squared", "huber", "absolute"} or loss, default="squared"
         Loss of the residual in units of the target's spread. "squared" is linear beyond a residual
         of 1, "huber" beyond 0.1. You may also pass a loss of `skdpsco.losses`, such as
@@ -192,6 +195,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         loss: Literal["squared", "huber", "absolute"] | LossLike = "squared",
         p: float = 2.0,
         radius: float | Auto = "auto",
@@ -221,6 +225,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.loss = loss
         self.p = p
         self.radius = radius

@@ -44,6 +44,9 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     C : float, default=1.0
         Inverse weight of the penalty, > 0; infinity means no penalty.
     penalty : {"l1", "l2"}, default="l2"
@@ -174,6 +177,7 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         C: float = 1.0,
         penalty: Literal["l1", "l2"] = "l2",
         feature_bound: ArrayLike | None = 1.0,
@@ -196,6 +200,7 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.C = C
         self.penalty = penalty
         self.feature_bound = feature_bound

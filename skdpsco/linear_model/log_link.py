@@ -54,6 +54,7 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         alpha: float = 0.01,
         feature_bound: ArrayLike | None = 1.0,
         target_bound: float | None = None,
@@ -72,6 +73,7 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.alpha = alpha
         self.feature_bound = feature_bound
         self.target_bound = target_bound
@@ -180,6 +182,9 @@ class PrivatePoissonRegressor(LogLinkModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     alpha : float, default=0.01
         Weight of the penalty, >= 0, in scikit-learn's units: against half the mean deviance, for
         coefficients of X as given. scikit-learn's default, 1, shrinks a model to almost nothing if
@@ -318,6 +323,9 @@ class PrivateGammaRegressor(LogLinkModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     alpha : float, default=0.01
         Weight of the penalty, >= 0, in scikit-learn's units: against half the mean deviance, for
         coefficients of X as given. scikit-learn's default, 1, shrinks a model to almost nothing if

@@ -72,6 +72,9 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     quantile : float, default=0.5
         The quantile that is predicted, in [1e-6, 1 - 1e-6]. Those far from 1/2 follow from few
         records, and need more of them.
@@ -191,6 +194,7 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         quantile: float = 0.5,
         alpha: float = 0.0,
         feature_bound: ArrayLike | None = 1.0,
@@ -209,6 +213,7 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.quantile = quantile
         self.alpha = alpha
         self.feature_bound = feature_bound

@@ -55,6 +55,9 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     radius : float or "auto", default="auto"
         Radius of the l1 ball, > 0. Features are measured in units of their bounds b_j, and the
         ball includes the intercept c, less the centre of the targets if one is found:
@@ -178,6 +181,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         radius: float | Auto = "auto",
         feature_bound: ArrayLike = 1.0,
         target_bound: float | None = None,
@@ -205,6 +209,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.radius = radius
         self.feature_bound = feature_bound
         self.target_bound = target_bound

@@ -26,7 +26,7 @@ from skdpsco._validation import (
     refuse_masked,
     select_records,
 )
-from skdpsco.base.labels import encode_classes, labels_note
+from skdpsco.base.labels import classifies_labels, encode_classes, labels_note
 from skdpsco.data.block_records import blocks_of
 from skdpsco.data.block_sources import n_targets_of
 from skdpsco.data.row_blocks import RowBlocks
@@ -100,9 +100,7 @@ def declare_classes(candidates: Iterable[Any], y: np.ndarray) -> tuple[str, ...]
     labels = None
     for candidate in candidates:
         for prefix, step in private_steps(candidate):
-            # A regressor may have the parameter, too, but its targets are not labels.
-            task = getattr(step, "task", "classification" if is_classifier(step) else None)
-            if task == "classification" and getattr(step, "classes", ()) is None:
+            if classifies_labels(step) and getattr(step, "classes", ()) is None:
                 if labels is None:
                     quietly(_ONE_PER_RECORD, assert_all_finite, y, input_name="y")
                     labels = encode_classes(y, None)[0]

@@ -20,10 +20,10 @@ from skdpsco._validation import (
     StrOptions,
     with_hints,
 )
-from skdpsco.base.private_estimator import PrivateEstimator, plan_within
+from skdpsco.base.private_estimator import LABELS_OF_UNITS, PrivateEstimator, plan_within
 from skdpsco.data.block_records import is_blocks
 from skdpsco.inspection._cost import relation_of
-from skdpsco.privacy import Poisson, Tries, TruncatedNegativeBinomial
+from skdpsco.privacy import Budget, Poisson, Tries, TruncatedNegativeBinomial
 
 from . import _allotment
 from ._best import BestEstimatorMixin
@@ -74,6 +74,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
     ledger : Ledger or None, default=None
         Ledger that is charged once, with the cost of everything. None uses the ledger of the
         estimator, or of an estimator in ``param_grid``, if any.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     strategy : {"auto", "random-stopping", "composition"}, default="auto"
         "random-stopping" [1]_ tries random candidates, a random number of times, and takes the one
         with the best noisy score. A try may spend almost as much as a single fit, but there are
@@ -213,6 +216,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         strategy: Literal["auto", "random-stopping", "composition"] = "auto",
         scoring: Literal["accuracy", "r2"] | PrivateScorer | None = None,
         n_jobs: int | None = None,
@@ -231,6 +235,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.strategy = strategy
         self.scoring = scoring
         self.n_jobs = n_jobs
@@ -244,7 +249,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
         self.record_wise = record_wise
         self.random_state = random_state
 
-    def fit(self, X: MatrixLike, y: TargetLike = None, **fit_params: Any) -> Self:
+    def fit(
+        self, X: MatrixLike, y: TargetLike = None, *, units: Any = None, **fit_params: Any
+    ) -> Self:
         """Search, and fit the winner.
 
         Parameters
@@ -256,6 +263,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
             Targets, as the estimator takes them; None if the blocks hold them. Several targets need
             a ``scoring`` made by `make_private_scorer`.
+        units : array-like of shape (n_samples,) or None, default=None
+            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
+            only then. X must be in memory.
         **fit_params : dict
             Arguments of the estimator's ``fit``; those with one entry per record are split like X.
 
@@ -281,7 +291,8 @@ class PrivateGridSearchCV(  # type: ignore[override]
                 f"{self.pre_dispatch!r}."
             )
         draft = self._draft()
-        draft._search(X, y, fit_params)
+        X, y, *values = self._of_units(units, X=X, y=y, **fit_params)
+        draft._search(X, y, dict(zip(fit_params, values, strict=True)))
         return self._accept(draft)
 
     def _search(self, X: Any, y: Any, fit_params: dict[str, Any]) -> None:
@@ -292,6 +303,8 @@ class PrivateGridSearchCV(  # type: ignore[override]
         data = check_data(X, y, fit_params, scoring)
         self.ledger = _allotment.ledger_of((self.estimator, *candidates), self.ledger)
         labels = declare_classes(candidates, data.y)
+        if labels and self.max_records_per_unit is not None:
+            raise ValueError(LABELS_OF_UNITS)
         # A search within another one splits as it did when the outer one rehearsed it.
         outer = self.ledger if isinstance(self.ledger, _allotment.Grant) else None
         public = public_generator(self.random_state if outer is None else outer.seed)
@@ -437,7 +450,8 @@ class PrivateGridSearchCV(  # type: ignore[override]
         return n_held_out
 
     def _stops_at_random(self) -> bool:
-        automatic = self.ledger is None and not self.return_scores and not self._in_blocks
+        alone = isinstance(self._available(self._budget()), Budget)
+        automatic = alone and not self.return_scores and not self._in_blocks
         stops = automatic if self.strategy == "auto" else self.strategy == "random-stopping"
         if stops and self._in_blocks:
             raise ValueError(

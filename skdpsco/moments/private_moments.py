@@ -109,6 +109,9 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
             default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
@@ -218,6 +221,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         feature_bound: ArrayLike | None = 1.0,
         target_bound: float | None = None,
         conditioning: Auto | None = "auto",
@@ -231,6 +235,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.feature_bound = feature_bound
         self.target_bound = target_bound
         self.conditioning = conditioning
@@ -261,6 +266,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         y: TargetLike = None,
         *,
         sensitive_features: Any = None,
+        units: Any = None,
         **fit_params: Any,
     ) -> Self:
         """Release the moments.
@@ -276,6 +282,9 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
             The label of every record's group, among ``groups``; of several columns, a tuple of
             labels. It must be given if groups are declared. With blocks, labels, weights and,
             except on Dask, targets are kept in memory. Dask collections need known chunk sizes.
+        units : array-like of shape (n_samples,) or None, default=None
+            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
+            only then. X must be in memory.
         **fit_params : dict
             ``sample_weight``, an array-like of shape (n_samples,) of numbers >= 0, if
             ``max_weight`` is declared.
@@ -302,7 +311,9 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
                 "sensitive_features must be given where groups are declared, and only there."
             )
         draft = self._draft()
-        draft._group_labels, draft._sample_weight = sensitive_features, weights
+        X, y, draft._group_labels, draft._sample_weight = self._of_units(
+            units, X=X, y=y, sensitive_features=sensitive_features, sample_weight=weights
+        )
         draft.moments_ = release_moments_of(draft, X, y)
         return self._accept(draft)
 

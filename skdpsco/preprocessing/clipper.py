@@ -162,6 +162,9 @@ class PrivateQuantileClipper(ColumnTransform):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -225,6 +228,7 @@ class PrivateQuantileClipper(ColumnTransform):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         random_state: Seed = None,
     ) -> None:
         self.quantile_range = quantile_range
@@ -234,6 +238,7 @@ class PrivateQuantileClipper(ColumnTransform):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.random_state = random_state
 
     def _tails(self) -> tuple[float, float]:

@@ -46,6 +46,9 @@ class PrivatePCA(
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
             default=1.0
         Public bound on ``|X|``, to which features are clipped in fits and transforms. A dict, a
@@ -129,6 +132,7 @@ class PrivatePCA(
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         feature_bound: ArrayLike | None = 1.0,
         conditioning: Auto | None = "auto",
         row_norm: float | None = None,
@@ -139,6 +143,7 @@ class PrivatePCA(
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.feature_bound = feature_bound
         self.conditioning = conditioning
         self.row_norm = row_norm
@@ -149,7 +154,7 @@ class PrivatePCA(
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike = None, *, units: Any = None) -> Self:
         """Find the components.
 
         Parameters
@@ -160,6 +165,9 @@ class PrivatePCA(
             cost.
         y : None
             Ignored.
+        units : array-like of shape (n_samples,) or None, default=None
+            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
+            only then. X must be in memory.
 
         Returns
         -------
@@ -177,10 +185,13 @@ class PrivatePCA(
         self._validate_params()
         draft = self._draft()
         if hasattr(type(X), "_released"):
+            if units is not None:
+                raise ValueError("units must be None where X holds moments.")
             moments = X._released.features_alone()
             draft._check_features(moments.n_features)
             moments.describe(draft)
         else:
+            (X,) = self._of_units(units, X=X)
             moments = release_moments_of(draft, X, None, has_target=False)
         draft._decompose(moments)
         return self._accept(draft)

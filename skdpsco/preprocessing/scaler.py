@@ -101,6 +101,9 @@ class PrivateStandardScaler(ColumnTransform):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, \
             default=-1.0, 1.0
         Public bounds of the columns, in units of X; `fit` and `transform` silently clip values
@@ -182,6 +185,7 @@ class PrivateStandardScaler(ColumnTransform):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         lower: ArrayLike = -1.0,
         upper: ArrayLike = 1.0,
         with_mean: bool = True,
@@ -191,6 +195,7 @@ class PrivateStandardScaler(ColumnTransform):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.lower = lower
         self.upper = upper
         self.with_mean = with_mean

@@ -175,6 +175,9 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -245,6 +248,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         random_state: Seed = None,
     ) -> None:
         self.n_features_to_select = n_features_to_select
@@ -255,9 +259,10 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.random_state = random_state
 
-    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike = None, *, units: Any = None) -> Self:
         """Select features.
 
         Parameters
@@ -267,6 +272,9 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
             then needs ``classes``.
         y : array-like of shape (n_samples,) or None, default=None
             Classes, or targets of a regression; None if the blocks hold them.
+        units : array-like of shape (n_samples,) or None, default=None
+            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
+            only then. X must be in memory.
 
         Returns
         -------
@@ -285,7 +293,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         check_int("n_features_to_select", self.n_features_to_select)
         regression = self.task == "regression"
         draft = self._draft()
-        X, y, assumptions, columns = self._records(draft, X, y)
+        X, y, assumptions, columns = self._records(draft, *self._of_units(units, X=X, y=y))
         n, d = X.shape
         budget = self._budget()
         names = getattr(draft, "feature_names_in_", None)

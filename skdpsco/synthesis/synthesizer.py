@@ -12,7 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
-from skdpsco._validation import COMMON_CONSTRAINTS, HasMethods, check_int, check_n_iter
+from skdpsco._validation import (
+    COMMON_CONSTRAINTS,
+    PRIVATE_CONSTRAINTS,
+    HasMethods,
+    check_int,
+    check_n_iter,
+)
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.data.block_records import as_features, blocks_of, first_record, opened
@@ -67,6 +73,9 @@ class PrivateSynthesizer(PrivateEstimator):
     ledger : Ledger or None, default=None
         Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
         exceed its budget raises `BudgetExceededError`, and nothing is fitted.
+    max_records_per_unit : int or None, default=None
+        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
+        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     domain : list, dict, Series, int, Bins or Schema
         Public declaration of what the columns may hold, which is required. A list has one entry per
         column, and a dict, or a Series whose index holds strings, one per column name; a single int
@@ -194,8 +203,8 @@ class PrivateSynthesizer(PrivateEstimator):
     n_iter_: int
 
     _parameter_constraints: ClassVar[dict[str, list[Any] | str]] = {
-        **{name: COMMON_CONSTRAINTS[name] for name in ("epsilon", "delta", "ledger", "n_iter")},
-        **{name: COMMON_CONSTRAINTS[name] for name in ("verbose", "random_state")},
+        **{name: COMMON_CONSTRAINTS[name] for name in PRIVATE_CONSTRAINTS},
+        **{name: COMMON_CONSTRAINTS[name] for name in ("n_iter", "verbose")},
         "domain": "no_validation",  # by `declare`
         "workload": "no_validation",
         "target": [None, str, Integral],
@@ -209,6 +218,7 @@ class PrivateSynthesizer(PrivateEstimator):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
         domain: Any = None,
         workload: Any = "marginals",
         order: int = 3,
@@ -221,6 +231,7 @@ class PrivateSynthesizer(PrivateEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
         self.domain = domain
         self.workload = workload
         self.order = order
@@ -230,7 +241,7 @@ class PrivateSynthesizer(PrivateEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike = None, *, units: Any = None) -> Self:
         """Release answers and a distribution.
 
         Parameters
@@ -241,6 +252,9 @@ class PrivateSynthesizer(PrivateEstimator):
             of theirs is not a column of the table.
         y : None
             Ignored. Pass labels as a column of X if synthetic records should have them.
+        units : array-like of shape (n_samples,) or None, default=None
+            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
+            only then. X must be in memory.
 
         Returns
         -------
@@ -259,6 +273,7 @@ class PrivateSynthesizer(PrivateEstimator):
         check_progress(self.verbose)
         solver, n_iter = resolve_solver(self.solver, SYNTHESIS_SOLVERS), check_n_iter(self.n_iter)
         draft = self._draft()
+        (X,) = self._of_units(units, X=X)
         blocks = blocks_of(X)
         if blocks is not None and not getattr(solver, "by_blocks", False):
             raise ValueError(f"solver={self.solver!r} does not take RowBlocks. Pass X as a frame.")
