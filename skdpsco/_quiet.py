@@ -39,13 +39,6 @@ _UNNAMED = {
     "Unknown label type": "y must hold labels.",
 }
 
-# What scikit-learn recommends, such as the means of the columns, would not be private.
-MISSING = (
-    "Input X contains NaN, and missing values are not supported. Put a public constant in their "
-    "place, for instance with SimpleImputer(strategy='constant', fill_value=0.0, "
-    "add_indicator=True): means and medians of the data are not private."
-)
-
 
 def quietly(
     instead: str | Callable[[Exception], str],
@@ -90,8 +83,8 @@ def score_by(metric: Callable[..., Any], y: Any, predicted: np.ndarray, weights:
 
 
 def _public(error: Exception, instead: str | Callable[[Exception], str]) -> Exception:
-    if str(error).startswith("Input X contains NaN"):
-        return ValueError(MISSING)
+    if str(error).startswith("Input X contains") and callable(instead):
+        return ValueError(instead(error))
     for beginning, about in _UNNAMED.items():
         if str(error).startswith(beginning):
             return ValueError(f"{about} {error}")

@@ -1,6 +1,7 @@
 """Checks of what users pass in."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial, wraps
 from numbers import Integral, Real
 from typing import Any
@@ -17,7 +18,7 @@ from ._upstream import (
     num_samples,
     safe_indexing,
 )
-from .privacy.relations import RELATIONS
+from .privacy.relations import LARGEST_UNIT, RELATIONS
 
 __all__ = [
     "CALIBRATION_CONSTRAINTS",
@@ -478,6 +479,10 @@ def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> 
 
 def _about_X(X: Any, error: Exception) -> str:
     message = str(error)
+    if message.startswith("Input X contains NaN"):
+        return _NO_VALUE.format(_first_column(X, is_missing))
+    if message.startswith("Input X contains"):  # infinity
+        return message.rstrip(".") + _first_column(X, _is_infinite) + "."
     where = "".join(f" in column {name!r}" for name in _columns_of_no_numbers(X)[:1])
     if message.startswith("could not convert string"):
         return (
@@ -498,6 +503,32 @@ def _about_X(X: Any, error: Exception) -> str:
     return (
         f"{_LEGAL}, of real numbers{where}; and y, if it is needed, one number or label per record."
     )
+
+
+# What scikit-learn recommends, such as the means of the columns, would not be private.
+_NO_VALUE = (
+    "Input X contains NaN, and missing values are not supported{}. Put a public constant in their "
+    "place, for instance with SimpleImputer(strategy='constant', fill_value=0.0, "
+    "add_indicator=True): means and medians of the data are not private."
+)
+
+
+def _is_infinite(value: Any) -> bool:
+    return isinstance(value, Real) and abs(value) == np.inf
+
+
+def _first_column(X: Any, has: Callable[[Any], bool]) -> str:
+    """Where the first column is that has such a value: by its name, or by its number."""
+    with suppress(Exception):  # objects may raise anything when they are read
+        if sparse.issparse(X):
+            entries = X.tocoo()
+            return f": see column {entries.col[[has(one) for one in entries.data]].min()}"
+        names = list(X.columns) if hasattr(X, "columns") else None
+        values = getattr(X, "iloc", X if hasattr(X, "shape") else np.asarray(X, dtype=object))
+        for j in range(X.shape[1] if hasattr(X, "shape") else values.shape[1]):
+            if any(has(one) for one in np.asarray(values[:, j]).tolist()):
+                return f": see column {j if names is None else repr(names[j])}"
+    return ""
 
 
 def _columns_of_no_numbers(X: Any) -> list[Any]:

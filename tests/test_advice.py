@@ -136,3 +136,12 @@ def test_radius_and_target_bound():
     found = said(PrivateGroupDRO(**groups), X, y, sensitive_features=np.zeros(600, int))
     assert ["target_bound" in text for text in found] == [True]
     assert said(PrivateLinearClassifier(radius=1e-6, **CLASSES), X, (y > 0).astype(int)) == []
+
+
+def test_one_of_a_kind_is_no_plural():
+    (noisy, delta) = advice_on(PublicNumbers(1, 1, 0.1, 1.0, 0.2))
+    assert "what 1 record says about 1 feature at" in noisy
+    assert "is large for 1 record:" in delta
+    assert (
+        "what 2 records say about 3 features at" in advice_on(PublicNumbers(2, 3, 0.1, 1, 0.1))[0]
+    )

@@ -253,6 +253,25 @@ def test_sparse_entries_whose_sum_is_infinite(Estimator):
     refuses(Estimator(), "duplicate entries whose sum is infinite", X=bad)
 
 
+def placed(value):
+    """Frames, arrays and lists with a bad entry in column 1, and what the message calls it."""
+    bad = np.ones((4, 3))
+    bad[2, 1] = value
+    arrays = [bad, np.asfortranarray(bad, np.float32), bad.astype(object), bad.tolist()]
+    mixed = pd.DataFrame(bad, columns=[*"abc"]).astype({"a": bool, "b": "Float64"})
+    frames = [pd.DataFrame(bad, columns=[*"abc"]), pl.DataFrame(bad, schema=[*"abc"]), mixed]
+    numbered = [*arrays, sparse.csr_array(bad), sparse.csc_matrix(bad), pd.DataFrame(bad)]
+    return [(one, "1") for one in numbered] + [(one, "'b'") for one in frames]
+
+
+@each("value", [NAN, INF, -INF])
+def test_messages_about_entries_name_their_column(value):
+    for bad, name in placed(value):
+        with pytest.raises(ValueError, match=f"^Input X contains .*: see column {name}[.]") as told:
+            PrivateLasso().fit(bad, np.ones(4))
+        assert told.value.__cause__ is told.value.__context__ is None
+
+
 NUMERIC = "y must be numeric"
 BAD_Y = {
     "short": (Y[:5], "inconsistent numbers of samples", "same"),
@@ -323,7 +342,7 @@ def test_sample_weight(Estimator):
 @BOTH
 def test_unknown_arguments(Estimator):
     refuses(Estimator(), r"unexpected arguments \['groups', 'weights'\]", weights=1, groups=2)
-    refuses(Estimator(), r"unexpected arguments \['units'\]. See draw_records", units=np.ones(N))
+    refuses(Estimator(), "units, the unit of every record, and the", units=np.ones(N))
     with pytest.raises(TypeError):
         Estimator().fit(X, Y, np.ones(N))
 

@@ -102,6 +102,9 @@ def test_scores_of_pure_noise_say_that_there_is_nothing(skewed):
     classifier = PrivateLogisticL1(epsilon=2.0, classes=[False, True])
     labels = rng.uniform(size=4000) < 0.5
     result = private_cross_val_score(classifier, X, labels, epsilon=50.0, cv=2)
+    lines = str(result).splitlines()
+    assert [lines[i].split()[0] for i in range(3)] == ["score", "noise_std", "epsilon"]
+    assert "event" not in repr(result).lower()
     assert abs(result.score - 0.5) < 0.05
 
 

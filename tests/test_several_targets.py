@@ -309,3 +309,20 @@ def test_bad_targets_cost_nothing():
     with pytest.raises(TypeError, match="not to moments"):
         PrivateHuberRegressor(ledger=ledger).fit(PrivateMoments().fit(X))
     assert [charge for charge in ledger.charges() if charge.rho > 0] == []
+
+
+def test_targets_keep_the_names_of_their_frame():
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
+
+    def names(y, X=frame):
+        m = PrivateMoments(feature_bound=9, target_bound=9).fit(X, y).moments_
+        return m.names[len(frame.columns) :]
+
+    one = Y[:, 0]
+    assert names(pd.Series(one, name="height")) == ("height",)
+    assert names(pd.DataFrame({"height": one, "weight": one})) == ("height", "weight")
+    for unnamed in (pd.Series(one), pd.Series(one, name="c0"), pd.Series(one, name=3), one):
+        assert names(unnamed) == ("y",)
+    assert names(pd.DataFrame({"height": one, "c0": one})) == ("y0", "y1")
+    assert names(pd.Series(one, name="height"), X) == ("height",)
+    assert names(pd.Series(one, name="x0"), X) == ("y",)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from skdpsco.privacy import GaussianEvent, epsilon_of
 from skdpsco.scaling.conditioning import CONDITIONING
 
-__all__ = ["LARGEST_EPSILON", "PublicNumbers", "advice_on", "rounded_up"]
+__all__ = ["LARGEST_EPSILON", "PublicNumbers", "advice_on", "counted", "rounded_up"]
 
 # Even among more features than this, a model of few features may still be found.
 MANY_FEATURES = 1000
@@ -55,6 +55,8 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
     at n mu = 2.5 sqrt(d), .03 at 5 sqrt(d), .12 at 10 sqrt(d) and .55 at 20 sqrt(d).
     """
     n, d, mu, epsilon, delta, reach, conditioning, k, least_n_mu = public
+    records, features = counted(n, "record"), counted(d, "feature")
+    says = "says" if n == 1 else "say"
     lines = []
     needed = CONDITIONING.least_ratio * math.sqrt(min(max(d, 1), MANY_FEATURES))
     unknown = n * mu < least_n_mu
@@ -64,17 +66,17 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
         known = 0.0 < enough < LARGEST_EPSILON
         or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""
         fault = (
-            f"The scale of the target cannot be found from {n} records at epsilon={epsilon:g}, and "
+            f"The scale of the target cannot be found from {records} at epsilon={epsilon:g}, and "
             "predictions may be far off. Declare target_bound, close to the largest target:"
             if unknown
-            else f"The noise will be larger than what {n} records say about {d} features at "
+            else f"The noise will be larger than what {records} {says} about {features} at "
             f"epsilon={epsilon:g}{', and they are not conditioned' if conditioning else ''}."
         )
         without = " without it" if unknown else ""
         lines.append(f"{fault} {math.ceil(needed / mu)} records would do{without}{or_epsilon}.")
     if delta > LARGEST_DELTA / n:
         lines.append(
-            f"delta={delta:g} is large for {n} records: a mechanism that reveals one of them with "
+            f"delta={delta:g} is large for {records}: a mechanism that reveals one of them with "
             f"probability delta is allowed. Choose at most 1 / (10 n), {LARGEST_DELTA / n:g}."
         )
     if reach is not None and reach < SMALLEST_REACH:
@@ -83,6 +85,11 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
             f"{rounded_up(1.0 / reach):g} times as large, or radius='auto' if the model has it."
         )
     return tuple(lines)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, such as "1 record" or "2 records"."""
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def rounded_up(x: float) -> float:

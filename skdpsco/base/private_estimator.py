@@ -15,8 +15,11 @@ from skdpsco._typing import LedgerLike, Seed, Self
 from skdpsco._upstream import fitted_by_validation
 from skdpsco._validation import check_choice
 from skdpsco._versions import __version__
+from skdpsco.base.advice import counted
 from skdpsco.base.documentation import Documented
+from skdpsco.base.labels import classifies_labels
 from skdpsco.base.progress import progress_bar
+from skdpsco.data.units import of_units
 from skdpsco.privacy import Budget, Event, NoOpEvent, rho_of
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.relations import ADD_OR_REMOVE, REPLACE_ONE, WITHIN_GROUPS, unit_relation
@@ -61,9 +64,10 @@ def check_budget(
     Raises
     ------
     TypeError
-        If ``epsilon`` or ``delta`` is not a number, or ``ledger`` is no ledger or a class.
+        If a number is not one, or ``ledger`` is no ledger or a class.
     ValueError
-        If a number is out of range, or together they allow too little or too much zCDP.
+        If a number is out of range, together they allow too little or too much zCDP, or the ledger
+        is for units of another number of records.
     """
     if isinstance(ledger, type):
         raise TypeError(f"ledger must be an instance, not the class {ledger.__name__}.")
@@ -459,8 +463,8 @@ class PrivateEstimator(Documented, BaseEstimator):
                 f"{name}={getattr(self, name)!r}, " for name in ("epsilon", "delta", *names)
             )
             raise ValueError(
-                f"There is no plan for {values}{n_samples} records and {n_features} features; one "
-                f"of them is too extreme. {error}"
+                f"There is no plan for {values}{counted(n_samples, 'record')} and "
+                f"{counted(n_features, 'feature')}; one of them is too extreme. {error}"
             ) from error
 
     @contextmanager

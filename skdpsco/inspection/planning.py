@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.base import clone
 
 from skdpsco._validation import check_bound
-from skdpsco.base.advice import LARGEST_EPSILON, rounded_up
+from skdpsco.base.advice import LARGEST_EPSILON, counted, rounded_up
 from skdpsco.base.private_estimator import PrivateEstimator, guaranteed
 from skdpsco.losses.library import Squared
 from skdpsco.privacy import (
@@ -144,9 +144,9 @@ class PrivacyPlan:
         """Sentences about the whole fit."""
         gaussian = "" if self.mu is None else f", mu={self.mu:.4g}"
         lines = [
-            f"{self.estimator} on {self.n_samples} records and {self.n_features} features: "
-            f"epsilon={self.epsilon:g}, delta={self.delta:g}, rho={self.rho:.4g}{gaussian}, "
-            f"{self.relation}."
+            f"{self.estimator} on {counted(self.n_samples, 'record')} and "
+            f"{counted(self.n_features, 'feature')}: epsilon={self.epsilon:g}, "
+            f"delta={self.delta:g}, rho={self.rho:.4g}{gaussian}, {self.relation}."
         ]
         if self.coefficient_noise is not None:
             lines.append(

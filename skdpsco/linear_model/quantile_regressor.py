@@ -17,6 +17,7 @@ from skdpsco._validation import (
     check_n_iter,
     with_hints,
 )
+from skdpsco.base.advice import counted
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
 from skdpsco.losses.library import SmoothQuantile
@@ -250,8 +251,8 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
         needed = math.ceil(QUANTILE.least_tail / (mu * share))
         return (
             *lines,
-            f"The noise will be larger than what {n} records say about the quantile "
-            f"{self.quantile:g} at epsilon={self.epsilon:g}. {needed} records would do.",
+            f"The noise will be larger than what {counted(n, 'record')} can say about the "
+            f"quantile {self.quantile:g} at epsilon={self.epsilon:g}. {needed} records would do.",
         )
 
     def _penalty(self, n_samples):

@@ -49,6 +49,16 @@ class PrivateScore(NamedTuple):
     noise_std: float
     privacy: PrivacyReport
 
+    def __repr__(self) -> str:
+        return (
+            f"PrivateScore(score={self.score:.6g}, noise_std={self.noise_std:.3g}, "
+            f"epsilon={self.privacy.epsilon:.6g}, delta={self.privacy.delta:g})"
+        )
+
+    def __str__(self) -> str:
+        rows = [("score", f"{self.score:.6g}"), ("noise_std", f"{self.noise_std:.3g}")]
+        return "\n".join(f"{name:<11} {value}" for name, value in rows + self.privacy.rows())
+
 
 def private_cross_val_score(
     estimator: Any,

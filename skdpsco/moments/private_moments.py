@@ -422,7 +422,7 @@ def release_moments_of(
         if weighted:
             release.assumptions += (f"weights of records are clipped to {estimator.max_weight:g}",)
     given = [f"x{j}" for j in range(d)] if names is None else list(names)
-    of_targets = ["y"] * m if m == 1 else [f"y{k}" for k in range(m)]
+    of_targets = _names_of_targets(given_y, m, given)
     if classes is not None:
         of_targets = [f"y={label}" for label in classes]
     whole, *parts = (
@@ -442,6 +442,15 @@ def release_moments_of(
         for one in found
     )
     return replace(whole, groups=dict(zip(groups, parts, strict=False)))
+
+
+def _names_of_targets(y: Any, n_targets: int, features: list[Any]) -> list[str]:
+    """Their names in a Series or a frame, if they differ from each other and from `features`."""
+    found = list(getattr(y, "columns", [getattr(y, "name", None)]))
+    different = len({*found, *features}) == n_targets + len(features)
+    if different and all(isinstance(name, str) and name for name in found):
+        return found
+    return ["y"] if n_targets == 1 else [f"y{k}" for k in range(n_targets)]
 
 
 class TableRecords(NamedTuple):

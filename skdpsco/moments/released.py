@@ -59,7 +59,8 @@ class MomentAnswers:
         columns : list of int or str, or None, default=None
             Numbers or names of the features. The number ``n_features_in_`` and the name "y" stand
             for the target of the fit; several targets have the numbers from this one on, and the
-            names "y0", "y1", ..., or "y=label" for classes. None means all features but ``target``.
+            names "y0", "y1", ..., or "y=label" for classes. A Series or a frame of targets keeps
+            its names. None means all features but ``target``.
         target : int, str, list of these, or None, default=None
             Number or name of the target, or of each of several. None means those of the fit that
             are not among ``columns``.
