@@ -27,11 +27,13 @@ from skdpsco import (
     UtilityWarning,
 )
 from skdpsco.inspection import privacy_report
+from skdpsco.moments import release
 from skdpsco.moments.inference import mean_above_0
 from skdpsco.moments.release import plan_matrix
 from skdpsco.preprocessing import PrivatePCA
 from skdpsco.privacy import Budget, NoOpEvent, compose, mu_of, rho_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE
+from skdpsco.solvers.penalized.second_moments import moved_by_one
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 RNG = np.random.default_rng(0)
@@ -501,3 +503,21 @@ def test_extreme_bounds(bound):
     assert model.coef_ * bound == pytest.approx(np.ones(3), abs=0.1)
     assert model.coef_standard_error_ * bound == pytest.approx(np.zeros(3), abs=0.1)
     assert PrivatePCA(1).fit(moments).explained_variance_ / bound**2 == pytest.approx(0.33, abs=0.1)
+
+
+def test_large_tables_with_much_noise_are_summed_up_in_single_precision(monkeypatch):
+    """Public sizes decide, and what rounding may do is charged."""
+    for n, p, mu, groups, single in (
+        (2**17, 16, 1.0, 0, True),
+        (2**17, 15, 1.0, 0, False),  # small
+        (2**17, 16, 2.1, 0, False),  # little noise
+        (2**17, 16, 1.0, 2, False),
+        (None, 16, 1.0, 0, False),
+    ):
+        assert plan_matrix(n, p, mu, True, None, 0, groups).single is single
+    grids = [plan_matrix(2**17, 16, 1.0, True, None).matrix_grid]
+    monkeypatch.setattr(release, "single_pays", lambda *sizes, added: False)
+    grids.append(plan_matrix(2**17, 16, 1.0, True, None).matrix_grid)
+    charged = moved_by_one(1.0, False, True)[1] / moved_by_one(1.0, False, False)[1]
+    assert grids[0] / grids[1] == pytest.approx(charged, rel=1e-7)
+    assert 1.0003 < charged < 1.0004

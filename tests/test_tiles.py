@@ -1,11 +1,14 @@
 """Conditioned records in tiles are the numbers that rows hold, wherever a record stands."""
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 
 from skdpsco._kernels import njit
 from skdpsco.data.design import TILE_ROWS, Tiles, as_design, columns_of
-from skdpsco.data.pieces import pieces
+from skdpsco.data.pieces import pieces, slice_rows
 from skdpsco.data.products import dot_and_norm_rows, predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.linear_model import PrivateLogisticL1, PrivateLogisticRegression, PrivateRidge
@@ -13,6 +16,14 @@ from skdpsco.losses import Logistic, Squared
 from skdpsco.scaling.conditioning import Conditioning, plan_conditioning
 from skdpsco.solvers import gradient_sums
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
+from skdpsco.solvers.penalized.metric import shortened_products
+from skdpsco.solvers.penalized.second_moments import (
+    add_outer,
+    moved_by_one,
+    run_of_columns,
+    single_pays,
+    upper_triangle,
+)
 
 N, D = 3 * TILE_ROWS + 5, 7
 RNG = np.random.default_rng(0)
@@ -45,6 +56,68 @@ def test_sums_are_those_of_rows(loss, n, single, intercept):
     predict_all(rows, w, scores[0])
     predict_all(tiles, w, scores[1])
     np.testing.assert_allclose(*scores, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("n", [1, TILE_ROWS, N])
+def test_second_moments_are_those_of_shortened_rows(n, intercept):
+    scale = SCALE[: D + intercept]
+    z = columns_of(both(intercept=intercept)[0], 0, N, np.arange(D + intercept)) / scale
+    norms = np.linalg.norm(z, axis=1)
+    c = float(np.median(norms))  # half of the rows are shortened
+    z /= np.maximum(norms, c)[:, None]
+    expected = np.triu(z[:n].T @ z[:n])
+    for some in both(X[:n], intercept=intercept):
+        found = np.triu(shortened_products(some, Y[:n], scale, c, False))
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+        stops = [0, min(n, TILE_ROWS), n][: 2 + (n > TILE_ROWS)]
+        cut = [
+            shortened_products(slice_rows(some, start, stop), Y[start:stop], scale, c, False)
+            for start, stop in itertools.pairwise(stops)
+        ]
+        np.testing.assert_allclose(np.triu(sum(cut)), found, rtol=1e-12, atol=1e-12)
+        single = np.triu(shortened_products(some, Y[:n], scale, c, True))
+        np.testing.assert_allclose(single, found, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("tiled", [True, False])
+def test_one_record_moves_second_moments_by_no_more_than_is_charged(tiled, single):
+    """All pairs of some records, short and long ones, in the place of one of a table."""
+    rows = X[:9].copy()
+    corners = np.vstack([2.0 * np.eye(D), -BOUNDS, BOUNDS, np.zeros(D)])
+    found = []
+    for corner in corners:
+        rows[4] = corner
+        sums = shortened_products(both(rows)[tiled], Y[:9], SCALE, 0.7, single)
+        found.append(upper_triangle(sums))
+    moved = max(np.linalg.norm(a - b) for a in found for b in found)
+    assert 1.0 < moved <= moved_by_one(1.0 + 1e-12, False, single)[1]
+
+
+def test_rounding_of_runs_in_single_precision_is_charged():
+    """Signs that rounding does not see, in a run of records that are as long as they may be."""
+    rng, most = np.random.default_rng(1), 0.0
+    for _ in range(200):
+        v = rng.normal(size=(4, TILE_ROWS))
+        V, out = run_of_columns(4, True)
+        V[:] = v / np.linalg.norm(v, axis=0)
+        exact = V.astype(float) @ V.T.astype(float)
+        add_run(V, out)
+        most = max(most, np.linalg.norm(np.triu(out - exact)))
+    size, change = moved_by_one(1.0, False, True)
+    assert 0.0 < 2.0 * most < change - math.sqrt(2.0) * size < 1e-3
+    for added in (False, True):
+        assert moved_by_one(1.0, added, False) == (1.0, 1.0 if added else math.sqrt(2.0))
+        assert single_pays(2**20, 2, added) is not added
+    assert not single_pays(2**20, 1, False)
+    with pytest.raises(ValueError, match="single must be False"):
+        moved_by_one(1.0, True, True)
+
+
+@njit
+def add_run(V, out):
+    add_outer(V, out)
 
 
 @pytest.mark.parametrize("intercept", [True, False])

@@ -684,7 +684,7 @@ class PrivateLinearModel(PrivateEstimator):
         known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
         if not isinstance(released, NoOpEvent):
             # In zCDP any plan may follow; (epsilon, delta) of different curves cannot be mixed.
-            in_zcdp = self.ledger is not None or added or not known
+            in_zcdp = isinstance(available, Allowance) or not known
             available = (
                 Allowance(available.rho).minus(released) if in_zcdp else Remainder(budget, released)
             )

@@ -28,9 +28,9 @@ from skdpsco.mechanisms.samplers import summation_error
 
 __all__ = [
     "FAN_IN",
+    "LEAST_WORK",
     "MOST_RECORDS_ADDED",
     "PIECE_ROWS",
-    "PIECE_WORK",
     "add",
     "depth_of",
     "one_record",
@@ -47,10 +47,11 @@ __all__ = [
 
 FAN_IN = 64  # terms that are added one after the other, at every level of the tree
 PIECE_ROWS = 2**16  # most records of a piece, which a function may add one after the other
-PIECE_WORK = 2**20  # dense entries; reading so many takes far longer than handing them to a thread
+PIECE_WORK = 2**19  # dense entries; reading so many takes far longer than a call
+LEAST_WORK = 2**21  # dense entries from which on arrays are cut, since threads must be woken
 MANY = 64  # this many pieces keep threads equally busy; more would only add calls
 MAX_PIECE_WORK = 2**24  # largest number of entries in a piece, since some functions copy it
-LEAST_ROWS = 1024  # smallest number of records in a piece
+LEAST_ROWS = 512  # smallest number of records in a piece
 TYPICAL = 100  # assumed entries of a sparse record: the true number is not public
 TREE = 1024  # additions above the pieces: two trees of up to 8 levels, over pieces and over blocks
 MOST_RECORDS_ADDED = 2**26  # of a table whose number of records is private, at any budget

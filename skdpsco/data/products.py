@@ -31,6 +31,7 @@ __all__ = [
     "predict_all",
     "run_room",
     "scaled_row_norms",
+    "write_columns",
 ]
 
 MAX_RUN = 64  # rows
@@ -86,6 +87,16 @@ def add_rows(X, start, common, R, out):
 def add_all_rows(X, common, R, out):
     """Do the same as `add_rows` for all records, which are not in the cache yet."""
     add_rows(X, 0, common, R, out)
+
+
+@inlined_kernel
+def write_columns(X, start, size, u, V):
+    """Write ``size`` rows, their entries times ``u``, as the first columns of ``V``.
+
+    The ones of an intercept are written, too; dense records only, at most `TILE_ROWS` of them. Of
+    tiles, ``start`` is the first record of one, and zeros follow.
+    """
+    raise NotImplementedError
 
 
 @inner
@@ -265,6 +276,16 @@ def _(X, common, R, out):
             for i in range(start, min(start + MAX_RUN, R.shape[0])):
                 _add_one(X.values, i, X.bounds, R[i, k], out, k * D)
     _add_ones(X, R, out)
+
+
+@write_columns.register(Dense)
+def _(X, start, size, u, V):
+    d = X.bounds.shape[0]
+    for i in range(size):
+        for j in range(d):
+            V[j, i] = clip(X.values[start + i, j], X.bounds[j]) * u[j]
+        if X.intercept:
+            V[d, i] = u[d]
 
 
 # Indices are unsigned, because Numba checks signed ones for negative values. These functions are
@@ -469,6 +490,17 @@ def _(X, start, common, R, out):
         out[j] += _sum_one(X.values, t, j, R)
     if X.intercept:
         out[d] += _sum(R)
+
+
+@write_columns.register(Tiles)
+def _(X, start, size, u, V):
+    d, t = X.bounds.shape[0], np.uint64(start // TILE_ROWS)
+    for j in range(d):
+        for i in range(TILE_ROWS):
+            V[j, i] = X.values[t, j, i] * u[j]
+    if X.intercept:
+        for i in range(size):
+            V[d, i] = u[d]
 
 
 class RunRoom(NamedTuple):

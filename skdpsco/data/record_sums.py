@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import starmap
+from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 import numba
@@ -26,7 +26,7 @@ from skdpsco._validation import FLOATS, read_X
 from skdpsco.data.block_sources import canonical
 from skdpsco.data.design import CSR, Dense, Tiles, as_design
 from skdpsco.data.digests import digest
-from skdpsco.data.pieces import PIECE_ROWS, PIECE_WORK, pieces, tree_sum, work
+from skdpsco.data.pieces import LEAST_WORK, PIECE_ROWS, pieces, tree_sum, work
 
 __all__ = [
     "CHANGED",
@@ -336,7 +336,7 @@ def in_pieces(X: Any, y: Any) -> Any:
 
     The pieces and the order of additions do not depend on the number of threads.
     """
-    if isinstance(X, BlockDesign) or (len(y) <= PIECE_ROWS and work(X) < 2 * PIECE_WORK):
+    if isinstance(X, BlockDesign) or (len(y) <= PIECE_ROWS and work(X) < LEAST_WORK):
         return X
     is_sparse = not isinstance(X, Dense | Tiles)
     return BlockDesign(Pieces(X, y), X.bounds, X.intercept, None, is_sparse)
@@ -345,7 +345,8 @@ def in_pieces(X: Any, y: Any) -> Any:
 class Pieces:
     """Pieces of arrays in memory, summed up by as many threads of this process as Numba uses.
 
-    The threads are started by the first sum, and end when nobody holds the pieces any more.
+    Each thread, this one included, sums up a run of neighbouring pieces. The others are started by
+    the first sum, and end when nobody holds the pieces any more.
 
     Parameters
     ----------
@@ -360,18 +361,23 @@ class Pieces:
     def sum(self, task: "Task") -> Any:
         """Sum of a task over all pieces."""
 
-        def run(piece):
+        def run(some):
             with np.errstate(all="ignore"):  # every thread has its own setting
-                return task.function(*piece, *task.arguments)
+                return [task.function(*piece, *task.arguments) for piece in some]
 
         n_threads: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
         if n_threads == 1 or not getattr(task.function, "without_gil", False):
-            return tree_sum(map(run, self._pieces))
+            return tree_sum(run(self._pieces))
         # Numba's own threads cannot be used: the process dies if two threads use their pool at
         # once.
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(min(n_threads, len(self._pieces)))
-        return tree_sum(self._threads.map(run, self._pieces))
+            self._threads = ThreadPoolExecutor(n_threads)
+        # One run for each thread: to wake a thread takes as long as reading a small piece.
+        length = -(-len(self._pieces) // n_threads)
+        runs = [self._pieces[k : k + length] for k in range(0, len(self._pieces), length)]
+        others = [self._threads.submit(run, some) for some in runs[1:]]
+        sums = [run(runs[0]), *(other.result() for other in others)]
+        return tree_sum(chain.from_iterable(sums))
 
     def close(self) -> None:
         """Do nothing: no memory is held."""

@@ -334,7 +334,7 @@ def release_moments_of(
     stacklevel : int
         Which line warnings name.
     """
-    blocks = blocks_of(X, y)
+    blocks, given_y = blocks_of(X, y), y
     if blocks is not None:
         X, y = blocks, None
     if has_target is None:

@@ -97,6 +97,14 @@ class MatrixPlan:
         return self.conditioning is not None and "squares" in self.conditioning.grids
 
     @property
+    def single(self) -> bool:
+        """Whether runs of records are summed up in single precision: rounding is below noise."""
+        if self.n_groups > 0 or self.conditioning is None or not self.conditioning.single:
+            return False
+        sizes = self.conditioning.n_samples, self.conditioning.n_features
+        return single_pays(*sizes, added=False)
+
+    @property
     def note(self) -> str:
         """A line for the report, if a centre and scales are found."""
         found = 0.0 if self.conditioning is None else self.conditioning.share + MATRIX.norm_share
@@ -180,27 +188,26 @@ def plan_matrix(
     multiplier, event = share_mu(mu, parts)
     found = [plan.event for plan in (bounds, conditioning) if plan is not None]
     event = compose(*found, event)
-    grid = _grid_of_matrix(n, p, multiplier["matrix"], max(n_groups, 1))
     norm_grid = (
         None if n is None or "norm" not in parts else gaussian_grid(1.0, multiplier["norm"], 1, n)
     )
     norm = largest if row_norm is None else min(row_norm, largest)
-    return MatrixPlan(event, n, grid, bounds, conditioning, norm_grid, norm, n_groups)
+    plan = MatrixPlan(event, n, 0.0, bounds, conditioning, norm_grid, norm, n_groups)
+    return replace(plan, matrix_grid=_grid_of_matrix(plan, p, multiplier["matrix"]))
 
 
-def _grid_of_matrix(
-    n_samples: int | None, n_columns: int, multiplier: float, n_matrices: int
-) -> float:
+def _grid_of_matrix(plan: MatrixPlan, n_columns: int, multiplier: float) -> float:
     """The grid of the matrices, for neighbours that replace a record or, without n, add one."""
-    p, added = n_columns, n_samples is None
+    n, p, added = plan.n_samples, n_columns, plan.n_samples is None
     # The matrix of a record is psd, with at most this Frobenius norm, including the rounding of
     # norms.
     square = (1.0 + MATRIX.one) * (1.0 + (p + 4) * 2.0**-50)
-    change = square if added else math.sqrt(2.0) * square
+    square, change = moved_by_one(square, added, plan.single)
     # The rounding of both sums is included, wherever their records are cut.
-    changed = one_record(n_samples or MOST_RECORDS_ADDED, added, square, change)
-    largest = square if n_samples is None else 2.0 * n_samples * square
-    return gaussian_grid(changed, multiplier, n_matrices * (p + 1) * (p + 2) // 2, largest)
+    changed = one_record(n or MOST_RECORDS_ADDED, added, square, change)
+    largest = square if n is None else 2.0 * n * square
+    entries = max(plan.n_groups, 1) * (p + 1) * (p + 2) // 2
+    return gaussian_grid(changed, multiplier, entries, largest)
 
 
 def most_records(plan: MatrixPlan) -> int:
@@ -272,7 +279,8 @@ def release_matrix(
         longer = sums.longer_over(centre, scale, norms)
         tolerated = min(MATRIX.tail * deviation_on(plan.norm_grid), 0.5 * n)
         c = float(norms[halve(longer, tolerated, plan.norm_grid, rng)])
-    matrices = sums.matrix(centre, scale, c, ONE, plan.n_groups).reshape(-1, p + 1, p + 1)
+    matrices = sums.matrix(centre, scale, c, ONE, plan.n_groups, plan.single)
+    matrices = matrices.reshape(-1, p + 1, p + 1)
     entries = np.concatenate([upper_triangle(M) for M in matrices])
     deviation = gaussian_mechanism(rng, entries, plan.matrix_grid)
     released = [symmetric(part) for part in np.split(entries, len(matrices))]

@@ -65,7 +65,8 @@ def _(X, y, i, units, out):
 def _sum_of_squares(row):
     total = 0.0
     for j in range(row.shape[0]):
-        total += row[j] * row[j]
+        x = np.float64(row[j])
+        total += x * x
     return total
 
 
@@ -118,29 +119,43 @@ def sums_by_norm(
 
 
 @njit
-def write_shortened(X, y, start, units, c, out):
-    """Write rows shortened to norm ``c``, divided by ``c``, after the first column of ``out``."""
-    for i in range(out.shape[0]):
-        row = out[i, 1:]
+def write_rows(X, y, start, units, c, rows, weights):
+    """Write rows, and what shortens them to norm ``c`` and divides them by it."""
+    for i in range(weights.shape[0]):
+        row = rows[i]
         write_row(X, y, start + i, units, row)
-        weight = 1.0 / max(math.sqrt(_sum_of_squares(row)), c)
-        for j in range(row.shape[0]):
-            row[j] *= weight
+        weights[i] = 1.0 / max(math.sqrt(_sum_of_squares(row)), c)
+
+
+@njit
+def add_matrices(X, y, units, limits, rows, V, out):
+    """Add up what `matrix_sums` returns; ``limits`` are a norm and the entry before the rows."""
+    c, one = limits
+    weights = np.empty(TILE_ROWS)
+    for start in range(0, y.shape[0], TILE_ROWS):
+        size = min(TILE_ROWS, y.shape[0] - start)
+        write_rows(X, y, start, units, c, rows, weights[:size])
+        weights[size:] = 0.0
+        for i in range(TILE_ROWS):
+            V[0, i] = one if i < size else 0.0
+        for j in range(rows.shape[1]):
+            for i in range(TILE_ROWS):
+                V[j + 1, i] = rows[i, j] * weights[i]
+        add_outer(V, out)
 
 
 @without_gil
 def matrix_sums(
-    X: MatrixLike, y: TargetLike, units: TableUnits, c: float, one: float
+    X: MatrixLike, y: TargetLike, units: TableUnits, c: float, one: float, single: bool
 ) -> np.ndarray:
-    """Sum of row row' for rows shortened to norm ``c``, divided by ``c``, preceded by ``one``."""
+    """Sum of row row' for rows shortened to norm ``c``, divided by ``c``, preceded by ``one``.
+
+    It stands on and above the diagonal; ``single`` says whether runs are in single precision.
+    """
     p = len(units.bounds)
-    total, room = np.zeros((p + 1, p + 1)), np.empty((GATHERED_ROWS, p + 1))
-    room[:, 0] = one
-    for start in range(0, len(y), GATHERED_ROWS):
-        rows = room[: min(GATHERED_ROWS, len(y) - start)]
-        write_shortened(X, y, start, units, c, rows)
-        total += rows.T @ rows
-    return total
+    V, total = run_of_columns(p + 1, single)
+    add_matrices(X, y, units, (c, one), np.zeros((TILE_ROWS, p), V.dtype), V, total)
+    return total[: p + 1, : p + 1]
 
 
 @without_gil
@@ -155,9 +170,10 @@ def grouped_matrix_sums(
     total, room = np.zeros((n_groups, p + 1, p + 1)), np.empty((GATHERED_ROWS, p + 1))
     for start in range(0, len(y), GATHERED_ROWS):
         tags = y[start : start + GATHERED_ROWS]
-        rows, numbers = room[: len(tags)], np.floor(tags)
+        rows, numbers, shorter = room[: len(tags)], np.floor(tags), np.empty(len(tags))
         rows[:, 0] = one
-        write_shortened(X, y, start, units, c, rows)
+        write_rows(X, y, start, units, c, rows[:, 1:], shorter)
+        rows[:, 1:] *= shorter[:, None]
         rows *= np.sqrt(2.0 * (tags - numbers))[:, None]
         for group in range(n_groups):
             some = rows[numbers == group]
@@ -201,12 +217,12 @@ class TableSums:
         """Rows minus ``centre``, divided by ``scale``, both in units of the bounds."""
         return TableUnits(self._bounds, self._bounds * centre, 1.0 / (self._bounds * scale))
 
-    def longer(self, centre: np.ndarray, limits: np.ndarray, squared: bool) -> np.ndarray:
-        """How many rows are longer than each of the increasing ``limits``."""
-        return self._pass_of(self._units(centre, 1.0), limits, 1 + squared)
+    def longer(self, centre: np.ndarray, limits: np.ndarray) -> np.ndarray:
+        """How many rows minus ``centre`` are longer than each of the increasing ``limits``."""
+        return self._pass_of(self._units(centre, 1.0), limits, 1)
 
     def longer_over(self, centre: np.ndarray, scale: np.ndarray, limits: np.ndarray) -> np.ndarray:
-        """How many rows, divided by a scale, are longer; no other sums of these rows follow."""
+        """How many centred rows, divided by a scale, are longer; no sums of these rows follow."""
         return self._pass_of(self._units(centre, scale), limits, 0)
 
     def _pass_of(self, units: TableUnits, limits: np.ndarray, power: int) -> np.ndarray:
@@ -220,12 +236,13 @@ class TableSums:
         k = int(np.searchsorted(self._limits, c))  # slightly above c: no term exceeds 1
         return near[: k + 1].sum(axis=0) / self._limits[k] ** order + far[k + 1 :].sum(axis=0)
 
-    def rows(self, c: float) -> np.ndarray:
+    def rows(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of rows of the last pass, shortened to norm ``c``, over ``c``."""
         return self._shortened(c, 1, *self._sums[2:])
 
     def norms(self, centre: np.ndarray, c: float) -> np.ndarray:
-        """Sum of the squared norms of these rows, shortened to ``c``, over ``c * c``."""
+        """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
+        self._pass_of(self._units(centre, 1.0), np.array([c * (1.0 + 1e-9)]), 2)
         return self._shortened(c, 2, self._sums[1][:, None], self._sums[0][:, None])
 
     def squares(self, centre: np.ndarray, c: float) -> np.ndarray:
@@ -233,10 +250,16 @@ class TableSums:
         return self._shortened(c, 2, *self._sums[2:])
 
     def matrix(
-        self, centre: np.ndarray, scale: np.ndarray, c: float, one: float, n_groups: int = 0
+        self,
+        centre: np.ndarray,
+        scale: np.ndarray,
+        c: float,
+        one: float,
+        n_groups: int = 0,
+        single: bool = False,
     ) -> np.ndarray:
         """Compute `matrix_sums` or, for targets that hold groups, `grouped_matrix_sums`."""
         units = self._units(centre, scale)
         if n_groups == 0:
-            return map_reduce(self._X, self._y, matrix_sums, units, c, one)
+            return map_reduce(self._X, self._y, matrix_sums, units, c, one, single)
         return map_reduce(self._X, self._y, grouped_matrix_sums, units, c, one, n_groups)

@@ -32,9 +32,10 @@ def charges(plan, mu):
         mu *= math.sqrt(1.0 - feature_bounds.FEATURE_BOUNDS.share)
     if plan.conditioning is not None:
         shares = [CONDITIONING.norm_share / CONDITIONING.n_counts] * CONDITIONING.n_counts
-        shares += [CONDITIONING.centre_share]
+        shares += [CONDITIONING.centre_share / 2]
         count = CONDITIONING.n_centred_counts
         shares += [CONDITIONING.centred_norm_share / count] * count
+        shares += [CONDITIONING.centre_share / 2]
         shares += [CONDITIONING.mean_share, CONDITIONING.square_share]
         shares += [module.MATRIX.norm_share / module.MATRIX.n_counts] * module.MATRIX.n_counts
         shares += [1.0 - sum(shares)]

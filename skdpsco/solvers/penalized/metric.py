@@ -5,13 +5,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.data.pieces import one_record, row_squares, sum_in_batches
-from skdpsco.data.record_sums import map_reduce, one_blas_thread, without_gil
+from skdpsco._kernels import njit
+from skdpsco.data.design import TILE_ROWS
+from skdpsco.data.pieces import one_record
+from skdpsco.data.products import as_lengths, write_columns
+from skdpsco.data.record_sums import map_reduce, without_gil
 from skdpsco.losses.library import SOFTMAX, Huber, Logistic, Squared, unweighted
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.solvers.penalized.problem import CompositeProblem
 from skdpsco.solvers.penalized.quadratic_model import Model
-from skdpsco.solvers.penalized.second_moments import positive_definite, upper_triangle
+from skdpsco.solvers.penalized.second_moments import (
+    add_outer,
+    moved_by_one,
+    positive_definite,
+    run_of_columns,
+    single_pays,
+    upper_triangle,
+)
 
 __all__ = ["METRIC", "metric_grid", "metric_pays", "release_metric"]
 
@@ -60,8 +70,8 @@ def metric_pays(problem: CompositeProblem, mu: float) -> bool:
 def metric_grid(problem: CompositeProblem, multiplier: float) -> float:
     """Grid of sums of the second moments of rows whose norms are at most 1."""
     n, F, added = problem.n_samples, problem.n_features, problem.added
-    size = 1.0 + (F + 16) * 2.0**-50  # rounding of norms and of products of one record
-    change = size if added else math.sqrt(2.0) * size
+    rounded = 1.0 + (F + 16) * 2.0**-50  # norms and products of one record
+    size, change = moved_by_one(rounded, added, single_pays(n, F, added))
     # 2: of records that move up, a weight may be rounded otherwise.
     sensitivity = one_record(n, added, size, change, 1 + added)
     return gaussian_grid(sensitivity, multiplier, F * (F + 1) // 2, math.sqrt(2.0) * n * size)
@@ -83,8 +93,8 @@ def release_metric(
     scale, square = rows
     M = np.ones(problem.n_features)
     if grid is not None:
-        with one_blas_thread():
-            sums = map_reduce(X, y, shortened_products, scale, math.sqrt(square))
+        single = single_pays(problem.n_samples, problem.n_features, problem.added)
+        sums = map_reduce(X, y, shortened_products, scale, math.sqrt(square), single)
         entries = upper_triangle(sums)
         deviation = gaussian_mechanism(rng, entries, grid)
         M = positive_definite(entries, deviation) * (square / problem.n_samples)
@@ -92,12 +102,34 @@ def release_metric(
 
 
 @without_gil
-def shortened_products(X: Any, y: Any, scale: np.ndarray, c: float) -> np.ndarray:
-    """Sum of z z' over records z = x / scale, shortened to norm ``c``, over ``c * c``."""
+def shortened_products(X: Any, y: Any, scale: np.ndarray, c: float, single: bool) -> np.ndarray:
+    """Sum of z z' over records z = x / scale, shortened to norm ``c``, over ``c * c``.
 
-    def of_some(A: np.ndarray, some: np.ndarray) -> np.ndarray:
-        A = A / scale
-        A /= np.maximum(np.sqrt(row_squares(A)), c)[:, None]
-        return A.T @ A
+    It stands on and above the diagonal; ``single`` says whether runs are in single precision.
+    """
+    F = len(scale)
+    V, out = run_of_columns(F, single)
+    add_products(X, len(y), as_lengths(1.0 / scale, X), c, V, out)
+    return out[:F, :F]
 
-    return sum_in_batches(X, y, np.arange(len(scale)), of_some)
+
+@njit
+def add_products(X, n, u, c, V, out):
+    """Add z z' over records z, their entries times ``u``, divided by their norms, or by ``c``."""
+    weights = np.empty(TILE_ROWS)
+    for start in range(0, n, TILE_ROWS):
+        size = min(TILE_ROWS, n - start)
+        if size < TILE_ROWS:
+            V[:] = 0.0
+        write_columns(X, start, size, u, V)
+        weights[:] = 0.0
+        for j in range(V.shape[0]):
+            for i in range(TILE_ROWS):
+                x = np.float64(V[j, i])
+                weights[i] += x * x
+        for i in range(TILE_ROWS):
+            weights[i] = 1.0 / max(math.sqrt(weights[i]), c)
+        for j in range(V.shape[0]):
+            for i in range(TILE_ROWS):
+                V[j, i] *= weights[i]
+        add_outer(V, out)

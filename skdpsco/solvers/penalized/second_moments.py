@@ -1,10 +1,89 @@
-"""Conversion of second-moment matrices to vectors for their release, and back."""
+"""Sums of second moments, and their conversion to vectors for a release, and back.
+
+Proof of the bounds on rounding: docs/proofs/noise.md, section 8.
+"""
 
 import math
 
 import numpy as np
 
-__all__ = ["positive_definite", "symmetric", "upper_triangle"]
+from skdpsco._kernels import inner, reduction
+from skdpsco.data.design import TILE_ROWS
+from skdpsco.data.pieces import LEAST_WORK
+
+__all__ = [
+    "add_outer",
+    "moved_by_one",
+    "positive_definite",
+    "run_of_columns",
+    "single_pays",
+    "symmetric",
+    "upper_triangle",
+]
+
+SINGLE_SIZE = 1.0 + 2.0**-22  # of a squared norm of numbers that were rounded
+SINGLE_ERROR = 2.0 * (TILE_ROWS + 1) * TILE_ROWS * 2.0**-24 * 1.001  # of two sums over a run
+
+
+def single_pays(n_samples: int, n_columns: int, added: bool) -> bool:
+    """Whether runs are in single precision: in large tables whose records are replaced; public."""
+    return not added and n_samples * n_columns >= LEAST_WORK
+
+
+def moved_by_one(size: float, added: bool, single: bool) -> tuple[float, float]:
+    """Bounds for sums of v v', of squared norm ``size``, in runs of single precision or not.
+
+    Returns
+    -------
+    size : float
+        Bound on the Frobenius norm of a record's matrix, as computed.
+    change : float
+        Bound on how far one record moves the sum, before additions in float64 are rounded.
+
+    Raises
+    ------
+    ValueError
+        If runs are in single precision and records are added: those behind come to other runs.
+    """
+    if single and added:
+        raise ValueError("single must be False where records are added.")
+    if single:
+        size *= SINGLE_SIZE
+    change = 1.0 if added else math.sqrt(2.0)
+    return size, (change + single * SINGLE_ERROR) * size
+
+
+def run_of_columns(n_columns: int, single: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Room for a run of records, column by column, and zeros that `add_outer` adds to.
+
+    Both have an even number of columns.
+    """
+    even = n_columns + n_columns % 2
+    run = np.zeros((even, TILE_ROWS), np.float32 if single else np.float64)
+    return run, np.zeros((even, even))
+
+
+@inner
+def add_outer(V, out):
+    """Add V V' to ``out``, on and above the diagonal, for a `run_of_columns`."""
+    for j in range(0, V.shape[0], 2):
+        for k in range(j, V.shape[0], 2):
+            a, b, p, q = _four_products(V, j, k)
+            out[j, k] += a
+            out[j, k + 1] += b
+            out[j + 1, k] += p
+            out[j + 1, k + 1] += q
+
+
+@reduction
+def _four_products(V, j, k):
+    a = b = p = q = V.dtype.type(0.0)
+    for i in range(TILE_ROWS):  # of a length that is known when this is compiled
+        a += V[j, i] * V[k, i]
+        b += V[j, i] * V[k + 1, i]
+        p += V[j + 1, i] * V[k, i]
+        q += V[j + 1, i] * V[k + 1, i]
+    return a, b, p, q
 
 
 def upper_triangle(M: np.ndarray) -> np.ndarray:
