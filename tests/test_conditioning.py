@@ -146,6 +146,22 @@ def test_release_without_noise(scaled):
     assert (np.clip(to.scale, smallest, largest) == to.scale).all()
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_a_second_mean_is_nearer_than_the_first(kind):
+    """Far from 0 its noise is that of the spread; around 0 there is as much as in one mean."""
+    rng, n, d, mu, errors = np.random.default_rng(0), 2000, 20, 0.3, []
+    for low in (0.85, -0.05):
+        X = rng.uniform(low, low + 0.1, (n, d))
+        plan = plan_conditioning(n, d, mu, True, sparse=kind is sparse.csr_matrix)
+        design = as_design(kind(X), np.ones(d), True)
+        centres = [plan.release(design, np.zeros(n), rng).centre for _ in range(9)]
+        error = np.median(np.linalg.norm(np.array(centres) - X.mean(axis=0), axis=1))
+        c = np.quantile(np.linalg.norm(X, axis=1), 0.9)
+        errors.append(error / (2.0 * c / (n * mu) * np.sqrt(d / CONDITIONING.centre_share)))
+    assert errors[0] < 0.25  # in units of what a single mean would have
+    assert errors[1] < 1.5  # c is rounded up
+
+
 def test_noise_is_no_centre():
     """At the smallest ratio that is conditioned, the factor is about 0."""
     n, d = 1000, 25
@@ -200,8 +216,9 @@ def test_predictions_clip_as_the_fit_does(make):
 def test_columns_get_scales_of_their_own_where_these_pay():
     """Without noise three deviations; the constant column one that is not 0."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(4000, 4)) * [0.02, 0.04, 0.08, 0.0] + [0.5, -0.3, 0.0, 0.7]
+    X = rng.normal(size=(4000, 4)) * [0.02, 0.04, 0.08, 0.0]
     X[::50] *= 3.0  # beyond what is clipped
+    X += [0.5, -0.3, 0.0, 0.7]
     plan = plan_conditioning(4000, 4, 0.4, True)
     design = as_design(X, np.ones(4), True)
     to = plan.release(design, np.zeros(4000), np.random.Generator(np.random.PCG64(0)))

@@ -17,19 +17,12 @@ from skdpsco._kernels import njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import CSR, TILE_ROWS, CentredCSR, Dense, Tiles, clipped, read_only
 from skdpsco.data.pieces import one_record
-from skdpsco.data.products import (
-    add_rows,
-    as_lengths,
-    common_bound,
-    norm_rows,
-    norms_of,
-    run_room,
-)
+from skdpsco.data.products import as_lengths, correlate, norms_of
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
-from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy._cache import cached
-from skdpsco.scaling.quantiles import count_above, halve
+from skdpsco.scaling.quantiles import count_above, halve, tolerated
 from skdpsco.solvers.base import share_mu
 
 __all__ = [
@@ -49,8 +42,8 @@ class ConditioningTuning(NamedTuple):
     Parameters
     ----------
     norm_share, centre_share, centred_norm_share, mean_share, square_share : float
-        Shares of mu**2 for the norm of rows, the centre, the norm of centred rows, their mean
-        squared norm, and the mean squares of columns.
+        Shares of mu**2 for the norm of rows, both means that make the centre, the norm of centred
+        rows, their mean squared norm, and the mean squares of columns.
     labelled_share, sure_ratio : float
         Share of the centre if targets are labels, records are dense and n mu over the root of d is
         ``sure_ratio``; it grows in proportion up to there, and then falls with the root. Labels are
@@ -140,9 +133,11 @@ class Conditioning(NamedTuple):
         n, d = X.values.shape
         if tiled:
             values = np.zeros((-(-n // TILE_ROWS), d, TILE_ROWS), dtype)
+            tiles = Tiles(values, self.scale, X.intercept)
             # Nobody clips tiles again, so that no entry may be rounded up.
-            write_tiles(X, self.centre, rounded_down(self.scale, dtype), values)
-            return Tiles(read_only(values), self.scale, X.intercept)
+            limits = self.centre, rounded_down(self.scale, dtype), 1.0 / X.bounds
+            map_reduce(in_pieces(tiles, X.values), X.values, filled, X.bounds, *limits)
+            return tiles._replace(values=read_only(values))
         values = np.empty((n, d), dtype)
         write_centred(X, self.centre, values)
         return Dense(read_only(values), self.scale, X.intercept)
@@ -208,7 +203,7 @@ class ConditioningPlan:
     @property
     def scaled(self) -> bool:
         """Whether a scale is released, too."""
-        return "centred norm" in self.grids
+        return "mean" in self.grids
 
     @property
     def extremes(self) -> tuple[Conditioning, ...]:
@@ -233,10 +228,9 @@ class ConditioningPlan:
         return rounded_down(scale, np.float32) if self.single else scale
 
     def tolerated(self, name: str) -> float:
-        """Number of records that may exceed a limit, given that noise alone gives more than 0."""
-        noise = deviation_on(self.grids[name])
+        """Number of records that may exceed a limit."""
         share = CONDITIONING.outside if name == "width" else CONDITIONING.tail
-        return max(share * self.n_samples, min(3.0 * noise, 0.5 * self.n_samples))
+        return tolerated(self.n_samples, share, self.grids[name])
 
 
 def conditioning_pays(n_samples: int, n_features: int, mu: float) -> bool:
@@ -287,13 +281,14 @@ def plan_conditioning(
         centre_share = max(labelled_share, centre_share)
     parts = {
         "norm": (CONDITIONING.norm_share / CONDITIONING.n_counts, CONDITIONING.n_counts),
-        "centre": (centre_share, 1),
-    }
-    if scaled:
-        parts["centred norm"] = (
+        "centre": (centre_share / 2.0, 1),
+        "centred norm": (
             CONDITIONING.centred_norm_share / CONDITIONING.n_centred_counts,
             CONDITIONING.n_centred_counts,
-        )
+        ),
+        "residual": (centre_share / 2.0, 1),
+    }
+    if scaled:
         parts["mean"] = (CONDITIONING.mean_share, 1)
         worth = min(n * mu / (max(d, 1) * CONDITIONING.square_ratio) - 1.0, 1.0)
         if worth > 0.0 and not sparse:
@@ -302,17 +297,20 @@ def plan_conditioning(
             n_widths = CONDITIONING.n_widths
             parts["width"] = (CONDITIONING.width_share / n_widths, n_widths)
     multiplier, event = share_mu(mu, parts)
-    slack = 1.0 + (d + 4) * 2.0**-50  # rounding of norms
+    slack = 1.0 + (d + 4) * 2.0**-38  # rounding of norms
     # The squares of two records are nonnegative, and add up to at most 1.
     square = slack * slack
+    # Rows and centres are added up separately, each at most 91 times as long as their difference.
+    mean = one_record(n, added, 2.0**8, change=slack if added else 2.0 * slack)
     changes = {
-        "centre": one_record(n, added, slack),
+        "centre": mean,
+        "residual": mean,
         "mean": one_record(n, added, 1.0, change=1.0),
         "squares": one_record(
             n, added, square, change=square if added else math.sqrt(2.0) * square
         ),
     }
-    dimensions = {"centre": d, "squares": d}
+    dimensions = {"centre": d, "residual": d, "squares": d}
     grids = {
         name: gaussian_grid(
             changes.get(name, 1.0), multiplier[name], dimensions.get(name, 1), n * square
@@ -331,17 +329,13 @@ class RecordSums:
     def __init__(self, X: Any, y: Any) -> None:
         self._X, self._y = in_pieces(X, y), y
 
-    def longer(self, centre: np.ndarray, limits: np.ndarray, squared: bool) -> np.ndarray:
-        """How many rows minus ``centre`` are longer than each of the increasing ``limits``.
-
-        ``squared`` says which sums of these rows are asked for next, so that a subclass can compute
-        all of them in one pass.
-        """
+    def longer(self, centre: np.ndarray, limits: np.ndarray) -> np.ndarray:
+        """How many rows minus ``centre`` are longer than each of the increasing ``limits``."""
         return map_reduce(self._X, self._y, longer_than, centre, limits)
 
-    def rows(self, c: float) -> np.ndarray:
-        """Sum of rows, shortened to norm ``c``, over ``c``."""
-        return map_reduce(self._X, self._y, shortened_sum, c)
+    def rows(self, centre: np.ndarray, c: float) -> np.ndarray:
+        """Sum of centred rows, shortened to norm ``c``, over ``c``."""
+        return map_reduce(self._X, self._y, shortened_sum, centre, c)
 
     def norms(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
@@ -364,20 +358,32 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
     def norm(name, centre, largest, n_counts):
         """A norm that few rows exceed, by halving: 2**n_counts candidates up to the largest."""
         candidates = largest * 2.0 ** (np.arange(1 - 2**n_counts, 1) / 2.0)
-        counts = sums_of.longer(centre, candidates * (1.0 + 1e-9), name == "centred norm")
+        counts = sums_of.longer(centre, candidates * (1.0 + 1e-9))
         return float(candidates[halve(counts, plan.tolerated(name), plan.grids[name], rng)])
 
+    def mean(name, centre, c):
+        """The mean of rows that are shortened around a centre, and the deviation of its noise."""
+        sums = sums_of.rows(centre, c)
+        deviation = gaussian_mechanism(rng, sums, plan.grids[name])
+        return centre + c * sums / n, c * deviation / n
+
+    def closest(noisy, deviation):
+        """Towards 0, which is the centre if nothing is known."""
+        return np.clip(shrunk(noisy, deviation), -1.0, 1.0)
+
     c = norm("norm", nowhere, math.sqrt(d), CONDITIONING.n_counts)
-    sums = sums_of.rows(c)
-    deviation = gaussian_mechanism(rng, sums, plan.grids["centre"])
-    # Towards 0, which is the centre if nothing is known.
-    centre = np.clip(c * shrunk(sums, deviation) / n, -1.0, 1.0)
+    first, noise = mean("centre", nowhere, c)
+    centre = closest(first, noise)
+    c = norm("centred norm", centre, 2.0 * math.sqrt(d), CONDITIONING.n_centred_counts)
+    # Where centred rows are much shorter, so is the noise; otherwise both means count.
+    second, less_noise = mean("residual", centre, c)
+    weight = noise**2 / (noise**2 + less_noise**2)
+    centre = closest(first + weight * (second - first), less_noise * math.sqrt(weight))
     if not plan.scaled:
         return Conditioning(centre, np.ones(d), None, plan.single)
-    c = norm("centred norm", centre, 2.0 * math.sqrt(d), CONDITIONING.n_centred_counts)
-    mean = sums_of.norms(centre, c)
-    gaussian_mechanism(rng, mean, plan.grids["mean"])
-    square = np.full(d, max(float(mean[0]), CONDITIONING.least_mean * n) / d)
+    total = sums_of.norms(centre, c)
+    gaussian_mechanism(rng, total, plan.grids["mean"])
+    square = np.full(d, max(float(total[0]), CONDITIONING.least_mean * n) / d)
     if "squares" in plan.grids:
         sums = sums_of.squares(centre, c)
         deviation = gaussian_mechanism(rng, sums, plan.grids["squares"])
@@ -425,11 +431,13 @@ def farther_than(X: Dense, y: TargetLike, centre: Any, root: Any, limits: Any) -
 
 
 @without_gil
-def shortened_sum(X: MatrixLike, y: TargetLike, c: Any) -> np.ndarray:
-    """Sum of rows, shortened to norm ``c``, over ``c``."""
-    total = np.zeros(len(X.bounds) + X.intercept)
-    add_over_norms(X, len(y), c, run_room(X, 1), total)
-    return total[: len(X.bounds)] / X.bounds
+def shortened_sum(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.ndarray:
+    """Sum of centred rows, shortened to norm ``c``, over ``c``."""
+    X = X._replace(intercept=1)  # the sum of these ones is that of the weights
+    weights = 1.0 / np.maximum(centred_norms(X, len(y), centre), c)
+    total = np.empty(len(centre) + 1)
+    add_weighted(X, weights[:, None], total)
+    return total[:-1] - total[-1] * centre
 
 
 @without_gil
@@ -510,16 +518,9 @@ def write_distances(X, centre, unit, out):
 
 
 @njit
-def add_over_norms(X, n, c, room, out):
-    """Add rows over their norms, or over ``c`` if that is more; sums lack the factor 1 / bounds."""
-    over, common = 1.0 / X.bounds, common_bound(X)
-    for start in range(0, n, room.Z.shape[0]):
-        size = min(room.Z.shape[0], n - start)
-        some, norms = room.Z[:size], room.numbers[:size]
-        norm_rows(X, start, over, norms)
-        for i in range(size):
-            some[i, 0] = 1.0 / max(norms[i], c)
-        add_rows(X, start, common, some, out)
+def add_weighted(X, weights, out):
+    """Write the sum of rows times ``weights`` of shape (n, 1), in units of the bounds."""
+    correlate(X, weights, out)
 
 
 @njit
@@ -531,18 +532,28 @@ def add_shortened_squares(X, centre, c, out):
         _add_squares(X.values, i, X.bounds, over, centre, 1.0 / max(square, c * c), out)
 
 
+@without_gil
+def filled(tiles: Tiles, values: np.ndarray, *units: np.ndarray) -> np.ndarray:
+    """Write records into tiles of this process; there is nothing to add up."""
+    write_tiles(values, units, tiles.values)
+    return np.zeros(0)
+
+
 @njit
-def write_tiles(X, centre, scale, out):
+def write_tiles(values, units, out):
     """Write the features minus ``centre``, clipped to ``+-scale``, in the order of `Tiles`."""
-    over = 1.0 / X.bounds
+    bounds, centre, scale, over = units
+    rows = np.empty((TILE_ROWS, out.shape[1]), out.dtype)
     for t in range(out.shape[0]):
         start = t * TILE_ROWS
-        size = min(TILE_ROWS, X.values.shape[0] - start)
+        size = min(TILE_ROWS, values.shape[0] - start)
+        for i in range(size):  # row by row, and then in the other order: twice as fast
+            for j in range(out.shape[1]):
+                rows[i, j] = clip(values[start + i, j], bounds[j]) * over[j] - centre[j]
+                rows[i, j] = clip(rows[i, j], scale[j])
         for j in range(out.shape[1]):
             for i in range(size):
-                x = clip(X.values[start + i, j], X.bounds[j])
-                out[t, j, i] = x * over[j] - centre[j]
-                out[t, j, i] = clip(out[t, j, i], scale[j])
+                out[t, j, i] = rows[i, j]
 
 
 @njit

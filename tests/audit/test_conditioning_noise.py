@@ -28,11 +28,11 @@ def charges(plan, mu):
     """The mu of every release, in their order: together they are the plan's event."""
     each = [
         mu * math.sqrt(CONDITIONING.norm_share / CONDITIONING.n_counts)
-    ] * CONDITIONING.n_counts + [mu * math.sqrt(CONDITIONING.centre_share)]
+    ] * CONDITIONING.n_counts + [mu * math.sqrt(CONDITIONING.centre_share / 2)]
+    each += [
+        mu * math.sqrt(CONDITIONING.centred_norm_share / CONDITIONING.n_centred_counts)
+    ] * CONDITIONING.n_centred_counts + [mu * math.sqrt(CONDITIONING.centre_share / 2)]
     if plan.scaled:
-        each += [
-            mu * math.sqrt(CONDITIONING.centred_norm_share / CONDITIONING.n_centred_counts)
-        ] * CONDITIONING.n_centred_counts
         each += [mu * math.sqrt(CONDITIONING.mean_share)]
         each += [mu * math.sqrt(CONDITIONING.square_share)] * (not plan.sparse)
         each += (
@@ -104,27 +104,34 @@ def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, wide
         assert max(ratios) <= 1.0
         largest.append(ratios)
     largest = np.max(largest, axis=0)
-    assert largest[CONDITIONING.n_counts] > 0.9  # of the centre
+    after = CONDITIONING.n_counts + 1 + CONDITIONING.n_centred_counts
+    assert largest[CONDITIONING.n_counts] > 0.9  # of the first mean
+    assert largest[after] > 0.9  # of the second
     assert largest[: CONDITIONING.n_counts].max() > 0.9
     if scaled:
         # The changes of the mean squared norm, and of squares.
-        after = CONDITIONING.n_counts + 1 + CONDITIONING.n_centred_counts
-        assert (largest[after : after + 1 + (not is_sparse)] > 0.6).all()
+        assert (largest[after + 1 : after + 2 + (not is_sparse)] > 0.6).all()
     if widens:
         assert largest[-CONDITIONING.n_widths :].max() > 0.9
 
 
 @pytest.mark.parametrize("d", [1, 3, 40])
 def test_rounded_rows_keep_their_norm(d):
-    """In extended precision: terms of the sums are at most d + 4 parts in 2**50 too long."""
+    """In extended precision: terms of the sums are at most d + 4 parts in 2**38 too long."""
     rng = np.random.default_rng(d)
     for c in (2.0**-8, 0.1, math.sqrt(d)):
         for _ in range(20):
             row = np.clip(rng.normal(size=(1, d)) * 10.0 ** rng.uniform(-6, 3), -1, 1)
-            X, slack = as_design(row, np.ones(d), False), 1 + (d + 4) * 2.0**-50
-            term = module.shortened_sum(X, np.zeros(1), c).astype(np.longdouble)
-            assert np.sqrt(np.square(term).sum()) <= slack
+            X, slack = as_design(row, np.ones(d), False), 1 + (d + 4) * 2.0**-38
             centre = rng.uniform(-1, 1, d)
+            near = np.clip(centre + rng.normal(size=d) * 10.0 ** rng.uniform(-6, 0), -1, 1)
+            for kind in (np.asarray, sparse.csr_matrix):
+                for record, point in ((row, np.zeros(d)), (row, centre), (near[None], centre)):
+                    design = as_design(kind(record), np.ones(d), False)
+                    term = module.shortened_sum(
+                        design, np.zeros(1), point, max(c, math.sqrt(d) / 90)
+                    )
+                    assert np.sqrt(np.square(term.astype(np.longdouble)).sum()) <= slack
             squares = module.shortened_squares(X, np.zeros(1), centre, c).astype(np.longdouble)
             assert (squares >= 0.0).all()
             assert squares.sum() <= slack * slack
