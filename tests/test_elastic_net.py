@@ -220,35 +220,41 @@ def test_bounds_without_noise_cover_everything():
     assert_array_equal(model.feature_bound_, 2.0**31)
 
 
-@pytest.mark.parametrize(("n", "pooled", "found"), [(1000, True, False), (1500, True, True)])
-def test_few_records(n, pooled, found):
-    plan = plan_bounds(n, 5, 0.0244)
-    assert (plan.pooled, plan.grid is not None) == (pooled, found)
+@pytest.mark.parametrize(("n", "releases"), [(150, 0), (1500, 4), (6000, 1)])
+def test_few_records(n, releases):
+    """Without a release bounds are 1; otherwise they are about the size of the entries."""
+    assert len(plan_bounds(n, 2, 0.0174).grids) == releases
     X, y = data(n)[:2]
     model = fitted(PrivateRidge, 2.0**-7 * X[:, [0, 4]], y, feature_bound=None)
-    assert_array_equal(model.feature_bound_, 1.0 if not found else 2.0**-7)
+    if releases == 0:
+        assert_array_equal(model.feature_bound_, 1.0)
+    else:
+        assert np.abs(np.log2(model.feature_bound_) + 6.5).max() < 1.5
 
 
 @each(("n", "d"), [(100, 3), (1200, 3), (10**5, 3), (10**5, 1), (5000, 10**4)])
 @each("rho", [1e-6, 0.0244, 1e3, 1e10])
 def test_plan_of_bounds(n, d, rho):
-    plan = plan_bounds(n, d, rho)
-    if plan.grid is None:
+    plan, n_mu = plan_bounds(n, d, rho), n * math.sqrt(2.0 * rho)
+    if not plan.grids:
         assert isinstance(plan.event, NoOpEvent)
+        assert n_mu < FEATURE_BOUNDS.least_n_mu
+        return
+    if "counts" not in plan.grids:
+        plenty = n_mu / math.sqrt(d) / FEATURE_BOUNDS.level_ratio
+        share = FEATURE_BOUNDS.level_share * min(1.0, plenty**-0.5)
+        assert rho_of(plan.event) == pytest.approx(share * rho)
         return
     assert rho_of(plan.event) == pytest.approx(FEATURE_BOUNDS.share * rho)
-    noise = plan.grid * 2.0**SCALE_BITS
+    noise = plan.grids["counts"] * 2.0**SCALE_BITS
     # What a record may change, as many times as there are releases.
-    sensitivity, entries = math.sqrt(2.0 * d), n
-    if plan.pooled:
-        sensitivity, entries = math.sqrt(2.0) * d, n * d
+    sensitivity = math.sqrt(2.0 * d)
     assert noise >= sensitivity / mu_of(plan.event)
-    assert noise <= sensitivity / mu_of(plan.event) * 1.01 + 2.0**-20 * entries
-    assert noise * FEATURE_BOUNDS.credible <= FEATURE_BOUNDS.notable * entries * 1.01
+    assert noise <= sensitivity / mu_of(plan.event) * 1.01 + 2.0**-20 * n
+    assert noise * FEATURE_BOUNDS.credible <= FEATURE_BOUNDS.notable * n * 1.01
 
 
-@pytest.mark.parametrize("pooled", [False, True])
-def test_sensitivity_of_counts(pooled, monkeypatch):
+def test_sensitivity_of_counts(monkeypatch):
     released = []
 
     def keep(rng, counts, grid):
@@ -258,8 +264,7 @@ def test_sensitivity_of_counts(pooled, monkeypatch):
     monkeypatch.setattr("skdpsco.scaling.feature_bounds.gaussian_mechanism", keep)
     rng = np.random.default_rng(0)
     n, d = 12, 6
-    plan = plan_bounds(1500 if pooled else 10**6, d, 0.0244)
-    assert plan.pooled == pooled
+    plan, y = plan_bounds(10**6, d, 0.0244), np.zeros(n)
     extreme = np.array([0.0, 1e-300, 1e-9, 0.5, 1.0, 1.0 + 1e-12, -3.0, 2.0**31, -1e308])
     largest = 0.0
     for _ in range(200):
@@ -268,13 +273,13 @@ def test_sensitivity_of_counts(pooled, monkeypatch):
         neighbour = X.copy()
         neighbour[1] = rng.choice(extreme, d)
         for values in (X, neighbour, sparse.csr_matrix(X)):
-            plan.release(as_design(values, np.ones(d), True), None, None)
+            plan.release(as_design(values, np.ones(d), True), y, None)
         counts, others, of_sparse = released[-3:]
         assert_array_equal(counts, of_sparse)
         assert counts.sum() == np.count_nonzero(X)
-        assert len(counts) == (N_BINS if pooled else d * N_BINS)
+        assert len(counts) == d * N_BINS
         largest = max(largest, float(np.linalg.norm(counts - others)))
-    bound = math.sqrt(2.0) * (d if pooled else math.sqrt(d))
+    bound = math.sqrt(2.0 * d)
     assert 0.5 * bound < largest <= bound
 
 

@@ -48,7 +48,7 @@ def test_scales_are_those_of_the_columns():
 def test_the_smallest_bound_that_may_be_found_is_rehearsed():
     plan = plan_bounds(1000, 2, 1.0)
     design = as_design(np.full((1000, 2), 1e-300), np.ones(2), False)
-    found = plan.release(design, None, np.random.Generator(np.random.PCG64(0)))
+    found = plan.release(design, np.zeros(1000), np.random.Generator(np.random.PCG64(0)))
     assert found.tolist() == plan.extremes[0].tolist()
 
 

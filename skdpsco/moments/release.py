@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsco.data.pieces import MOST_RECORDS_ADDED, one_record
 from skdpsco.mechanisms.samplers import GRID_LIMIT, deviation_on, gaussian_grid, gaussian_mechanism
-from skdpsco.moments.table_sums import TableSums, table_counts
+from skdpsco.moments.table_sums import TableSums
 from skdpsco.privacy import Event, compose, gdp_of
 from skdpsco.scaling.conditioning import (
     ConditioningPlan,
@@ -16,10 +16,15 @@ from skdpsco.scaling.conditioning import (
     conditioning_pays,
     plan_conditioning,
 )
-from skdpsco.scaling.feature_bounds import BoundPlan, bounds_of_counts, plan_bounds
+from skdpsco.scaling.feature_bounds import BoundPlan, find_bounds, plan_bounds
 from skdpsco.scaling.quantiles import halve
 from skdpsco.solvers.base import share_mu
-from skdpsco.solvers.penalized.second_moments import symmetric, upper_triangle
+from skdpsco.solvers.penalized.second_moments import (
+    moved_by_one,
+    single_pays,
+    symmetric,
+    upper_triangle,
+)
 
 __all__ = [
     "MATRIX",
@@ -223,12 +228,8 @@ def declared_or_found(
     unknown = np.isnan(bounds)
     if plan.bounds is None:
         return bounds
-    found = np.ones(int(unknown.sum()))
-    if plan.bounds.grid is not None:
-        counts = table_counts(X, y, unknown, plan.bounds.pooled)
-        found = bounds_of_counts(plan.bounds, counts, rng)
     bounds = bounds.copy()
-    bounds[unknown] = found
+    bounds[unknown] = find_bounds(plan.bounds, X, y, unknown, rng)
     return bounds
 
 

@@ -12,12 +12,11 @@ import numpy as np
 from skdpsco._clipping import clip
 from skdpsco._kernels import inlined_kernel, njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.data.design import CSR, GATHERED_ROWS, Dense, as_design
+from skdpsco.data.design import CSR, GATHERED_ROWS, TILE_ROWS, Dense
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
-from skdpsco.scaling.column_scales import tallied
-from skdpsco.scaling.feature_bounds import without_bounds
+from skdpsco.solvers.penalized.second_moments import add_outer, run_of_columns
 
-__all__ = ["TableSums", "table_counts"]
+__all__ = ["TableSums"]
 
 
 class TableUnits(NamedTuple):
@@ -179,25 +178,6 @@ def grouped_matrix_sums(
             some = rows[numbers == group]
             total[group] += some.T @ some
     return total
-
-
-def tallied_table(X: MatrixLike, y: TargetLike, unknown: np.ndarray, pooled: bool) -> np.ndarray:
-    """Histograms of magnitudes, for each of the ``unknown`` columns or for all of them together."""
-    d, counts = len(X.bounds), []
-    if unknown[:d].any():
-        rows = 1 if pooled and unknown[:d].all() else d  # columns with a bound are left out
-        found, _ = tallied(X, y, rows, rows)
-        counts.append(found if rows == 1 else found[unknown[:d]])
-    if unknown[d:].any():
-        targets = as_design(y[:, None], X.bounds[:1], False)
-        counts.append(tallied(targets, y, 1, 1)[0])
-    total = np.vstack(counts)
-    return total.sum(axis=0, keepdims=True) if pooled else total
-
-
-def table_counts(X: Any, y: Any, unknown: np.ndarray, pooled: bool) -> np.ndarray:
-    """Sum of `tallied_table` over records in arrays or blocks."""
-    return map_reduce(without_bounds(X), y, tallied_table, unknown, pooled)
 
 
 class TableSums:

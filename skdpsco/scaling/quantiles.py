@@ -6,7 +6,13 @@ Counts by halving: docs/proofs/conditioning.md.
 import numpy as np
 
 from skdpsco._kernels import njit
-from skdpsco.mechanisms.samplers import EXPONENTIAL, gaussian_mechanism, select, to_grid
+from skdpsco.mechanisms.samplers import (
+    EXPONENTIAL,
+    deviation_on,
+    gaussian_mechanism,
+    select,
+    to_grid,
+)
 
 __all__ = [
     "choose",
@@ -17,6 +23,7 @@ __all__ = [
     "cover_scores",
     "halve",
     "quantile_scores",
+    "tolerated",
 ]
 
 
@@ -63,6 +70,11 @@ def halve(above: np.ndarray, tolerated: float, grid: float, rng: np.random.Gener
         gaussian_mechanism(rng, count, grid)
         low, high = (low, middle) if count[0] <= tolerated else (middle + 1, high)
     return high
+
+
+def tolerated(n: int, share: float, grid: float) -> float:
+    """Number of records that may exceed a limit, given that noise alone gives more than 0."""
+    return max(share * n, min(3.0 * deviation_on(grid), 0.5 * n))
 
 
 def choose(

@@ -1,0 +1,160 @@
+"""Levels of columns without bounds: what every release may change by, over neighbours.
+
+Statistics are recorded in grid units just before noise is drawn, for data sets that differ in
+one record. Releases are replayed, so that later releases are made at the same points.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdpsco.data.design import as_design
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
+from skdpsco.privacy import mu_of
+from skdpsco.privacy.events import leaves
+from skdpsco.scaling import feature_bounds as module
+from skdpsco.scaling import quantiles
+from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, find_bounds, plan_bounds
+
+N_MEANS = 5  # counts among 32 candidates
+SMALL = {"credible": 1e9, "least_n_mu": 0.0}  # levels at any size and budget
+
+
+def planned(n, d, mu, added=False):
+    plan = plan_bounds(n, d, 0.5 * mu * mu, added)
+    assert set(plan.grids) == {"median", "filled", "norm", "levels"}
+    return plan
+
+
+def charges(plan, mu):
+    """The mu of every release, in their order: together they are the plan's event."""
+    tuning, (n, d) = FEATURE_BOUNDS, (plan.n_samples, plan.n_features)
+    ratio = n * mu / math.sqrt(d) / tuning.level_ratio
+    share = tuning.level_share * min(1.0, ratio**-0.5)
+    parts = tuning.median_share, tuning.filled_share, tuning.norm_share
+    counts, rounds = tuning.n_norms, tuning.n_rounds
+    each = [parts[0] / N_MEANS] * N_MEANS + [parts[1]]
+    each += ([parts[2] / (rounds * counts)] * counts + [(1.0 - sum(parts)) / rounds]) * rounds
+    each = mu * np.sqrt(share * np.array(each))
+    charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
+    assert sorted(each) == pytest.approx(sorted(charged), rel=1e-9)
+    assert mu_of(plan.event) == pytest.approx(mu * math.sqrt(share))
+    return each
+
+
+class Releases:
+    """Stand-in for the noise: keeps grid units, makes up outputs or replays them."""
+
+    def __init__(self, monkeypatch):
+        tuning = FEATURE_BOUNDS._replace(**SMALL)
+        monkeypatch.setattr(module, "FEATURE_BOUNDS", tuning)
+        for place in (module, quantiles):
+            monkeypatch.setattr(place, "gaussian_mechanism", self.add)
+
+    def add(self, rng, values, grid):
+        units = [int(to_grid(v, grid)) for v in values]
+        assert max(map(abs, units)) < 2**49  # nothing is clamped
+        self.units.append(np.array(units, dtype=float))
+        if self.outputs is None:
+            values += rng.uniform(-0.1, 0.1, len(values)) * (np.abs(values).max() + 0.1)
+        else:
+            values[:] = self.outputs[len(self.units) - 1]
+        self.seen.append(values.copy())
+        return deviation_on(grid)
+
+    def run(self, plan, rows, outputs=None, is_sparse=False, target=False):
+        self.units, self.seen, self.outputs = [], [], outputs
+        rows = np.array(rows)
+        d = rows.shape[1] - target
+        X, y = rows[:, :d], rows[:, -1] if target else np.zeros(len(rows))
+        X = as_design(sparse.csr_matrix(X) if is_sparse else X, np.ones(d), True)
+        unknown = np.ones(d + target, dtype=bool)
+        return find_bounds(plan, X, y, unknown, np.random.default_rng(0))
+
+
+def records_of(d):
+    extremes = (0.0, 1e-300, -(2.0**31))
+    return [*itertools.product(extremes, repeat=d), (0.7,) * d, (1e308, -0.01, 3.0)[:d]]
+
+
+def largest_ratios(releases, plan, mu, data_sets, is_sparse=False, target=False):
+    """The largest change of every release, in units of what its charge allows."""
+    options = {"is_sparse": is_sparse, "target": target}
+    first = releases.run(plan, data_sets[0], **options)
+    outputs, runs = releases.seen, []
+    for rows in data_sets:
+        assert np.array_equal(releases.run(plan, rows, outputs, **options), first)
+        runs.append(releases.units)
+    ratios = []
+    for k, charge in enumerate(charges(plan, mu)):
+        units = [run[k] for run in runs]
+        pairs = itertools.combinations(units, 2)
+        change = max(float(np.linalg.norm(a - b)) for a, b in pairs)
+        # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
+        ratios.append(change / (charge * math.sqrt(4.0**SCALE_BITS - 16)))
+    assert max(ratios) <= 1.0
+    return ratios
+
+
+@pytest.mark.parametrize(
+    ("n", "is_sparse", "target"), [(2, False, False), (6, True, False), (4, False, True)]
+)
+def test_releases_change_by_what_is_charged(monkeypatch, n, is_sparse, target):
+    releases, mu, largest = Releases(monkeypatch), 100.0, []
+    for d, shift in itertools.product((1, 2, 3), (1, 2)):
+        if d == 1 and target:
+            continue
+        plan, records = planned(n, d, mu), records_of(d)
+        rest = [records[(shift * i + 1) % len(records)] for i in range(n - 1)]
+        sets = [[record, *rest] for record in records]
+        largest.append(largest_ratios(releases, plan, mu, sets, is_sparse, target))
+    largest = np.max(largest, axis=0)
+    sums = N_MEANS + 1 + FEATURE_BOUNDS.n_norms
+    assert largest[:N_MEANS].max() > 0.9
+    assert largest[N_MEANS] > 0.9
+    assert largest[sums] > 0.9
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_an_added_record_changes_what_is_charged(monkeypatch, is_sparse):
+    """Brute force: every record at every place, against the table without it."""
+    releases, mu, largest = Releases(monkeypatch), 100.0, []
+    for d in (1, 2):
+        plan, records = planned(5, d, mu, added=True), records_of(d)
+        rest = [records[(3 * k + 1) % len(records)] for k in range(4)]
+        for record, place in itertools.product(records, range(5)):
+            sets = [rest, [*rest[:place], record, *rest[place:]]]
+            largest.append(largest_ratios(releases, plan, mu, sets, is_sparse))
+    largest = np.max(largest, axis=0)
+    assert largest[N_MEANS] > 0.9
+    assert largest[N_MEANS + 1 + FEATURE_BOUNDS.n_norms] > 0.9
+
+
+@pytest.mark.parametrize("d", [1, 3, 40])
+def test_shortened_differences_keep_their_norm(d):
+    """In extended precision: terms of the sums are at most d + 4 parts in 2**50 too long."""
+    rng = np.random.default_rng(d)
+    for c in (0.2, 3.0):
+        for _ in range(20):
+            row = 10.0 ** rng.uniform(-9, 9, (1, d)) * rng.integers(0, 2, (1, d))
+            X, centre = as_design(row, np.ones(d), False), rng.uniform(-32, 31, d)
+            term = module.level_sums(X, np.zeros(1), np.arange(d), centre, c)[2]
+            assert np.sqrt(np.square(term.astype(np.longdouble)).sum()) <= 1 + (d + 4) * 2.0**-50
+
+
+def test_levels_of_layouts_and_precisions_agree():
+    """A level is the least power of two that covers an entry; zeros have none."""
+    values = np.array([[0.0, 1.0, -2.0], [3.0, 2.0**-40, 1e30], [0.25, 0.0, -0.3]])
+    expected = [[0, 0, 1], [2, -32, 31], [-2, 0, -1]]
+    for rows in (values, values.astype(np.float32), sparse.csr_matrix(values)):
+        for i in range(3):
+            X = as_design(rows[[i]], np.ones(3), True)
+            *_, sums = module.level_sums(X, np.zeros(1), np.arange(3), np.zeros(3), 100.0)
+            assert sums * 100.0 == pytest.approx(expected[i], abs=1e-12)
+            # Columns that have a bound count for nothing.
+            places = np.array([-1, 0, -1, 1])
+            *_, sums = module.level_sums(X, np.array([8.0]), places, np.zeros(2), 100.0)
+            assert sums * 100.0 == pytest.approx([expected[i][1], 3.0], abs=1e-12)
