@@ -18,7 +18,7 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco.data.design import as_design
-from skdpsco.moments.class_moments import pooled_covariance
+from skdpsco.moments.class_moments import differences, pooled_covariance
 from skdpsco.moments.release import ONE
 from skdpsco.moments.table_sums import TableSums
 from skdpsco.privacy import Budget
@@ -118,6 +118,25 @@ def test_covariances_are_shrunk_as_far_as_they_are_noise():
         sizes = [np.square((one / units)[beside]).sum() for one in (found, features.covariance)]
         errors.append(sizes[0] / sizes[1])
     assert np.mean(errors) < 0.2
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
+@pytest.mark.filterwarnings("ignore::skdpsco._random.UtilityWarning")
+def test_differences_of_classes_are_as_noisy_as_is_said(n_classes):
+    """Classes that do not differ: squares of what is found, over the variance of their noise."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (600, 40)), np.arange(600) % n_classes
+    ratios = []
+    for _ in range(8):
+        moments = PrivateMoments(classes=range(n_classes)).fit(X, y).moments_
+        total = pooled_covariance(moments.features_alone(), False)
+        unit = moments.noise[0][:40]
+        values, U = np.linalg.eigh(total / np.outer(unit, unit))
+        white = (U / np.sqrt(values)).T / unit
+        shares = np.full(n_classes, 1 / n_classes)
+        found, noise = differences(moments, white, values, shares)
+        ratios.append(np.square(found) / noise)
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.3)  # 4 standard deviations
 
 
 def test_fits_to_moments_cost_nothing():

@@ -48,13 +48,12 @@ def class_moments(moments: Any, diagonal: bool) -> ClassMoments:
     values, U = np.linalg.eigh(total / np.outer(unit[:d], unit[:d]))
     root = U * np.sqrt(values) * unit[:d, None]  # root @ root.T is the covariance
     white = (U / np.sqrt(values)).T / unit[:d]  # its inverse
-    # Shares times differences of means, in coordinates in which all records have variance 1.
-    between = moments.covariance[:d, d:]
-    between = white @ (between - between.mean(axis=1, keepdims=True))
-    noise = np.outer(0.5 / values, np.square(unit[d:] * deviation)) + shares * (1.0 - shares) / n
+    between, noise = differences(moments, white, values, shares)
     # Shrink them as normal numbers of one variance per class; those with little noise tell it best.
-    weights = noise**-2.0 / (noise**-2.0).sum(axis=0)
-    signal = np.maximum((weights * (np.square(between) - noise)).sum(axis=0), 0.0)
+    # It is taken for one standard error less: a model of noise alone is worse than none.
+    precision = (noise**-2.0).sum(axis=0)
+    signal = (noise**-2.0 * (np.square(between) - noise)).sum(axis=0) / precision
+    signal = np.maximum(signal - np.sqrt(2.0 / precision), 0.0)
     between = between * signal / (signal + noise)
     means = moments.mean[:d] + (root @ (between / shares)).T
     explained = (between / shares) @ between.T
@@ -63,6 +62,34 @@ def class_moments(moments: Any, diagonal: bool) -> ClassMoments:
     values, U = np.linalg.eigh(np.eye(d) - explained)
     half = root @ (U * np.sqrt(np.maximum(values, LEAST_WITHIN)))
     return ClassMoments(shares, means, half @ half.T)
+
+
+def differences(
+    moments: Any, white: np.ndarray, values: np.ndarray, shares: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shares times differences of means, where all records have variance 1, and their noise.
+
+    Parameters
+    ----------
+    moments : ReleasedMoments
+    white : ndarray of shape (n_features, n_features)
+        The map to coordinates in which all records have variance 1.
+    values : ndarray of shape (n_features,)
+        Variances of these coordinates in units of those of the noise.
+    shares : ndarray of shape (n_classes,)
+
+    Returns
+    -------
+    between, noise : ndarray of shape (n_features, n_classes)
+        The noise is a variance, of what was released and of sampling. Subtracting the mean over
+        classes takes its part of the former; the latter has no mean.
+    """
+    d, K, n = moments.n_features, moments.n_targets, moments.n_samples
+    unit, deviation = moments.noise
+    between = moments.covariance[:d, d:]
+    between = white @ (between - between.mean(axis=1, keepdims=True))
+    released = 0.5 * (1.0 - 1.0 / K) * np.square(unit[d:] * deviation)
+    return between, np.outer(1.0 / values, released) + shares * (1.0 - shares) / n
 
 
 def pooled_covariance(features: Any, diagonal: bool) -> np.ndarray:
