@@ -123,8 +123,8 @@ class TargetCurve(NamedTuple):
 
     def mean_around(self, z: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mean target and its slope over scores of mean ``z`` and deviation ``spread``."""
-        low, high = self.mean(z - spread), self.mean(z + spread)
-        return 0.5 * (low[0] + high[0]), 0.5 * (low[1] + high[1])
+        mean, slope = self.mean(np.array([z - spread, z + spread]))
+        return 0.5 * (mean[0] + mean[1]), 0.5 * (slope[0] + slope[1])
 
 
 def logistic_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -273,35 +273,38 @@ class CalibrationPlan:
         They are shrunk towards the expected slope and towards 0.
         """
         (x, spread), (counts, sums), curve = scores, table, self.curve
-        theta, least = np.zeros(2), 0.1 * math.sqrt(noise)
-        noisy = counts > least  # here the noise of the weight is that of the count
+        least = 0.1 * math.sqrt(noise)
+        of_count = np.where(counts > least, noise, 0.0)  # here it is the noise of the weight, too
         weights = np.maximum(counts, least)
         weights *= total / weights.sum()
         deviation, width = self.prior
         start = b + expected * x
         _, slopes = curve.mean_around(start, expected * spread)
         mean = (weights * slopes) @ x / (weights @ slopes)
-        P = np.ones((len(x), 2))
-        P[:, 0] = x - mean
+        x, slope, shift = x - mean, 0.0, 0.0
         for _ in range(100):
-            rho, slopes = curve.mean_around(start + P @ theta, (expected + theta[0]) * spread)
+            rho, slopes = curve.mean_around(start + slope * x + shift, (expected + slope) * spread)
             own = 1.0 - rho * rho if curve.residual is None else curve.residual
-            variance = noise * (1.0 + rho * rho) + weights * own
+            d = slopes / (noise * (1.0 + rho * rho) + weights * own)
             # The prior is Gaussian for the slope, and Cauchy's for the offset: most are near 0, a
             # few are far.
-            precision = np.array([deviation**-2, 2.0 / (width**2 + float(theta[1]) ** 2)])
-            D = P * (slopes / variance)[:, None]
+            known, near = deviation**-2, 2.0 / (width**2 + shift**2)
             # The weight contains the noise of a count, too: subtract the mean of their product.
-            g = D.T @ (weights * (sums - counts * rho) + noise * rho * noisy)
-            A = (D * (weights**2 * slopes)[:, None]).T @ P
-            A[[0, 1], [0, 1]] += precision
-            step = np.linalg.solve(A, g - precision * theta)
-            largest = float(np.abs(step).max())
-            theta += step * min(1.0, 0.5 / max(largest, 1e-100))
-            theta[0] = max(theta[0], -expected)
-            if largest < 1e-6:
+            g = d * (weights * (sums - counts * rho) + of_count * rho)
+            h = d * slopes * weights * weights
+            g_slope, g_shift = float(g @ x) - known * slope, float(g.sum()) - near * shift
+            hx = h * x
+            both, curved = float(hx.sum()), float(h.sum()) + near
+            left = float(hx @ x) + known - both * both / curved
+            move = (g_slope - g_shift * both / curved) / max(left, known)
+            moves = move, (g_shift - both * move) / curved
+            largest = max(abs(moves[0]), abs(moves[1]))
+            shorter = min(1.0, 0.5 / max(largest, 1e-100))
+            slope = max(slope + shorter * moves[0], -expected)
+            shift += shorter * moves[1]
+            if largest < 1e-3 * deviation:  # far below what noise leaves unknown
                 break
-        return expected + float(theta[0]), float(theta[1] - theta[0] * mean)
+        return expected + slope, shift - slope * float(mean)
 
 
 def calibration_pays(n_known: float, n_features: int, mu: float, curve: TargetCurve) -> bool:
