@@ -324,30 +324,39 @@ def plan_conditioning(
 
 
 class RecordSums:
-    """The sums that `condition` asks for, over records in arrays or blocks; each takes one pass."""
+    """The sums that `condition` asks for, over records in arrays or blocks; each takes one pass.
+
+    None of them needs targets. For records in memory the norms of rows are kept in their place.
+    """
 
     def __init__(self, X: Any, y: Any) -> None:
+        self._keeps = not isinstance(X, BlockDesign)
+        self._sparse = isinstance(X, CSR) if self._keeps else X.sparse
+        y = np.empty(len(y)) if self._keeps else y
         self._X, self._y = in_pieces(X, y), y
 
     def longer(self, centre: np.ndarray, limits: np.ndarray) -> np.ndarray:
         """How many rows minus ``centre`` are longer than each of the increasing ``limits``."""
-        return map_reduce(self._X, self._y, longer_than, centre, limits)
+        return map_reduce(self._X, self._y, longer_than, centre, limits, self._keeps)
 
     def rows(self, centre: np.ndarray, c: float) -> np.ndarray:
-        """Sum of centred rows, shortened to norm ``c``, over ``c``."""
-        return map_reduce(self._X, self._y, shortened_sum, centre, c)
+        """Sum of the rows of `longer`, shortened to norm ``c``, over ``c``."""
+        return map_reduce(self._X, self._y, shortened_sum, centre, c, self._keeps)
 
     def norms(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
-        return map_reduce(self._X, self._y, shortened_norms, centre, c)
+        if self._sparse:
+            return map_reduce(self._X, self._y, shortened_norms, centre, c)
+        total, self._squares = map_reduce(self._X, self._y, shortened_squares, centre, c)
+        return total
 
     def farther(self, centre: np.ndarray, root: np.ndarray, limits: np.ndarray) -> np.ndarray:
         """How many rows have an entry farther from ``centre`` than each limit times ``root``."""
         return map_reduce(self._X, self._y, farther_than, centre, root, limits)
 
     def squares(self, centre: np.ndarray, c: float) -> np.ndarray:
-        """Sum of the squares of centred rows, shortened to norm ``c``, over ``c * c``."""
-        return map_reduce(self._X, self._y, shortened_squares, centre, c)
+        """Sum of the squares of the rows of `norms`, which are dense, over ``c * c``."""
+        return self._squares
 
 
 def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) -> Conditioning:
@@ -417,9 +426,11 @@ def shrunk(noisy: np.ndarray, deviation: float, size: float = math.inf) -> np.nd
 
 
 @without_gil
-def longer_than(X: MatrixLike, y: TargetLike, centre: Any, limits: Any) -> np.ndarray:
-    """How many centred rows are longer than each of the increasing ``limits``."""
-    return count_above(centred_norms(X, len(y), centre), limits)
+def longer_than(X: MatrixLike, y: Any, centre: Any, limits: Any, keeps: bool = False) -> np.ndarray:
+    """How many centred rows are longer than each of the ``limits``; ``y`` may keep the norms."""
+    norms = y if keeps else np.empty(len(y))
+    write_centred_norms(X, centre, norms)
+    return count_above(norms, limits)
 
 
 @without_gil
@@ -431,10 +442,13 @@ def farther_than(X: Dense, y: TargetLike, centre: Any, root: Any, limits: Any) -
 
 
 @without_gil
-def shortened_sum(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.ndarray:
-    """Sum of centred rows, shortened to norm ``c``, over ``c``."""
+def shortened_sum(X: Any, y: Any, centre: Any, c: Any, kept: bool = False) -> np.ndarray:
+    """Sum of centred rows, shortened to norm ``c``, over ``c``; ``y`` may hold the norms."""
     X = X._replace(intercept=1)  # the sum of these ones is that of the weights
-    weights = 1.0 / np.maximum(centred_norms(X, len(y), centre), c)
+    norms = y if kept else np.empty(len(y))
+    if not kept:
+        write_centred_norms(X, centre, norms)
+    weights = 1.0 / np.maximum(norms, c)
     total = np.empty(len(centre) + 1)
     add_weighted(X, weights[:, None], total)
     return total[:-1] - total[-1] * centre
@@ -443,16 +457,17 @@ def shortened_sum(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.ndarr
 @without_gil
 def shortened_norms(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.ndarray:
     """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
-    norms = centred_norms(X, len(y), centre)
+    norms = np.empty(len(y))
+    write_centred_norms(X, centre, norms)
     return np.square(np.minimum(norms / c, 1.0)).sum()[None]
 
 
 @without_gil
-def shortened_squares(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.ndarray:
-    """Sum of the squares of centred rows, shortened to norm ``c``, over ``c * c``."""
-    total = np.zeros(len(centre))
-    add_shortened_squares(X, centre, c, total)
-    return total
+def shortened_squares(X: Dense, y: TargetLike, centre: Any, c: Any) -> tuple[np.ndarray, ...]:
+    """The sums of `shortened_norms`, and of the squares of the same rows, over ``c * c``."""
+    norms, squares = np.zeros(1), np.zeros(len(centre))
+    add_shortened_squares(X, centre, c, norms, squares)
+    return norms, squares
 
 
 def sparse_less(X: CSR, data: np.ndarray, centre: np.ndarray) -> CentredCSR:
@@ -466,15 +481,13 @@ def less(X: CSR, centre: np.ndarray) -> CentredCSR:
     return sparse_less(X, clipped(X.data, X.bounds[X.indices]), centre)
 
 
-def centred_norms(X: Dense | CSR, n: int, centre: np.ndarray) -> np.ndarray:
-    """The norms of n rows minus a centre."""
-    norms = np.empty(n)
+def write_centred_norms(X: Dense | CSR, centre: np.ndarray, norms: np.ndarray) -> None:
+    """Write the norms of rows minus a centre."""
     if isinstance(X, Dense):
         write_norms(X, centre, norms)
     else:
         rows = less(X, centre)
         norms_of(rows, as_lengths(np.append(np.ones(len(centre)), 0.0), rows), norms)
-    return norms
 
 
 @reduction
@@ -487,10 +500,16 @@ def _square_norm(values, i, bounds, over, centre):
 
 
 @reduction
-def _distance(values, i, bounds, over, shift):
-    largest = 0.0
+def _write_distances(values, i, bounds, over, shift, out):
     for j in range(bounds.shape[0]):
-        largest = max(largest, abs(clip(values[i, j], bounds[j]) * over[j] - shift[j]))
+        out[j] = abs(clip(values[i, j], bounds[j]) * over[j] - shift[j])
+
+
+@reduction
+def _largest_integer(integers):
+    largest = integers[0]
+    for j in range(integers.shape[0]):
+        largest = max(largest, integers[j])
     return largest
 
 
@@ -513,8 +532,12 @@ def write_norms(X, centre, out):
 def write_distances(X, centre, unit, out):
     """Write the largest distance of an entry of every row from the centre, times ``unit``."""
     over, shift = unit / X.bounds, unit * centre
+    row = np.empty(X.bounds.shape[0])
+    # LLVM does not vectorise the search for the largest float; their bits are in the same order.
+    integers, found = row.view(np.int64), out.view(np.int64)
     for i in range(out.shape[0]):
-        out[i] = _distance(X.values, i, X.bounds, over, shift)
+        _write_distances(X.values, i, X.bounds, over, shift, row)
+        found[i] = _largest_integer(integers)
 
 
 @njit
@@ -524,11 +547,12 @@ def add_weighted(X, weights, out):
 
 
 @njit
-def add_shortened_squares(X, centre, c, out):
+def add_shortened_squares(X, centre, c, norms, out):
     """Add the squares of centred rows divided by those of their norms, or by ``c * c``."""
     over = 1.0 / X.bounds
     for i in range(X.values.shape[0]):
         square = _square_norm(X.values, i, X.bounds, over, centre)
+        norms[0] += min(square / (c * c), 1.0)
         _add_squares(X.values, i, X.bounds, over, centre, 1.0 / max(square, c * c), out)
 
 

@@ -53,9 +53,16 @@ def quantile_scores(up_to: np.ndarray, n: int, quantile: float) -> np.ndarray:
     return -np.maximum(below - quantile * n, beyond - (1.0 - quantile) * n)
 
 
-def count_above(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    """Number of values above each of the increasing ``candidates``, as floats."""
-    return (len(values) - count_up_to(values, candidates)).astype(np.float64)
+@njit
+def count_above(values, candidates):
+    """Number of values above each of the few ``candidates``, as floats; NaN is above all."""
+    counts = np.empty(candidates.shape[0])
+    for k in range(candidates.shape[0]):
+        total = 0
+        for i in range(values.shape[0]):
+            total += 0 if values[i] <= candidates[k] else 1
+        counts[k] = total
+    return counts
 
 
 def halve(above: np.ndarray, tolerated: float, grid: float, rng: np.random.Generator) -> int:

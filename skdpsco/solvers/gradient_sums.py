@@ -155,7 +155,8 @@ def write_gradient_norms(X, y, loss, v, u, slope, room, out):
         dot_and_norm_rows(X, start, common, v, u, R, some)
         bounded_derivatives(loss, R, targets, slope, np.inf, R)
         for i in range(some.shape[0]):
-            out[start + i] = some[i] * lp_norm(R[i], 2.0)
+            size = abs(R[i, 0]) if R.shape[1] == 1 else lp_norm(R[i], 2.0)
+            out[start + i] = some[i] * size
 
 
 def walk_vertices(
