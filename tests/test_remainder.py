@@ -37,6 +37,7 @@ from skdpsco.solvers.l1.frank_wolfe import NoisyFrankWolfe
 from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
 from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD
 from skdpsco.solvers.moments.moments import Moments
+from skdpsco.solvers.newton_step import NewtonStep
 from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent
 from skdpsco.solvers.penalized.problem import CompositeProblem
@@ -185,8 +186,26 @@ def test_a_fixed_cost_does_not_depend_on_units(solver, loss):
     for n, d in SIZES:
         rest = Remainder(Budget(1.0, 1e-6), ExponentialMechanismEvent(0.05))
         problems = [composite(loss, n, d, size) for size in (1e-9, 1.0, 1e9)]
-        events = {solver.plan(problem, rest).event for problem in problems}
-        assert len(events) == 1
+        plans = [solver.plan(problem, rest) for problem in problems]
+        assert len({plan.event for plan in plans}) == 1
+        if getattr(solver, "fixed_plan", False):
+            assert plans[0] == plans[1] == plans[2]
+
+
+def test_a_fixed_plan_does_not_depend_on_what_is_found():
+    rest = Remainder(Budget(1.0, 1e-6), ExponentialMechanismEvent(0.05))
+    solvers = GradientDescent(), GradientDescent(shrunk=True), NewtonStep(GradientDescent())
+    for solver, loss, (n, d) in itertools.product(solvers, (Logistic(), Squared(1.0)), SIZES):
+        assert solver.fixed_plan
+        problems = [
+            dataclasses.replace(
+                composite(loss, n, d, size), centred=True, mean_square=(square,) * d
+            )
+            for size in (1e-9, 1e9)
+            for square in (1e-6, 1.0)
+        ]
+        plans = [solver.plan(problem, rest) for problem in problems]
+        assert all(plan == plans[0] for plan in plans)
 
 
 @each("solver", [NoisyFrankWolfe(), PhasedERM(), PhasedERM("localised"), PhasedSGD()])

@@ -188,7 +188,7 @@ class Prepared(NamedTuple):
     first : Units
         The smallest that may be found.
     left : object or None
-        What is left for the solver, which is planned again; None if no stage releases anything.
+        What is left for the solver, which is planned again; None if its plan stays the same.
     event : Event
         The whole cost.
     cost : Event or None
@@ -681,6 +681,7 @@ class PrivateLinearModel(PrivateEstimator):
         problems = [self._problem_in(task, n, units) for units in extremes]
         # Whether the earlier releases have no influence on what the solver will cost. (Plans depend
         # on whether mean squares of features are known, never on their values.)
+        same = getattr(solver, "fixed_plan", False)
         known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
         if not isinstance(released, NoOpEvent):
             # In zCDP any plan may follow; (epsilon, delta) of different curves cannot be mixed.
@@ -689,7 +690,7 @@ class PrivateLinearModel(PrivateEstimator):
                 Allowance(available.rho).minus(released) if in_zcdp else Remainder(budget, released)
             )
         cost: Any = None
-        for problem in problems:
+        for problem in problems[:1] if same else problems:
             check_supported(solver, problem)
             plan = planned(lambda spend, problem=problem: solver.plan(problem, spend, task.n_iter))
             cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
@@ -704,7 +705,7 @@ class PrivateLinearModel(PrivateEstimator):
             stages=tuple(stages),
             calibration=calibration,
             first=extremes[0],
-            left=None if isinstance(released, NoOpEvent) else available,
+            left=None if same or isinstance(released, NoOpEvent) else available,
             # Earlier and later releases, and the plan's cost, or all of `available` if the plan
             # still depends on these releases.
             event=compose(released, cost),
@@ -726,10 +727,11 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _problem_and_plan(self, task: FitTask, prepared: Prepared, units: Units) -> tuple[Any, Any]:
         """The problem in the units that were found, and its plan."""
-        if prepared.left is None:  # nothing had to be found
-            return prepared.last
-        n, solver = prepared.n_samples, prepared.solver
-        problem = self._problem_in(task, n, units)
+        n, solver, (problem, plan) = prepared.n_samples, prepared.solver, prepared.last
+        if prepared.stages:  # otherwise nothing had to be found
+            problem = self._problem_in(task, n, units)
+        if prepared.left is None:
+            return problem, plan
         plan = self._planned(
             lambda spend: solver.plan(problem, spend, task.n_iter),
             prepared.left,

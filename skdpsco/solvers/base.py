@@ -316,6 +316,7 @@ class Solver(Protocol):
     With ``fixed_cost = True`` a solver promises that the event of its plans follows from the sizes,
     the loss and the budget, but not from the set, the penalty or the units of features and targets.
     If these follow from earlier releases, its noise may then be as small as if they were declared.
+    With ``fixed_plan = True`` the same is true of the whole plan, and it is made only once.
     A solver with ``samples = True`` adds noise to samples, so its cost in zCDP exceeds the
     budget's. A solver with ``clips_gradients = True`` may make plans that clip gradients; see
     `Plan`. A solver with ``for_added = True`` follows `Problem.added`; others are refused

@@ -156,7 +156,7 @@ class NewtonStep:
     """
 
     requires: ClassVar[dict[str, Any]] = GradientDescent.requires
-    by_blocks = fixed_cost = clips_gradients = True
+    by_blocks = fixed_cost = fixed_plan = clips_gradients = True
 
     def __init__(self, descent: GradientDescent) -> None:
         self.descent = descent
