@@ -3,6 +3,7 @@
 What neighbours change in every release is in audit/test_whole_fits.py.
 """
 
+import itertools
 import warnings
 
 import numpy as np
@@ -21,6 +22,8 @@ from skdpsco import (
     PrivateGridSearchCV,
     PrivateHuberRegressor,
     PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
     PrivateLinearSVC,
     PrivateLogisticL1,
     PrivateLogisticRegression,
@@ -38,13 +41,23 @@ from skdpsco.data.products import predict_all
 from skdpsco.inspection import plan, privacy_report
 from skdpsco.losses import Logistic, Multinomial
 from skdpsco.mechanisms.samplers import deviation_on
-from skdpsco.privacy import rho_of
+from skdpsco.penalties import L2
+from skdpsco.privacy import (
+    AddedPoissonSampledGaussianEvent,
+    Budget,
+    GaussianEvent,
+    epsilon_of,
+    rho_of,
+)
+from skdpsco.privacy.events import leaves
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling import record_count
 from skdpsco.scaling.record_count import RECORD_COUNT, plan_count
-from skdpsco.solvers import Problem
+from skdpsco.solvers import SGD, Allowance, CompositeProblem, Problem, Remainder
 from skdpsco.solvers.l1 import screening
 from skdpsco.solvers.l1.screening import plan_screen, select_coordinates
+from skdpsco.solvers.penalized import gradient_descent
+from skdpsco.solvers.penalized.gradient_descent import Coordinates, noisy_gradient
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (400, 2))
@@ -71,7 +84,7 @@ def test_without_noise_models_are_those_of_the_records():
 
 @pytest.mark.parametrize("rho", [1e-3, 0.5, 40.0])
 def test_a_count_costs_what_is_charged(rho):
-    counted = plan_count(rho)
+    counted = plan_count(Allowance(rho))
     lost = 0.5 / deviation_on(counted.grid) ** 2  # by one more record, in zCDP
     assert 0.999 * rho_of(counted.event) <= lost <= rho_of(counted.event)
     assert rho_of(counted.event) == pytest.approx(RECORD_COUNT.share * rho)
@@ -85,12 +98,18 @@ REGRESSIONS = [
     PrivatePoissonRegressor,
     PrivateGammaRegressor,
     PrivateLasso,
+    PrivateLinearRegressor,
 ]
-CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC, PrivateLogisticL1]
+CLASSIFIERS = [
+    PrivateLogisticRegression,
+    PrivateLinearSVC,
+    PrivateLogisticL1,
+    PrivateLinearClassifier,
+]
 
 
 @pytest.mark.parametrize("make", [*REGRESSIONS, *CLASSIFIERS])
-def test_every_model_with_a_penalty_or_in_an_l1_ball_can(make):
+def test_every_model_with_a_penalty_or_in_a_ball_can(make):
     ledger = Ledger(1.0, 1e-6, relation=ADD_OR_REMOVE)
     y = np.exp(Y) if make in REGRESSIONS else LABELS
     report = make(epsilon=0.9, ledger=ledger, **ADDED).fit(X, y).privacy_
@@ -113,9 +132,9 @@ def test_any_number_of_records_costs_the_same(n, epsilon):
 
 def test_the_number_is_noisy_and_all_else_follows_from_it(monkeypatch):
     """Fits to other numbers of records with the same count make the same plan."""
-    counts = {plan_count(0.02).release(400, np.random.default_rng(k)) for k in range(5)}
+    counts = {plan_count(Allowance(0.02)).release(400, np.random.default_rng(k)) for k in range(5)}
     assert len(counts) > 1
-    assert plan_count(1e-6).release(1, np.random.default_rng(1)) >= 1
+    assert plan_count(Allowance(1e-6)).release(1, np.random.default_rng(1)) >= 1
     monkeypatch.setattr(record_count.CountPlan, "release", lambda self, n, rng: 350)
     seen = []
     prepared = PrivateRidge._prepared
@@ -159,7 +178,10 @@ def test_what_has_no_plan_fails_before_the_charge():
 
 REFUSED = [
     (PrivateLogisticRegression(solver="moments", **ADDED), "'replace-one' for Moments"),
-    (PrivateLogisticRegression(solver="sgd", **ADDED), "'replace-one' for SGD"),
+    (PrivateLogisticRegression(solver=SGD(batch_size=9.0), **ADDED), "batch_size must be 'auto'"),
+    (PrivateLinearClassifier(solver="phased-erm", **ADDED), "'replace-one' for PhasedERM"),
+    (PrivateLinearRegressor(row_norm=1.0, **ADDED), "ProjectedDescent needs row_norm=None"),
+    (PrivateLinearRegressor(n_samples=400, **ADDED), "n_samples must be None"),
     (PrivateRidge(solver="coordinate-descent", **ADDED), "'replace-one' for CoordinateDescent"),
     (
         PrivateLogisticL1(solver="anytime-mirror-descent", radius=1.0, **ADDED),
@@ -251,6 +273,79 @@ def test_a_prediction_does_not_depend_on_where_a_record_stands(is_sparse):
         return Z[:, 0]
 
     assert (predictions(many)[1:] == predictions(many[1:])).all()
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, np.inf])
+def test_balls_of_any_order_without_noise_are_those_of_the_records(p):
+    options = {"epsilon": 1e5, "radius": 1.0, "target_bound": 1.0, "conditioning": None, "p": p}
+    model = PrivateLinearRegressor(**options, **ADDED).fit(X, Y)
+    assert model.coef_ == pytest.approx([0.5, -0.3], abs=0.05)
+    assert model.intercept_ == pytest.approx(0.1, abs=0.05)
+
+
+# --- samples
+
+
+def test_what_samples_cost_follows_from_no_number_of_records():
+    model = PrivateLogisticRegression(solver="sgd", classes=[0, 1], **ADDED)
+    report = model.fit(X, LABELS).privacy_
+    assert report.event == model.fit(X[:3], LABELS[:3]).privacy_.event
+    assert plan(model, 10**5, 2).event == report.event
+    events = list(leaves(report.event))
+    ((sampling, count),) = [
+        (e, k) for e, k in events if type(e) is AddedPoissonSampledGaussianEvent
+    ]
+    assert (sampling.sampling_probability, count) == (pytest.approx(0.05), model.n_iter_)
+    assert 0.99 < epsilon_of(report.event, 1e-6) <= 1.0
+    # Where charges add up, and where units are found first, batches hold all records.
+    ledger = Ledger(1.0, 1e-6, **ADDED)
+    model.set_params(ledger=ledger, epsilon=0.9).fit(X, LABELS)
+    assert model.privacy_.rho == pytest.approx(model._budget().rho)
+    ridge = PrivateRidge(solver="sgd", **ADDED).fit(X, Y)
+    assert ridge.privacy_.rho == pytest.approx(ridge._budget().rho)
+
+
+def test_samples_of_records_whose_number_is_not_the_count(monkeypatch):
+    """A record is in a sample whatever was counted, and sums are divided by the count."""
+    options = {"solver": "sgd", "epsilon": 100.0, "classes": [0, 1], "C": 0.01, **ADDED}
+    for counted in (200, 800):
+        monkeypatch.setattr(
+            record_count.CountPlan, "release", lambda self, n, rng, count=counted: count
+        )
+        model = PrivateLogisticRegression(**options).fit(X, LABELS)
+        truth = LogisticRegression(C=0.01).fit(X, LABELS)
+        assert model.coef_ == pytest.approx(truth.coef_, abs=0.05)
+        assert f"about {counted}" in str(model.privacy_)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_a_record_moves_the_sum_of_a_sample_by_what_is_charged(loss, is_sparse, monkeypatch):
+    """Brute force: all records that may be added, to samples that hold them."""
+    sums = []
+    monkeypatch.setattr(
+        gradient_descent, "gaussian_mechanism", lambda rng, out, grid: sums.append((out + 0, grid))
+    )
+    D = 3 * loss.n_outputs
+    problem = CompositeProblem(
+        loss, None, 9, 3, True, penalty=L2(0.1), unit=(1.0, 1.0, 0.0), sparse=is_sparse, added=True
+    )
+    planned = SGD().plan(problem, Remainder(Budget(1.0, 1e-6), GaussianEvent(50.0)))
+    coordinates = Coordinates(np.array([0.5, 1.0, 1.0]), 0.7, 3.0, 0.0)
+    targets = (-1.0, 1.0) if loss.n_outputs == 1 else (0.0, 1.0, 2.0)
+    largest = 0.0
+    for x in itertools.product((-9.0, 0.3), (0.0, 1.0)):
+        for t, point in itertools.product(targets, (np.zeros(D), np.linspace(-3.0, 3.0, D))):
+            rows, y = np.array([x, (0.5, -0.2), (0.1, 0.9)]), np.array([t, 1.0, 1.0])
+            for some in (slice(None), slice(1, None)):
+                matrix = sparse.csr_matrix(rows) if is_sparse else rows
+                design = as_design(matrix[some], np.ones(2), True)
+                grid = planned.grid * coordinates.clip
+                noisy_gradient(problem, coordinates, design, y[some], point, grid, None)
+            (one, grid), (other, _) = sums[-2:]
+            moved = np.linalg.norm(one - other) / deviation_on(grid)
+            largest = max(largest, moved * planned.sampling.noise_multiplier)
+    assert 0.8 < largest <= 1.0
 
 
 @pytest.mark.parametrize("solver", ["stagewise", "frank-wolfe", "noisy-frank-wolfe"])

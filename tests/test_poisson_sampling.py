@@ -9,6 +9,7 @@ from cases import each
 from scipy import special, stats
 
 from skdpsco.privacy import (
+    AddedPoissonSampledGaussianEvent,
     Budget,
     BudgetExceededError,
     GaussianEvent,
@@ -164,24 +165,97 @@ def test_the_moment_is_that_of_the_worst_pair_rounded_up(z, q):
             assert found <= expected + 1e-12 + 1e-14 * size**2
 
 
+def divergence_of_an_added_record(z, q, order):
+    """Mironov, Talwar, Zhang (2019), Section 3.3, for whole orders."""
+    k = np.arange(order + 1)
+    terms = special.gammaln(order + 1) - special.gammaln(k + 1) - special.gammaln(order - k + 1)
+    terms += k * math.log(q) + (order - k) * math.log1p(-q) + k * (k - 1) / (2 * z * z)
+    return special.logsumexp(terms) / (order - 1)
+
+
 @each("z", [0.7, 1.0, 4.0])
 @each("q", [1e-3, 0.1, 0.5])
 @each("order", [2, 3, 8, 32])
 def test_between_an_added_record_and_two_of_them(z, q, order):
     """Known moments of the pair of an added record bound those of a replaced one on both sides."""
 
-    def added(a):  # Mironov, Talwar, Zhang (2019), Section 3.3, for whole orders
-        k = np.arange(a + 1)
-        terms = special.gammaln(a + 1) - special.gammaln(k + 1) - special.gammaln(a - k + 1)
-        terms += k * math.log(q) + (a - k) * math.log1p(-q) + k * (k - 1) / (2 * z * z)
-        return special.logsumexp(terms) / (a - 1)
+    def added(a):
+        return divergence_of_an_added_record(z, q, a)
 
     replaced = log_moment_of_sample(PoissonSampledGaussianEvent(z, q), order - 1.0) / (order - 1)
     assert added(order) < replaced
+    event = AddedPoissonSampledGaussianEvent(z, q)
+    found = log_moment_of_sample(event, order - 1.0) / (order - 1)
+    assert added(order) <= found <= added(order) + 1e-11
     # Mironov (2017), Proposition 11, by way of a record that contributes nothing. The divergence in
     # the other direction is smaller.
     two = (order - 0.5) / (order - 1) * added(2 * order) + added(2 * order - 1)
     assert replaced < two
+
+
+@each("z", MULTIPLIERS)
+@each("q", PROBABILITIES)
+@each("b", [0.01, 0.7, 2.5, 20.0])
+def test_to_remove_a_record_costs_no_more_than_to_add_it(z, q, b):
+    """The moment is that of the first direction, rounded up, which is the larger one."""
+    event, r = AddedPoissonSampledGaussianEvent(z, q), 1 / z
+    found = log_moment_of_sample(event, b)
+    assert found <= event.rho * b * (1 + b)
+    edges = np.linspace(-14.0 - r * b, 14.0 + r * (1 + b), 400)
+    nodes, weights = special.roots_legendre(30)
+    half = (edges[1] - edges[0]) / 2
+    x = (edges[:-1] + half)[:, None] + half * nodes
+    mixture = np.logaddexp(math.log1p(-q), math.log(q) + r * x - r * r / 2)
+    log_phi = -x * x / 2 - math.log(2 * math.pi) / 2
+    adding, removing = (
+        special.logsumexp(log_phi + power * mixture, b=half * weights) for power in (1 + b, -b)
+    )
+    assert max(adding, removing) - 1e-13 * (1 + abs(adding)) <= found
+    size = 14.0 + r * (1 + b)
+    assert found <= adding + 1e-12 + 1e-14 * size**2 or found == event.rho * b * (1 + b)
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.9, 1.3, 4.0])
+@pytest.mark.parametrize(("r", "q"), [(1.0, 0.2), (2.0, 0.5)])
+def test_no_added_gradient_in_the_plane_is_worse(alpha, r, q):
+    """Hockey-stick divergences in both directions, on a grid; the longest gradient's is largest."""
+    t = np.linspace(-8.0, 8.0, 321)
+    x, cell = np.stack(np.meshgrid(t, t)), (t[1] - t[0]) ** 2
+
+    def mixture(g, q):
+        at = [np.exp(-((x[0] - a) ** 2 + (x[1] - b) ** 2) / 2) for a, b in ((0, 0), g)]
+        return ((1 - q) * at[0] + q * at[1]) / (2 * math.pi)
+
+    def divergences(g):
+        pair = mixture(g, q), mixture(g, 0.0)
+        return [float(np.maximum(p - alpha * other, 0.0).sum() * cell)
+                for p, other in (pair, pair[::-1])]  # fmt: skip
+
+    worst = divergences((r, 0.0))
+    for angle, size in ((0.3, 0.2), (1.0, 0.7), (2.0, 0.95), (4.0, 0.9)):
+        found = divergences((r * size * math.cos(angle), r * size * math.sin(angle)))
+        assert all(one <= most + 3e-5 for one, most in zip(found, worst, strict=True))
+
+
+def test_added_records_cost_about_half_and_a_quarter_in_zcdp():
+    added, replaced = (
+        RepeatedEvent(kind(3.0, 0.02), 1000)
+        for kind in (AddedPoissonSampledGaussianEvent, PoissonSampledGaussianEvent)
+    )
+    assert rho_of(added) == pytest.approx(rho_of(replaced) / 4)
+    for accountant in ("rdp", "pld"):
+        less, more = (epsilon_of(event, 1e-6, accountant) for event in (added, replaced))
+        assert 0.4 * more < less < 0.6 * more
+    assert 0.8 * epsilon_of(added, 1e-6, "rdp") < epsilon_of(added, 1e-6, "pld")
+    assert epsilon_of(added, 1e-6, "pld") < epsilon_of(added, 1e-6, "rdp")
+    # One step, by the distribution functions of both directions.
+    r, q, epsilon = 0.5, 0.1, 0.2
+    one = AddedPoissonSampledGaussianEvent(1 / r, q)
+    cut = r / 2 + math.log1p(math.expm1(epsilon) / q) / r
+    adding = q * special.ndtr(r - cut) + (1 - q - math.exp(epsilon)) * special.ndtr(-cut)
+    assert adding <= pld_module.pld_delta(one, epsilon) <= adding * 1.003 + 1e-7
+    mixed = compose(RepeatedEvent(added, 1), GaussianEvent(8.0))
+    assert epsilon_of(mixed, 1e-6) > epsilon_of(added, 1e-6)
 
 
 def test_sampling_nearly_all_costs_what_all_do():

@@ -102,7 +102,7 @@ def test_a_warning_names_the_line_that_called_fit(monkeypatch):
 
 def test_without_dp_accounting(monkeypatch):
     monkeypatch.setattr(pld_module, "find_spec", lambda name: None)
-    monkeypatch.setattr(module, "noise_multiplier", module.noise_multiplier.__wrapped__)
+    monkeypatch.setattr(module, "with_least_noise", module.with_least_noise.__wrapped__)
     budget, problem = Budget(1.0, 1e-6), make_problem(Logistic(), 5000, 5)
     assert SGD().plan(problem, budget) == SGD(accountant="rdp").plan(problem, budget)
     with pytest.raises(ImportError, match=r"skdpsco\[pld\]"):

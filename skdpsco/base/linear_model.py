@@ -8,17 +8,14 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._quiet import score_by
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import (
     check_bound,
@@ -30,6 +27,7 @@ from skdpsco._validation import (
 )
 from skdpsco.base.advice import PublicNumbers, advice_on
 from skdpsco.base.plain import plain_pipeline
+from skdpsco.base.predictions import refuse_blocks
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.base.public_start import PublicStart, checked_start, clip_columns
@@ -38,7 +36,6 @@ from skdpsco.data.block_records import BlockRecords, is_blocks
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import MOST_RECORDS_ADDED
 from skdpsco.data.record_sums import BlockDesign
-from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.losses.library import Weighted, is_proven, with_weights
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.privacy.relations import ADD_OR_REMOVE
@@ -67,13 +64,7 @@ from skdpsco.solvers import (
 from skdpsco.solvers.base import Uncertainty, assumed_of
 from skdpsco.solvers.l1.stagewise import centring_pays
 
-__all__ = [
-    "INIT_NOTE",
-    "LinearClassifierMixin",
-    "LinearRegressorMixin",
-    "PrivateLinearModel",
-    "refuse_blocks",
-]
+__all__ = ["INIT_NOTE", "PrivateLinearModel"]
 
 # Solvers that leave the intercept outside of the ball and add only Gaussian noise, except for
 # selections. For them a centre of the features is found, and scores are calibrated.
@@ -581,7 +572,10 @@ class PrivateLinearModel(PrivateEstimator):
             event, warnings = prepared.event, prepared.warnings
         else:  # the planner sees what is counted, and is rehearsed before
             rehearsals = [self._prepared(task, size, count.left) for size in RECORD_COUNT.sizes]
-            prepared, event, warnings = rehearsals[-1], count.total, ()
+            prepared, warnings = rehearsals[-1], ()
+            if any(one.event != prepared.event for one in rehearsals):
+                raise RuntimeError(f"What {prepared.solver!r} costs follows from a private number.")
+            event = compose(count.event, prepared.event)
         # Warnings name the line that called fit.
         with _opened(self._design(X, prepared.first.bounds, intercept)) as design:
             with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:
@@ -589,7 +583,7 @@ class PrivateLinearModel(PrivateEstimator):
                 if count is not None:
                     n = count.release(n, rng)
                     assumptions = (*count.notes(n), *assumptions)
-                    prepared = self._prepared_for_count(task, n, count.left)
+                    prepared = self._prepared_for_count(task, n, count.left, prepared.event)
                 units, design, y, notes = release_stages(
                     prepared.stages, Units(bounds), design, y, rng
                 )
@@ -677,6 +671,12 @@ class PrivateLinearModel(PrivateEstimator):
             )
         last = NoOpEvent() if calibration is None else calibration.event
         released = compose(last, *(stage.event for stage in stages))
+        whole: Event | None = None  # the cost, if it is all of what is available
+        samples = getattr(solver, "samples", False) and not isinstance(available, Allowance)
+        if added and (not samples or task.bounds is None or task.regression):
+            # What single releases cost follows from the number of records, which is private.
+            available = Allowance(available.rho)
+            whole = ZCDPEvent(available.rho)
         extremes = rehearsed(stages, Units(task.bounds))
         problems = [self._problem_in(task, n, units) for units in extremes]
         # Whether the earlier releases have no influence on what the solver will cost. (Plans depend
@@ -708,7 +708,7 @@ class PrivateLinearModel(PrivateEstimator):
             left=None if same or isinstance(released, NoOpEvent) else available,
             # Earlier and later releases, and the plan's cost, or all of `available` if the plan
             # still depends on these releases.
-            event=compose(released, cost),
+            event=whole or compose(released, cost),
             cost=cost if known else None,
             last=(problem, plan),
             warnings=(*warnings, *plan.warnings),
@@ -752,8 +752,8 @@ class PrivateLinearModel(PrivateEstimator):
             If there are too many.
         """
         count = self._planned(
-            lambda spend: plan_count(spend.rho),
-            Allowance(budget.rho),
+            plan_count,
+            self._available(budget),
             MOST_RECORDS_ADDED,
             n_features,
         )
@@ -764,13 +764,16 @@ class PrivateLinearModel(PrivateEstimator):
             )
         return count
 
-    def _prepared_for_count(self, task: FitTask, count: int, left: Allowance) -> Prepared:
-        """`_prepared`, or for a smaller number that was rehearsed if there is no plan."""
+    def _prepared_for_count(self, task: FitTask, count: int, left: Any, charged: Event) -> Prepared:
+        """`_prepared`, or for a smaller number that was rehearsed if no plan costs the same."""
         try:
-            return self._prepared(task, count, left)
+            prepared = self._prepared(task, count, left)
+            if prepared.event == charged:
+                return prepared
         except ValueError:
-            rehearsed = max(size for size in RECORD_COUNT.sizes if size <= count)
-            return self._prepared(task, rehearsed, left)
+            pass
+        rehearsed = max(size for size in RECORD_COUNT.sizes if size <= count)
+        return self._prepared(task, rehearsed, left)
 
     def _target_weights(self, loss: Any, y: Any, n_samples: int) -> np.ndarray | None:
         """Weights in [0, 1] of the targets of a regression, or None.
@@ -852,115 +855,6 @@ class PrivateLinearModel(PrivateEstimator):
         if not getattr(self, "clip_features", False):
             return X
         return clip_columns(X, *self.feature_range_)
-
-
-def refuse_blocks(X: Any) -> None:
-    """Say what to do for predictions of blocks.
-
-    Raises
-    ------
-    TypeError
-        If X is `RowBlocks`.
-    """
-    if isinstance(X, RowBlocks):
-        raise TypeError(
-            "X must be an array, a sparse matrix or a data frame, got RowBlocks. Predict and score "
-            "block by block: for X, y in blocks: model.predict(X)."
-        )
-
-
-class ScoreMixin:
-    """The score of a `PrivateLinearModel`."""
-
-    def score(
-        self, X: MatrixLike, y: TargetLike = None, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Accuracy of a classifier, or R^2 of a regressor, without noise.
-
-        With several targets it is the mean of their scores.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Required.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-
-        Returns
-        -------
-        score : float
-
-        Raises
-        ------
-        TypeError
-            For `RowBlocks`: score them one by one.
-        """
-        refuse_blocks(X)
-        metric = accuracy_score if is_classifier(self) else r2_score
-        return score_by(metric, y, self.predict(X), sample_weight)  # type: ignore[attr-defined]
-
-
-class LinearRegressorMixin(ScoreMixin, RegressorMixin):
-    """Predictions of a `PrivateLinearModel` of one target or of several."""
-
-    def predict(self, X: MatrixLike) -> np.ndarray:
-        """Predict with the linear model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,), or (n_samples, n_targets) for models of several targets
-        """
-        return self._predictions(X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags
-
-
-class LinearClassifierMixin(ScoreMixin, ClassifierMixin):
-    """Predictions of a `PrivateLinearModel` of two or more classes."""
-
-    classes_: np.ndarray
-
-    def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Score of the second of two classes, or one per class: log-odds if the loss is logistic.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        scores = self._predictions(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: MatrixLike) -> np.ndarray:
-        """Predict the class with the largest score.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-        """
-        scores = self.decision_function(X)
-        if len(self.classes_) == 2:
-            return self.classes_[(scores > 0.0).astype(int)]
-        return self.classes_[scores.argmax(axis=1)]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True
-        return tags
 
 
 @contextmanager

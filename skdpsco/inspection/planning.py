@@ -13,6 +13,7 @@ from skdpsco.base.advice import LARGEST_EPSILON, counted, rounded_up
 from skdpsco.base.private_estimator import PrivateEstimator, guaranteed
 from skdpsco.losses.library import Squared
 from skdpsco.privacy import (
+    AddedPoissonSampledGaussianEvent,
     Event,
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -41,6 +42,10 @@ _GUMBEL = math.pi / math.sqrt(6.0)
 _NOISE: dict[type, tuple[str, Callable[[Any], float]]] = {
     GaussianEvent: ("Gaussian", lambda event: event.noise_multiplier),
     PoissonSampledGaussianEvent: ("Gaussian, of samples", lambda event: event.noise_multiplier),
+    AddedPoissonSampledGaussianEvent: (
+        "Gaussian, of samples",
+        lambda event: event.noise_multiplier,
+    ),
     ExponentialMechanismEvent: ("exponential draw", lambda event: _GUMBEL / event.epsilon0),
     LaplaceNoisyMaxEvent: ("noisy maximum", lambda event: math.sqrt(2.0) / event.epsilon0),
 }

@@ -22,11 +22,8 @@ from skdpsco.base.labels import (
     encode_classes,
     labels_note,
 )
-from skdpsco.base.linear_model import (
-    LinearClassifierMixin,
-    LinearRegressorMixin,
-    PrivateLinearModel,
-)
+from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.base.predictions import LinearClassifierMixin, LinearRegressorMixin
 from skdpsco.data.block_records import blocks_of, is_blocks, read_records
 from skdpsco.losses.library import (
     Logistic,

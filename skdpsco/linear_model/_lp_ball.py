@@ -32,6 +32,7 @@ from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
 from skdpsco.losses.check import check_loss
 from skdpsco.losses.library import is_proven, taken_on_trust
+from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import (
     OnePassFrankWolfe,
@@ -298,6 +299,8 @@ class LpModel(PrivateLinearModel):
         """
         n_samples = self.n_samples
         if n_samples is not None:
+            if self._relation == ADD_OR_REMOVE:
+                raise ValueError(f"n_samples must be None with relation={ADD_OR_REMOVE!r}.")
             check_int("n_samples", n_samples, "None or ", 1, MAX_SAMPLES)
         blocks = as_blocks(X, y)
         if blocks is not None:
@@ -389,6 +392,9 @@ class LpModel(PrivateLinearModel):
         if isinstance(solver, type):
             raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
         p, smooth = self._order(), loss.smoothness() < math.inf
+        if isinstance(solver, str) and solver == "auto":
+            if self._relation == ADD_OR_REMOVE:
+                solver = "projected-descent"
         if isinstance(solver, str) and solver == "auto":
             once = self._streaming or self.row_norm is not None
             descends = not once and not self._ball_is_given() and is_proven(loss)

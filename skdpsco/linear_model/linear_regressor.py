@@ -116,6 +116,11 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         fit with weights. They are as private as the record. The noise is as if all records had this
         weight, so small weights lose accuracy. Scores are not calibrated, and only losses of this
         package take weights.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
+        a fiftieth of the budget's rho counts them, and all else is planned from this count. All
+        records must be in memory, solver must be "auto" or "projected-descent", and row_norm and
+        n_samples must be None. There may be up to 67 million records.
     verbose : int, default=0
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -146,8 +151,9 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the sizes
-    of the blocks, the number and names of the features and their dtypes are public. Errors in the
+    Neighbouring data sets differ by the replacement of one record, and the number of records is
+    public, unless ``relation`` says that a record is added or removed. The sizes of the blocks, the
+    number and names of the features and their dtypes are public. Errors in the
     input (a NaN, say) are reported to the caller and are not covered by the guarantee. A mistake in
     a block other than the first is found only after the charge. Nothing is fitted then, but the
     charge is kept, since noise may have been drawn.
@@ -219,6 +225,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         calibration: Auto | None = "auto",
         clip_features: bool = True,
         max_weight: float | None = None,
+        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -241,6 +248,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.calibration = calibration
         self.clip_features = clip_features
         self.max_weight = max_weight
+        self.relation = relation
         self.verbose = verbose
         self.random_state = random_state
 

@@ -98,7 +98,7 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
-        must be "auto" or "gradient-descent". There may be up to 67 million records.
+        must be "auto", "gradient-descent" or "sgd". There may be up to 67 million records.
     verbose : int, default=0
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None

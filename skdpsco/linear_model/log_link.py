@@ -12,7 +12,7 @@ from sklearn.metrics import d2_tweedie_score
 from skdpsco._quiet import score_by
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, SolverLike, TargetLike
 from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGET_CONSTRAINTS, HasMethods, StrOptions
-from skdpsco.base.linear_model import refuse_blocks
+from skdpsco.base.predictions import refuse_blocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._inference import CoefficientInference
 from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
@@ -233,7 +233,7 @@ class PrivatePoissonRegressor(LogLinkModel):
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
-        must be "auto" or "gradient-descent". There may be up to 67 million records.
+        must be "auto", "gradient-descent" or "sgd". There may be up to 67 million records.
     verbose : int, default=0
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
@@ -374,7 +374,7 @@ class PrivateGammaRegressor(LogLinkModel):
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
-        must be "auto" or "gradient-descent". There may be up to 67 million records.
+        must be "auto", "gradient-descent" or "sgd". There may be up to 67 million records.
     verbose : int, default=0
         With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None

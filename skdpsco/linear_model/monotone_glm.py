@@ -17,7 +17,8 @@ from skdpsco._validation import (
     check_X_y,
     with_hints,
 )
-from skdpsco.base.linear_model import LinearRegressorMixin, PrivateLinearModel
+from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.base.predictions import LinearRegressorMixin
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball

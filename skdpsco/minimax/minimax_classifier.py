@@ -14,7 +14,7 @@ from skdpsco._validation import (
     StrOptions,
 )
 from skdpsco.base.labels import as_targets, encode_classes, labels_note, relative_weights
-from skdpsco.base.linear_model import LinearClassifierMixin
+from skdpsco.base.predictions import LinearClassifierMixin
 from skdpsco.group_dro.options import check_prior
 from skdpsco.losses.library import (
     Absolute,

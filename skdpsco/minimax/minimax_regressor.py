@@ -11,7 +11,7 @@ from skdpsco._validation import (
     TARGET_CONSTRAINTS,
     StrOptions,
 )
-from skdpsco.base.linear_model import LinearRegressorMixin
+from skdpsco.base.predictions import LinearRegressorMixin
 from skdpsco.losses.library import (
     Absolute,
     Hinge,

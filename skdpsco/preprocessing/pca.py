@@ -1,7 +1,7 @@
 """Private principal components of records, or of released moments."""
 
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._upstream import Interval
 from skdpsco._validation import (
+    COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     PRIVATE_CONSTRAINTS,
     TABLE_CONSTRAINTS,
@@ -58,6 +59,9 @@ class PrivatePCA(
         As for `PrivateMoments`.
     row_norm : float or None, default=None
         As for `PrivateMoments`.
+    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        Which data sets are neighbours, as for `PrivateMoments`. With "add-or-remove-one" the number
+        of records is private, and ``feature_bound`` must be declared.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -67,7 +71,8 @@ class PrivatePCA(
     components_ : ndarray of shape (n_components, n_features)
         Directions of the largest variance, orthonormal; the largest entry of each is positive.
     explained_variance_ : ndarray of shape (n_components,)
-        Variances along them, divided by ``n_samples - 1``.
+        Variances along them, divided by ``n_samples - 1``. (A number of records that is private
+        is the released one.)
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Their shares of the variance of all columns.
     mean_ : ndarray of shape (n_features,)
@@ -88,10 +93,11 @@ class PrivatePCA(
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
-    are reported to the caller and are not covered by the guarantee. Variances below the noise are
-    raised to it, so that whitening does not blow up noise. Proof: docs/proofs/private_moments.md.
+    Neighbouring data sets differ by the replacement of one record, and the number of records is
+    public, unless ``relation`` says that one record is added or removed. The number and names of
+    the features and their dtypes are public. Errors in the input (a NaN, say) are reported to the
+    caller and are not covered by the guarantee. Variances below the noise are raised to it, so that
+    whitening does not blow up noise. Proof: docs/proofs/private_moments.md.
 
     References
     ----------
@@ -122,6 +128,7 @@ class PrivatePCA(
         "feature_bound": TABLE_CONSTRAINTS["feature_bound"],
         "row_norm": TABLE_CONSTRAINTS["row_norm"],
         "conditioning": CONDITIONING_CONSTRAINTS["conditioning"],
+        "relation": COMMON_CONSTRAINTS["relation"],
     }
 
     def __init__(
@@ -136,6 +143,7 @@ class PrivatePCA(
         feature_bound: ArrayLike | None = 1.0,
         conditioning: Auto | None = "auto",
         row_norm: float | None = None,
+        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         random_state: Seed = None,
     ) -> None:
         self.n_components = n_components
@@ -147,6 +155,7 @@ class PrivatePCA(
         self.feature_bound = feature_bound
         self.conditioning = conditioning
         self.row_norm = row_norm
+        self.relation = relation
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:

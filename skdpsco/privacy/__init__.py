@@ -38,9 +38,10 @@ from .events import (
 )
 from .ledger import BudgetExceededError, Ledger, Remaining, Spent
 from .random_stopping import Poisson, Tries, TruncatedNegativeBinomial
-from .sampling import PoissonSampledGaussianEvent
+from .sampling import AddedPoissonSampledGaussianEvent, PoissonSampledGaussianEvent
 
 __all__ = [
+    "AddedPoissonSampledGaussianEvent",
     "Budget",
     "BudgetExceededError",
     "Charge",

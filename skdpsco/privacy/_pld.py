@@ -8,7 +8,11 @@ from typing import Any
 
 from ._cache import cached
 from .events import Event, GaussianEvent, NoOpEvent, leaves
-from .sampling import PoissonSampledGaussianEvent, log_moment_of_sample
+from .sampling import (
+    AddedPoissonSampledGaussianEvent,
+    PoissonSampledGaussianEvent,
+    log_moment_of_sample,
+)
 
 __all__ = ["MOST_STEPS", "check_accountant", "pld_applies", "pld_delta", "pld_epsilon"]
 
@@ -16,6 +20,7 @@ _ERROR = 1e-10  # error of delta in floating-point convolutions of thousands of 
 _MAX_CELLS = 5e5  # cells of the distribution of a step, and half of those of the total
 _LARGEST_EPSILON = 30.0  # above it, or with less noise, a Renyi curve is as good
 _LEAST_MULTIPLIER = 0.1  # smallest noise multiplier
+_SAMPLED = (PoissonSampledGaussianEvent, AddedPoissonSampledGaussianEvent)
 MOST_STEPS = 10**6  # with more, rounding errors, time and memory have no bound
 
 
@@ -45,7 +50,7 @@ def pld_applies(event: Event, accountant: str) -> bool:
         if accountant == "pld":
             raise ImportError("accountant='pld' needs dp-accounting: pip install 'skdpsco[pld]'.")
         return False
-    noise = (GaussianEvent, PoissonSampledGaussianEvent)
+    noise = (GaussianEvent, *_SAMPLED)
     for leaf, count in leaves(event):
         known = (
             type(leaf) in noise
@@ -103,7 +108,7 @@ def _parts(event: Event) -> list[tuple[Any, int]]:
 
 def _divergence(leaf: Any) -> float:
     """Renyi divergence of order 2, which is at least half the variance of the privacy loss."""
-    if type(leaf) is PoissonSampledGaussianEvent:
+    if type(leaf) in _SAMPLED:
         return log_moment_of_sample(leaf, 1.0)
     return (1.0 / leaf.noise_multiplier) ** 2
 
@@ -130,9 +135,10 @@ def _distribution(event: Event) -> Any:
     interval = max(min(typical) / 8, widest / _MAX_CELLS, 10 * spread / _MAX_CELLS)
     total = pld.identity(value_discretization_interval=interval)
     for leaf, count in parts:
-        sampled = type(leaf) is PoissonSampledGaussianEvent
-        # The sensitivity of a GaussianEvent is already that of a replaced record.
-        relation = "REPLACE_ONE" if sampled else "ADD_OR_REMOVE_ONE"
+        sampled = type(leaf) in _SAMPLED
+        # The sensitivity of a GaussianEvent is already that of its relation.
+        replaced = type(leaf) is PoissonSampledGaussianEvent
+        relation = "REPLACE_ONE" if replaced else "ADD_OR_REMOVE_ONE"
         one = pld.from_gaussian_mechanism(
             leaf.noise_multiplier,
             value_discretization_interval=interval,

@@ -45,7 +45,11 @@ from .events import (
     leaves,
 )
 from .random_stopping import Tries, log_moment_of_best, zcdp_of_best
-from .sampling import PoissonSampledGaussianEvent, log_moment_of_sample
+from .sampling import (
+    AddedPoissonSampledGaussianEvent,
+    PoissonSampledGaussianEvent,
+    log_moment_of_sample,
+)
 
 __all__ = [
     "allows",
@@ -80,6 +84,7 @@ _RHO: dict[type, Callable[..., float]] = {
     LaplaceNoisyMaxEvent: lambda event: event.epsilon0**2 / 2,
     RandomStoppingEvent: lambda event: zcdp_of_best(event.tries, event.rho),
     PoissonSampledGaussianEvent: lambda event: event.rho,
+    AddedPoissonSampledGaussianEvent: lambda event: event.rho,
     ZCDPEvent: lambda event: event.rho,
 }
 _MU: dict[type, Callable[..., float]] = {
@@ -87,7 +92,12 @@ _MU: dict[type, Callable[..., float]] = {
     GaussianEvent: lambda event: 1 / event.noise_multiplier,
     ExponentialMechanismEvent: lambda event: mu_of_draw(event.epsilon0),
 }
-_CURVES = (RandomStoppingEvent, PoissonSampledGaussianEvent)  # have Renyi curves of their own
+# These have Renyi curves of their own.
+_CURVES = (
+    RandomStoppingEvent,
+    PoissonSampledGaussianEvent,
+    AddedPoissonSampledGaussianEvent,
+)
 
 
 def _known_leaves(event: Event) -> list[tuple[Event, int]]:

@@ -1,14 +1,14 @@
 """A private number of records, from which a fit is planned. Proof: docs/proofs/added_records.md."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpsco.data.pieces import MOST_RECORDS_ADDED
 from skdpsco.mechanisms.samplers import GRID_LIMIT, gaussian_grid, gaussian_mechanism
-from skdpsco.privacy import Event, ZCDPEvent, compose
-from skdpsco.solvers.base import Allowance, share_mu
+from skdpsco.privacy import Budget, Event
+from skdpsco.solvers.base import Allowance, Remainder, share_mu
 
 __all__ = ["RECORD_COUNT", "CountPlan", "plan_count"]
 
@@ -41,19 +41,14 @@ class CountPlan:
     ----------
     event : Event
     grid : float
-    left : Allowance
+    left : Allowance or Remainder
     """
 
     event: Event
     grid: float
-    left: Allowance
+    left: Allowance | Remainder
 
     part: ClassVar[str] = "count"
-
-    @property
-    def total(self) -> Event:
-        """Cost of the whole fit, whatever the count."""
-        return compose(self.event, ZCDPEvent(self.left.rho))
 
     @property
     def most(self) -> int:
@@ -72,16 +67,17 @@ class CountPlan:
         return counted, f"there are at most {self.most} records"
 
 
-def plan_count(rho: float) -> CountPlan:
-    """Spend a share of ``rho`` on the number of records, and keep the rest.
+def plan_count(budget: Any) -> CountPlan:
+    """Spend a share of a budget's ``rho`` on the number of records, and keep the rest.
 
     Raises
     ------
     ValueError
         If the noise is too large for the grid.
     """
-    multiplier, event = share_mu(Allowance(rho).mu, {"count": (RECORD_COUNT.share, 1)})
-    left = Allowance(rho).minus(event)
+    whole = Allowance(budget.rho)
+    multiplier, event = share_mu(whole.mu, {"count": (RECORD_COUNT.share, 1)})
+    left = Remainder(budget, event) if isinstance(budget, Budget) else whole.minus(event)
     # Larger counts than the grid holds would be clamped: fits to so many records are refused.
     grid = gaussian_grid(1.0, multiplier["count"], 1, 1.0)
     return CountPlan(event, grid, left)

@@ -358,8 +358,8 @@ def check_supported(solver: Any, problem: Problem) -> None:
     if getattr(problem, "added", False) and not getattr(solver, "for_added", False):
         raise ValueError(
             f"relation must be 'replace-one' for {type(solver).__name__}, whose noise hides what a "
-            "record says, and not the number of records. GradientDescent, Stagewise, FrankWolfe "
-            "and NoisyFrankWolfe can hide that."
+            "record says, and not the number of records. GradientDescent, SGD, ProjectedDescent, "
+            "Stagewise, FrankWolfe and NoisyFrankWolfe can hide that."
         )
     specs = {name: getattr(problem, name, None) for name in ("loss", "constraint", "penalty")}
     for role, kernels in getattr(solver, "requires", {}).items():

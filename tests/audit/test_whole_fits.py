@@ -19,7 +19,9 @@ from skdpsco import (
     PrivateGroupDRO,
     PrivateHuberRegressor,
     PrivateLasso,
+    PrivateLinearClassifier,
     PrivateLinearDiscriminantAnalysis,
+    PrivateLinearRegressor,
     PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
@@ -64,6 +66,14 @@ FITS = {
         n_iter=5, classes=[0, 1, 2], **ADDED
     ),
     "added to three classes": lambda: PrivateLogisticRegression(classes=[0, 1, 2], **ADDED),
+    "added to components": lambda: PrivatePCA(**ADDED),
+    "added to a round ball": lambda: PrivateLinearRegressor(p=2, n_iter=4, **ADDED),
+    "added to a sharp ball of classes with weights": lambda: PrivateLinearClassifier(
+        p=1, class_weight={0: 0.2}, max_weight=2.0, classes=[0, 1], n_iter=4, **ADDED
+    ),
+    "added to a ball of three classes": lambda: PrivateLinearClassifier(
+        p=np.inf, classes=[0, 1, 2], n_iter=4, **ADDED
+    ),
     "short rows": lambda: PrivateMoments(row_norm=0.5, **TARGETS),
     "any group of moments with weights": lambda: PrivateMoments(
         groups=[0, 1], max_weight=2.0, **TARGETS
@@ -160,6 +170,8 @@ def neighbours(name, rng):
         "added to gradients of classes": 2,
         "added to a path of three classes": 3,
         "added to three classes": 3,
+        "added to a sharp ball of classes with weights": 2,
+        "added to a ball of three classes": 3,
     }
     K = labels.get(name)
     Y = rng.normal(size=(N, 2)) if several else rng.normal(size=N)
@@ -181,7 +193,7 @@ def neighbours(name, rng):
         if "group" in name:
             first = rng.integers(2) if "any" in name else 0
             more["sensitive_features"] = np.append(first, np.ones(N - 1, dtype=int))
-        yield x, () if name == "components" else (y,), more
+        yield x, () if "components" in name else (y,), more
 
 
 class Recorder:
@@ -259,9 +271,9 @@ def test_no_release_tells_more_than_is_charged(name, monkeypatch):
         known = fitted(model)
         for other in others:
             if "added" in name:
-                X, (y,), more = one
+                X, y, more = one
                 fewer = {key: value[1:] for key, value in more.items() if key != "init"}
-                other = X[1:], (y[1:],), {**more, **fewer}
+                other = X[1:], tuple(part[1:] for part in y), {**more, **fewer}
             found, _ = recorder.fit(model, other, first)
             assert fitted(model) == known
             most = max(most, lost(first, found) / rho)

@@ -36,7 +36,7 @@ class ProjectedDescent:
         "constraint": ((project,),),
     }
     streams = False
-    fixed_cost = True
+    fixed_cost = for_added = True
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> GradientDescentPlan:
         """Spend ``budget`` on ``n_iter`` passes.

@@ -17,7 +17,7 @@ from skdpsco.privacy import (
 )
 from skdpsco.solvers.base import Plan, Problem, Result
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, euclidean_radius, step_grid
-from skdpsco.solvers.penalized.sgd import noise_multiplier, poisson_sample
+from skdpsco.solvers.penalized.sgd import poisson_sample, with_least_noise
 
 __all__ = ["SmoothedPlan", "plan_smoothed", "run_smoothed"]
 
@@ -88,11 +88,11 @@ def plan_smoothed(problem: Problem, budget: Any, n_iter: int | None) -> Smoothed
     sampling, size = None, float(n)
     if probability < 1.0:
         start = 2.0 * math.sqrt(T) / mu  # enough without sampling
-        multiplier = noise_multiplier(budget, NoOpEvent(), probability, T, "auto", start)
-        sampling = PoissonSampledGaussianEvent(multiplier, probability)
+        sampling = PoissonSampledGaussianEvent(start, probability)
+        sampling = with_least_noise(budget, NoOpEvent(), sampling, T, "auto")
         event = RepeatedEvent(sampling, T)
         size *= sampling.sampling_probability
-        grid = step_grid(problem, n, slope, multiplier, 1.0)
+        grid = step_grid(problem, n, slope, sampling.noise_multiplier, 1.0)
     else:
         grid = step_grid(problem, n, slope, math.sqrt(T) / mu, 2.0)
     variance = (slope * x) ** 2 / size + D * (deviation_on(grid) / size) ** 2

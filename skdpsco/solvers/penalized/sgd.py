@@ -1,7 +1,7 @@
 """Private stochastic gradient descent on Poisson samples. Proof: docs/proofs/sgd.md."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from skdpsco.data.record_sums import in_pieces
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.penalties import prox
 from skdpsco.privacy import (
+    AddedPoissonSampledGaussianEvent,
     Event,
     NoOpEvent,
     PoissonSampledGaussianEvent,
@@ -41,7 +42,7 @@ from skdpsco.solvers.penalized.gradient_descent import (
 from skdpsco.solvers.penalized.problem import CompositeProblem
 from skdpsco.solvers.penalized.quadratic_model import Model
 
-__all__ = ["SGD", "noise_multiplier", "poisson_sample"]
+__all__ = ["SGD", "poisson_sample", "with_least_noise"]
 
 LEAST_PROBABILITY = 1e-9  # probability that a record is in a sample
 ACCOUNTANTS = ("auto", "rdp", "pld")
@@ -61,11 +62,14 @@ class SGDTuning(NamedTuple):
         Length of a step, relative to the one from smoothness and the trace of second moments.
     precision : float
         Relative precision of the noise multiplier; chosen by hand, for time.
+    passes : int
+        Number of passes over the records where their number is private, and may not decide it.
     """
 
     sampled: float = 0.05
     length: float = 1.0
     precision: float = 1e-3
+    passes: int = 10
 
 
 STOCHASTIC = SGDTuning()
@@ -88,9 +92,9 @@ class SGD:
 
     This is DP-SGD: in every step, each record takes part with the same probability. Nobody learns
     which records do, so a step costs less than its noise alone would. The accountant charges for
-    replaced records, which costs more than the usual accounting for added or removed ones. Sums are
-    divided by the expected size of a sample. The result is a mean over the last quarter of the
-    steps.
+    replaced records, which costs more than the usual accounting for added or removed ones, unless
+    neighbours add or remove records. Sums are divided by the expected size of a sample. The result
+    is a mean over the last quarter of the steps.
 
     `GradientDescent` is about as accurate with as many passes over the data. Sampling has no
     benefit if the budget is in zCDP, as with a ledger.
@@ -102,7 +106,8 @@ class SGD:
     batch_size : "auto" or float, default="auto"
         Expected number of records in a sample, at least 1e-9 of all. "auto" is a twentieth of the
         records, or all of them if the noise is small or sampling has no benefit. With all records,
-        or any number from ``n_samples`` on, the fit is that of `GradientDescent`.
+        or any number from ``n_samples`` on, the fit is that of `GradientDescent`. It must be "auto"
+        where the number of records is private.
     preconditioned : bool, default=True
         As in `GradientDescent`.
     accountant : {"auto", "rdp", "pld"}, default="auto"
@@ -126,7 +131,7 @@ class SGD:
         "loss": ((derivative, derivatives),),
         "penalty": ((prox,),),
     }
-    fixed_cost = samples = True
+    fixed_cost = samples = for_added = True
 
     def __init__(
         self,
@@ -149,22 +154,26 @@ class SGD:
         Raises
         ------
         ValueError
-            If the noise of a step would be too large for the grid.
+            If the noise of a step would be too large for the grid, or ``batch_size`` is a number
+            and that of the records is private.
         ImportError
             If ``accountant="pld"`` and dp-accounting is not installed.
         """
-        n, ratio = problem.n_samples, plenty(problem, budget)
-        probability = STOCHASTIC.sampled * max(1.0, ratio) if hasattr(budget, "delta") else 1.0
-        if self.batch_size != "auto":
-            probability = max(self.batch_size / n, LEAST_PROBABILITY)
+        ratio = plenty(problem, budget)
+        probability = self._probability(problem, ratio, hasattr(budget, "delta"))
         if probability >= 1.0:
             return self.full_batch.plan(problem, budget, n_iter)
-        n_steps = n_iter or max(1, round(passes(ratio) / probability))
+        # Curves of different plans do not mix: a private number of records has no part in this one.
+        n_passes = STOCHASTIC.passes if problem.added else passes(ratio)
+        n_steps = n_iter or max(1, round(n_passes / probability))
         scales, mu_steps = share_scales(self, problem, budget.mu * (1.0 - 2.0**-40))
         others = scales.event if scales else NoOpEvent()
-        start = 2.0 * math.sqrt(n_steps) / mu_steps  # enough without sampling
-        multiplier = noise_multiplier(budget, others, probability, n_steps, self.accountant, start)
-        sampling = PoissonSampledGaussianEvent(multiplier, probability)
+        of_relation = (
+            AddedPoissonSampledGaussianEvent if problem.added else PoissonSampledGaussianEvent
+        )
+        # This multiplier is large enough without sampling.
+        sampling = of_relation(2.0 * math.sqrt(n_steps) / mu_steps, probability)
+        sampling = with_least_noise(budget, others, sampling, n_steps, self.accountant)
         event = compose(others, RepeatedEvent(sampling, n_steps))
         wanted = self.accountant == "pld" and hasattr(budget, "delta")
         too_long = (
@@ -176,11 +185,26 @@ class SGD:
             n_iter=n_steps,
             scales=scales,
             preconditioned=self.preconditioned,
-            grid=gradient_grid(problem, multiplier, 1.0),
+            grid=gradient_grid(problem, sampling.noise_multiplier, 1.0),
             slack=max(1.0, ratio**0.25),
             sampling=sampling,
             warnings=(too_long,) if wanted and not pld_applies(event, "pld") else (),
         )
+
+    def _probability(self, problem: CompositeProblem, ratio: float, pays: bool) -> float:
+        """The probability with which a record is in a sample.
+
+        ``ratio`` is `plenty`, and ``pays`` says whether it costs less to sample.
+        """
+        if self.batch_size == "auto":
+            few = STOCHASTIC.sampled * (1.0 if problem.added else max(1.0, ratio))
+            return few if pays else 1.0
+        if problem.added:
+            raise ValueError(
+                "batch_size must be 'auto' where the number of records is private: what a sample "
+                "costs must not follow from it."
+            )
+        return max(self.batch_size / problem.n_samples, LEAST_PROBABILITY)
 
     def run(
         self,
@@ -203,7 +227,7 @@ class SGD:
         point = np.zeros(problem.n_coefficients)
         sums = np.zeros((2, len(point)))
         n_averaged = max(1, round(GRADIENT_DESCENT.tail * plan.n_iter))
-        members = np.empty(problem.n_samples, dtype=np.int64)
+        members = np.empty(len(y), dtype=np.int64)
         rows = Rows(X)
         for t in range(plan.n_iter):
             batch = members[: poisson_sample(rng, plan.sampling.threshold, members)]
@@ -240,19 +264,23 @@ class Rows:
 
 
 @cached(64)
-def noise_multiplier(
-    budget: Any, others: Event, probability: float, n_steps: int, accountant: str, start: float
-) -> float:
-    """About the smallest noise multiplier for which ``n_steps`` and ``others`` fit ``budget``.
+def with_least_noise(
+    budget: Any,
+    others: Event,
+    sampling: PoissonSampledGaussianEvent,
+    n_steps: int,
+    accountant: str,
+) -> PoissonSampledGaussianEvent:
+    """``sampling`` with about the least noise for which all steps and ``others`` fit ``budget``.
 
-    The search starts from ``start``, which is about large enough without sampling.
+    The search starts from its own noise, which is about enough without sampling.
     """
 
     def enough(multiplier: float) -> bool:
-        sampling = PoissonSampledGaussianEvent(multiplier, probability)
-        return allows(budget, compose(others, RepeatedEvent(sampling, n_steps)), accountant)
+        step = replace(sampling, noise_multiplier=multiplier)
+        return allows(budget, compose(others, RepeatedEvent(step, n_steps)), accountant)
 
-    high = start
+    high = sampling.noise_multiplier
     while not enough(high):
         high *= 1.01
     low = high / 2.0
@@ -264,7 +292,7 @@ def noise_multiplier(
             high = middle
         else:
             low = middle
-    return high
+    return replace(sampling, noise_multiplier=high)
 
 
 @njit
