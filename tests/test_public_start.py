@@ -19,8 +19,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from skdpsco import (
     Ledger,
     PrivateElasticNet,
+    PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateLasso,
+    PrivateLinearRegressor,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivateMoments,
@@ -135,6 +137,52 @@ def test_the_logistic_optimum():
     model = fitted(PrivateLogisticRegression, X, LABELS, C=0.2, classes=[False, True])
     assert_allclose(model.coef_[0] - START.coef_, best[:4], atol=0.02)
     assert_allclose(model.intercept_[0] - START.intercept_, best[4], atol=0.02)
+
+
+MEANS = np.exp(X @ [0.8, -0.5, 0.0, 0.3] + 1.0)
+NEAR = SimpleNamespace(coef_=np.array([0.5, -0.5, 0.2, 0.0]), intercept_=0.5)
+LAWS = [
+    (PrivatePoissonRegressor, rng.poisson(MEANS), lambda z, y: np.exp(z) - y * z),
+    (PrivateGammaRegressor, MEANS * rng.gamma(4, 0.25, 600), lambda z, y: y * np.exp(-z) + z),
+]
+
+
+@pytest.mark.parametrize(("Model", "y", "loss"), LAWS)
+@pytest.mark.parametrize("alpha", [0.1, 3.0])
+def test_the_optimum_of_counts_and_sizes(Model, y, loss, alpha):
+    """The penalty is that of the difference, for any scale and centre of the targets."""
+
+    def objective(u):
+        z = X @ u[:4] + u[4]
+        return loss(z, y).mean() + alpha / 2.0 * np.square(u[:4] - NEAR.coef_).sum()
+
+    best = minimize(objective, np.zeros(5), tol=1e-12).x
+    for conditioning in ("auto", None):
+        params = {"alpha": alpha, "target_bound": 60.0, "conditioning": conditioning}
+        model = fitted(Model, X, y, NEAR, **params)
+        assert_allclose(model.coef_, best[:4], atol=0.02)
+        assert_allclose(model.intercept_, best[4], atol=0.02)
+        assert any("init" in line for line in model.privacy_.assumptions)
+
+
+@pytest.mark.parametrize(("Model", "y", "loss"), LAWS)
+def test_counts_and_sizes_with_little_budget_stay_near(Model, y, loss):
+    start = SimpleNamespace(coef_=np.array([0.8, -0.5, 0.0, 0.3]), intercept_=1.0)
+    options = {"epsilon": 0.05, "target_bound": 30.0}
+    model = fitted(Model, X, y, start, **options)
+    alone = fitted(Model, X, y, None, **options)
+    assert norm(model.coef_ - start.coef_) < 0.5 * norm(alone.coef_ - start.coef_)
+    assert model.privacy_.event == alone.privacy_.event  # and it costs the same
+
+
+@pytest.mark.parametrize(("Model", "y", "loss"), LAWS)
+def test_counts_and_sizes_begin_in_blocks_and_where_records_are_added(Model, y, loss):
+    params = {"epsilon": 1e4, "n_iter": 5, "target_bound": 60.0, "conditioning": None}
+    expected = fitted(Model, X, y, NEAR, **params)
+    blocks = RowBlocks.from_arrays(X, y, block_size=200)
+    assert_allclose(fitted(Model, blocks, None, NEAR, **params).coef_, expected.coef_, rtol=1e-6)
+    added = fitted(Model, X, y, NEAR, relation="add-or-remove-one", **params)
+    assert_allclose(added.coef_, expected.coef_, atol=0.1)
 
 
 PARTS = np.array([[1.0, -1.0, 0.0, 0.5], [0.0, 1.0, -0.5, 0.0], [-1.0, 0.0, 0.5, -0.5]])
@@ -259,7 +307,9 @@ TWO = SimpleNamespace(coef_=np.ones((2, 4)), intercept_=np.zeros(2))
     ("Model", "records", "y", "init", "params", "message"),
     [
         (PrivateLasso, X, Y, START, {}, "init must be None for this fit"),
-        (PrivatePoissonRegressor, X, abs(Y), START, {}, "init must be None for this fit"),
+        (PrivateLinearRegressor, X, Y, START, {}, "init must be None for this fit"),
+        (PrivatePoissonRegressor, X, abs(Y), START, {"fit_intercept": False}, "intercept of 0"),
+        (PrivateGammaRegressor, X, abs(Y), TWO, {}, "of one target"),
         (
             PrivateRidge,
             RowBlocks([lambda: (X, Y)], 600, 4),

@@ -111,8 +111,8 @@ INIT_NOTE = "the records had no part in the fit of init"
 _REFUSED_INIT = (
     "init must be None for this fit. A fit may begin at a model of other records if it is one of "
     "PrivateRidge, PrivateElasticNet, PrivateHuberRegressor, PrivateQuantileRegressor, "
-    "PrivateLogisticRegression and PrivateLinearSVC, and X holds records, those of regressions in "
-    "memory."
+    "PrivatePoissonRegressor, PrivateGammaRegressor, PrivateLogisticRegression and "
+    "PrivateLinearSVC, and X holds records, which the first four need in memory."
 )
 
 
@@ -235,6 +235,9 @@ class PrivateLinearModel(PrivateEstimator):
     max_weight: Any  # only in models that take weights of records
     _sample_weight: Any = None  # of a draft: as it was passed
     _takes_init: ClassVar[bool] = False  # whether a fit may begin at a model of other records
+    # Whether gradients are taken at scores that the model in init has a part in. Otherwise its
+    # predictions are subtracted from targets.
+    _begins_at_scores: ClassVar[bool] = True
     _init: PublicStart | None = None  # of a draft: that model
     _conditioned = False  # of a draft: whether features are conditioned
     _sparse = False  # of a draft: whether its records are sparse
@@ -276,7 +279,8 @@ class PrivateLinearModel(PrivateEstimator):
             ``max_weight`` that is declared, and for X in memory; for others it must be None.
             ``init``, a fitted linear model of the same columns, in the fit of which the records had
             no part, for models with a penalty that have a public ``feature_bound``; regressions
-            need X in memory. What is added to it is learnt: penalties are those of the difference.
+            other than those of exponentials need X in memory. What is added to it is learnt:
+            penalties are those of the difference.
 
         Returns
         -------
@@ -299,7 +303,7 @@ class PrivateLinearModel(PrivateEstimator):
             check_bound("max_weight", self.max_weight)
         draft = self._draft()
         if init is not None:
-            blocks = is_blocks(X) and is_regressor(self)
+            blocks = is_blocks(X) and not self._begins_at_scores
             if not self._takes_init or blocks or hasattr(type(X), "_released"):
                 raise ValueError(_REFUSED_INIT)
             draft._init = checked_start(init)
@@ -310,7 +314,7 @@ class PrivateLinearModel(PrivateEstimator):
             return self._accept(draft)
         X, y, draft._sample_weight = self._of_units(units, X=X, y=y, sample_weight=weights)
         coef, intercept = draft._learn(X, y)
-        if init is not None:
+        if init is not None and not self._begins_at_scores:
             coef, intercept = draft._init.added(coef, intercept)
         draft.coef_, draft.intercept_ = coef, intercept
         return self._accept(draft)
@@ -328,6 +332,9 @@ class PrivateLinearModel(PrivateEstimator):
         if self._init is not None:
             classes = getattr(self, "classes_", None)
             self._init.check((n_outputs, n_features), names, classes, bounds)
+            no_ones = self._begins_at_scores and not self.fit_intercept
+            if no_ones and self._init.intercept.any():
+                raise ValueError("init must have an intercept of 0 with fit_intercept=False.")
         return bounds  # type: ignore[return-value]
 
     def _refuse_added_init(self) -> None:
@@ -554,7 +561,7 @@ class PrivateLinearModel(PrivateEstimator):
         budget = self._budget()
         bounds = self._public_bounds(d)
         if self._init is not None:
-            if regression:
+            if not self._begins_at_scores:
                 self._refuse_added_init()
             assumptions = (*assumptions, INIT_NOTE)
         if target_bound is not None:
@@ -620,7 +627,7 @@ class PrivateLinearModel(PrivateEstimator):
         units = self._of_predictions(units)
         if result.uncertainty is not None:
             self.uncertainty_ = units.of_uncertainty(result.uncertainty, intercept)
-        return units.unscale(result.coef, **shape)
+        return units.unscale(result.coef + getattr(problem, "begin", 0.0), **shape)
 
     def _prepared(self, task: FitTask, n_samples: int, available: Any) -> Prepared:
         """What a fit to so many records may release: the planner, and its rehearsals.
@@ -719,8 +726,10 @@ class PrivateLinearModel(PrivateEstimator):
         problem: Any = self._problem(task.loss, n_samples, units.features, units.target)
         if task.weights is not None:
             problem = replace(problem, loss=Weighted(problem.loss))
-        if self._init is not None and not task.regression:
-            start = units.scaled(self._init.coef, self._init.intercept, bool(self.fit_intercept))
+        if self._init is not None and self._begins_at_scores:
+            start = self._of_predictions(units).scaled(
+                self._init.coef, self._init.intercept, bool(self.fit_intercept)
+            )
             problem = replace(problem, start=tuple(start.tolist()))
         problem = _with_layout(problem, task.X, units.conditioning)
         return replace(problem, added=True) if self._relation == ADD_OR_REMOVE else problem

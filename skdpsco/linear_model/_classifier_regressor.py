@@ -62,6 +62,7 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
 
     target_bound: Any
     clip_features: bool
+    _begins_at_scores = False
 
     def _loss(self, n_samples: int, n_features: int) -> Any:
         """The loss that is minimised, in terms of residuals in units of the target's scale."""
@@ -92,8 +93,9 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
         bound = self.target_bound
         if bound is None:
             bound = self._default_target_bound(X.shape[1])
-        if self._init is not None:
-            predicted = self._init.predict(X, self._check_init(X.shape[1]))
+        known = self._check_init(X.shape[1])
+        if self._init is not None and not self._begins_at_scores:
+            predicted = self._init.predict(X, known)
             if bound is not None:
                 bound = check_bound("target_bound", bound)
             y, bound = residuals(y, predicted, bound)
@@ -117,10 +119,7 @@ class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
             target = self._encode(y)
         n_classes = len(self.classes_)
         loss = self._weighted_loss(self._class_loss(n_classes))
-        if self._init is not None:
-            self._check_init(X.shape[1], loss.n_outputs)
-            if not self.fit_intercept and self._init.intercept.any():
-                raise ValueError("init must have an intercept of 0 with fit_intercept=False.")
+        self._check_init(X.shape[1], loss.n_outputs)
         coef, intercept = self._fit(X, target, loss, None, self._label_notes())
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 

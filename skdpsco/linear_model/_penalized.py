@@ -200,13 +200,13 @@ class CompositeModel(PrivateLinearModel):
                     f"{solver!r}."
                 )
             return NewtonStep(GradientDescent(clip, shrunk=True))
-        if self._init is not None and not is_regressor(self):
+        if self._init is not None and self._begins_at_scores:
             if solver == "auto":
                 solver = "gradient-descent"
             if solver not in BEGINNING and not isinstance(solver, GradientDescent | SGD):
                 raise ValueError(
-                    "solver must be 'auto', 'gradient-descent' or 'sgd' where a classifier begins "
-                    f"at init, got {solver!r}."
+                    "solver must be 'auto', 'gradient-descent' or 'sgd' where this model begins at "
+                    f"init, got {solver!r}."
                 )
         if solver == "auto":
             intercept = bool(self.fit_intercept)

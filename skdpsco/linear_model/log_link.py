@@ -39,7 +39,7 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
     _power: ClassVar[int]  # power of the mean in the variance of a target
     _least_scale: ClassVar[float] = 0.0  # of targets, in their own unit
     _predicts_scores = False  # predictions are their exponentials
-    _takes_init = False  # residuals have no meaning here
+    _begins_at_scores = True  # residuals have no meaning here
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMPOSITE_CONSTRAINTS,

@@ -76,7 +76,7 @@ class Units(NamedTuple):
         return (coef[0], float(offset[0])) if n_outputs == 1 else (coef, offset)
 
     def scaled(self, coef: np.ndarray, intercept: np.ndarray, ones: bool) -> np.ndarray:
-        """Flat coefficients of a solver whose targets have no units, from what `unscale` returns.
+        """Flat coefficients from what `unscale` returns: its inverse, without a calibration.
 
         Parameters
         ----------
@@ -86,10 +86,11 @@ class Units(NamedTuple):
             Whether the solver sees a column of ones.
         """
         coef = coef * self.bounds
+        intercept = intercept - self.target.centre
         if self.conditioning is not None:
             intercept = intercept + coef @ self.conditioning.centre
             coef = coef * self.conditioning.scale
-        return np.column_stack([coef, intercept] if ones else [coef]).ravel()
+        return np.column_stack([coef, intercept] if ones else [coef]).ravel() / self.target.scale
 
     def of_uncertainty(self, known: Uncertainty, intercept: bool) -> Uncertainty:
         """Uncertainty of the user's coefficients, from that of the solver's numbers."""

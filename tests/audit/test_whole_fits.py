@@ -53,6 +53,9 @@ FITS = {
     "added with weights": lambda: PrivateHuberRegressor(max_weight=2.0, n_iter=3, **ADDED),
     "added to classes": lambda: PrivateLogisticRegression(classes=[0, 1], **ADDED),
     "added to an init of classes": lambda: PrivateLogisticRegression(classes=[0, 1], **ADDED),
+    "added to an init of sizes": lambda: PrivateGammaRegressor(
+        feature_bound=1.0, n_iter=3, **ADDED
+    ),
     "added to a ball": lambda: PrivateLasso(feature_bound=None, **ADDED),
     "added to a path": lambda: PrivateLasso(n_iter=5, target_bound=2.0, **ADDED),
     "added to a path of classes": lambda: PrivateLogisticL1(**BALL, **ADDED),
@@ -87,6 +90,7 @@ FITS = {
         classes=[0, 1], class_weight={0: 0.2}, max_weight=2.0, **BY_STEPS
     ),
     "init": lambda: PrivateQuantileRegressor(feature_bound=1.0, **BY_STEPS),
+    "init of counts": lambda: PrivatePoissonRegressor(feature_bound=1.0, **BY_STEPS),
     "init of several": lambda: PrivateRidge(feature_bound=1.0, target_bound=2.0),
     "init of classes": lambda: PrivateLogisticRegression(classes=[0, 1], **BY_STEPS),
     "init of three classes with weights": lambda: PrivateLogisticRegression(
