@@ -33,6 +33,8 @@ def check_real(name: str, value: object, low: float, high: float, *, closed: boo
 
 def check_count(name: str, value: object) -> int:
     """Return `value` as an int >= 0."""
+    if type(value) is int and value >= 0:
+        return value
     expected = f"{name} must be an integer in [0, inf), got {value!r}"
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{expected} of type {type(value).__name__}.")

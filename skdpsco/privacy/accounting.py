@@ -329,6 +329,27 @@ def _largest(low: float, is_private: Callable[[float], bool], n_steps: int = 50)
     return _shrink(low, is_private)
 
 
+def _crossing(low: float, gap: Callable[[float], float]) -> float:
+    """Return the largest value, from ``low`` on, at which a growing ``gap`` is not positive.
+
+    It is found by the rule of false position, Illinois' version.
+    """
+    under, high = gap(low), 2 * low
+    while (over := gap(high)) <= 0:
+        low, under, high = high, over, 2 * high
+    side = 0
+    for _ in range(100):
+        if high - low <= 1e-12 * high:
+            break
+        middle = low + (high - low) * under / (under - over)
+        middle = min(max(middle, low + 4e-13 * high), high - 4e-13 * high)
+        if (found := gap(middle)) <= 0:
+            low, under, over, side = middle, found, over / (2 if side < 0 else 1), -1
+        else:
+            high, over, under, side = middle, found, under / (2 if side > 0 else 1), 1
+    return low
+
+
 def _round_up(delta: float) -> float:
     return min(max(delta * (1 + _REPORT_SLACK), _SMALLEST_DELTA), 1.0)
 
@@ -497,7 +518,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     low = _shrink(math.sqrt(2) * math.sqrt(zcdp_rho(epsilon, delta)), is_private)  # as above
     if low == 0:  # epsilon so small that rho underflows
         return 0.0
-    return _largest(low, is_private)
+
+    def gap(mu: float) -> float:
+        return math.log(gaussian_delta(mu, epsilon) / delta)
+
+    return _shrink(_crossing(low, gap), is_private)
 
 
 def _mills(x: float) -> float:

@@ -75,29 +75,23 @@ class GradientSteps(NamedTuple):
     def gains(self) -> tuple[float, float]:
         """Variance of a result if later gradients have unit noise, and share of an optimum reached.
 
-        There are no restarts. The state is linear in what is added to gradients; it holds the last
-        step, the point, and sums of points and of gradients.
+        There are no restarts. The result is linear in what is added to gradients: its factor is
+        found for the last gradient first, as are those of the last step ``u`` and the point ``y``
+        before that gradient. Points and gradients of the last steps are averaged.
         """
         shorter = 1.0 / (1.0 + self.length * self.penalty)
         kept, added = (1.0 - self.length) * shorter, self.length * shorter
-        covariance, mean = np.zeros((4, 4)), np.zeros(4)
-        for t in range(self.n_iter):
+        of_points, of_gradients = shorter / self.n_averaged, -added / self.n_averaged
+        u = y = variance = reached = 0.0
+        for t in reversed(range(self.n_iter)):
             last = float(t >= self.n_iter - self.n_averaged)
             momentum = min(self.momentum, (t + 1.0) / (t + 4.0))
-            move = np.array(
-                [
-                    [0.0, kept, 0.0, 0.0],
-                    [-momentum, (1.0 + momentum) * kept, 0.0, 0.0],
-                    [0.0, last, 1.0, 0.0],
-                    [0.0, last, 0.0, 1.0],
-                ]
-            )
-            own = np.array([-added, -(1.0 + momentum) * added, 0.0, last])
-            mean = move @ mean - own
-            own *= self.first_noise if t < self.n_first else 1.0
-            covariance = move @ covariance @ move.T + np.outer(own, own)
-        result = np.array([0.0, 0.0, shorter, -added]) / self.n_averaged
-        return float(result @ covariance @ result), float(result @ mean) * (1.0 + self.penalty)
+            moved = u + (1.0 + momentum) * y  # the factor of the new step
+            own = last * of_gradients - added * moved
+            variance += (own * (self.first_noise if t < self.n_first else 1.0)) ** 2
+            reached -= own
+            u, y = -momentum * y, kept * moved + last * (of_points + of_gradients)
+        return variance, reached * (1.0 + self.penalty)
 
 
 def excess(x: np.ndarray, variance: float, doubt: float = 0.0, taken: float = 0.0) -> float:
