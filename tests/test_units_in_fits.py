@@ -1,6 +1,7 @@
 """Fits that are given units: what they draw, what they cost, and what they refuse."""
 
 import itertools
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -11,6 +12,7 @@ import sklearn
 from cases import each
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.model_selection import cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -24,13 +26,15 @@ from skdpsco import (
     PrivateRidge,
     PrivateSynthesizer,
     RowBlocks,
+    draw_records,
 )
 from skdpsco._random import generator
-from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.base.private_estimator import PrivateEstimator, _said
 from skdpsco.data import as_design
 from skdpsco.data.units import generator_of_draws, of_units
 from skdpsco.inspection import plan, privacy_report
 from skdpsco.mechanisms.samplers import deviation_on
+from skdpsco.model_selection import private_cross_val_score
 from skdpsco.moments.release import ONE, plan_matrix
 from skdpsco.moments.table_sums import TableSums
 from skdpsco.preprocessing import (
@@ -284,7 +288,13 @@ REFUSED = {
     "of a candidate": (
         lambda: PrivateGridSearchCV(
             PrivateRidge(max_records_per_unit=K, **KNOWN), {}, max_records_per_unit=K
-        ), {}, LONELY,
+        ), {}, "max_records_per_unit must be None: how many units are in a part",
+    ),
+    "of a step in a search": (
+        lambda: PrivateGridSearchCV(
+            make_pipeline(PrivateRidge(max_records_per_unit=1, **KNOWN)), {}
+        ), {"units": None, "privateridge__units": PERSON},
+        "privateridge__max_records_per_unit must be None",
     ),
     "classes": (lambda: PrivateLogisticRegression(max_records_per_unit=K), {}, CLASSES),
     "of a search": (
@@ -330,6 +340,49 @@ def test_refusals_come_before_any_charge(case, monkeypatch):
     arguments = {"X": X, "y": Y, "units": PERSON, **changed}
     with pytest.raises((ValueError, TypeError), match=match):
         make().fit(**arguments)
+
+
+@each("k", [1, 2])
+@each("name", ["ridge", "scaler", "moments", "search"])
+def test_parts_of_a_ledger_are_divided_after_the_draw(name, k):
+    """Otherwise as many would be drawn from every part, and a unit pays for those of one."""
+    whole = Ledger(9.0, 1e-6, max_records_per_unit=k)
+    with whole.parallel(2) as parts:
+        assert [one.is_part for one in (whole, *parts)] == [False, True, True]
+        for part in parts:
+            with pytest.raises(ValueError, match="must not be a part of Ledger"):
+                FITS[name](max_records_per_unit=k, ledger=part)
+        rows = draw_records(PERSON, k)
+        halves = rows[: 100 * k], rows[100 * k :]
+        reports = [
+            PrivateRidge(ledger=part, **KNOWN).fit(X[half], Y[half]).privacy_
+            for part, half in zip(parts, halves, strict=True)
+        ]
+    costliest = max(report.rho for report in reports)
+    assert whole.spent().rho == pytest.approx(costliest, rel=1e-12)
+
+
+def test_a_private_score_refuses_estimators_that_draw():
+    model = PrivateRidge(max_records_per_unit=1, **KNOWN)
+    with pytest.raises(ValueError, match="max_records_per_unit must be None"):
+        private_cross_val_score(model, X, Y, fit_params={"units": PERSON})
+
+
+def test_a_validation_of_scikit_learn_warns_once_of_its_splits():
+    def warned(fit):
+        _said.clear()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit()
+        return sum("private where units are given" in str(one.message) for one in caught)
+
+    pays = Ledger(50.0, 1e-5, max_records_per_unit=1)
+    model = PrivateRidge(ledger=pays, **KNOWN)
+    one = draw_records(PERSON)
+    assert warned(lambda: cross_val_score(model, X[one], Y[one], cv=2)) == 0
+    model.set_params(max_records_per_unit=1)
+    assert warned(lambda: cross_validate(model, X, Y, cv=3, params={"units": PERSON})) == 1
+    assert warned(lambda: model.fit(X, Y, units=PERSON)) == 0
 
 
 def test_moments_have_the_units_of_their_release():

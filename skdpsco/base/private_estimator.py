@@ -67,7 +67,7 @@ def check_budget(
         If a number is not one, or ``ledger`` is no ledger or a class.
     ValueError
         If a number is out of range, together they allow too little or too much zCDP, or the ledger
-        is for units of another number of records.
+        is for units of another number of records, or for a part of the data where it is declared.
     """
     if isinstance(ledger, type):
         raise TypeError(f"ledger must be an instance, not the class {ledger.__name__}.")
@@ -81,6 +81,11 @@ def check_budget(
         raise ValueError(
             f"max_records_per_unit={max_records_per_unit!r} must be the number of the ledger, "
             f"which is {of_ledger}."
+        )
+    if max_records_per_unit is not None and getattr(ledger, "is_part", False):
+        raise ValueError(
+            "ledger must not be a part of Ledger.parallel where units are given: a unit may have "
+            "records in all parts. Draw the records first, with draw_records, and divide them."
         )
     if not MIN_RHO <= budget.rho <= MAX_RHO:
         size = "small" if budget.rho < MIN_RHO else "large"
@@ -213,11 +218,19 @@ SPLITS_BY_NUMBER = (
 )
 
 
-def warn_of_validation(ledger: Any, relation: str) -> None:
+SPLITS_OF_UNITS = (
+    "The splits of scikit-learn's searches and cross-validation follow from the number of records, "
+    "which is private where units are given: if one unit has another record, those of others are "
+    "in other parts. Each fit guarantees its epsilon for the units in its part, not for the whole "
+    "table, and neither does a ledger. Draw the records first, with draw_records, or use "
+    "PrivateGridSearchCV."
+)
+
+
+def warn_of_validation(*texts: str) -> None:
     """Say once per process what a cross-validation of scikit-learn that fits leaves unprotected."""
-    uncounted, splits = ledger is None, relation == ADD_OR_REMOVE
-    for said, text in ((uncounted, UNCOUNTED_FITS), (splits, SPLITS_BY_NUMBER)):
-        if said and text not in _said:
+    for text in texts if fitted_by_validation() else ():
+        if text not in _said:
             _said.add(text)
             warn_privacy(text)
 
@@ -284,8 +297,8 @@ def releasing(
         warn_utility(line, stacklevel)
     rng, seeded = generator(random_state, stacklevel=stacklevel)
     ledger, name, parameters, relation = payer
-    if fitted_by_validation():
-        warn_of_validation(ledger, relation)
+    unsaid = ((ledger is None, UNCOUNTED_FITS), (relation == ADD_OR_REMOVE, SPLITS_BY_NUMBER))
+    warn_of_validation(*(text for applies, text in unsaid if applies))
     if ledger is not None:
         weakest_relation = getattr(ledger, "weakest_relation", None)
         if relation == WITHIN_GROUPS and weakest_relation and weakest_relation() == "replace-one":
@@ -409,6 +422,11 @@ class PrivateEstimator(Documented, BaseEstimator):
             If one of ``units`` and ``max_records_per_unit`` is missing, the labels of classes are
             not declared, neighbours do not replace records of all kinds, or the records cannot be
             drawn.
+
+        Warns
+        -----
+        PrivacyWarning
+            Once if scikit-learn's search or cross-validation fits.
         """
         k = self.max_records_per_unit
         if (k is None) != (units is None):
@@ -425,6 +443,7 @@ class PrivateEstimator(Documented, BaseEstimator):
             )
         if classifies_labels(self) and getattr(self, "classes", ()) is None:
             raise ValueError(LABELS_OF_UNITS)
+        warn_of_validation(SPLITS_OF_UNITS)
         return of_units(units, k, self.random_state, given)
 
     def _available(self, budget: Budget) -> Budget | Allowance:

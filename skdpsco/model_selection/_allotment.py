@@ -287,8 +287,8 @@ def check_private(
     Raises
     ------
     ValueError, TypeError
-        If an estimator is not private, caches fits, votes or has callbacks, if its share of the
-        budget is too small, or if ``record_wise`` is not legal.
+        If an estimator is not private, caches fits, draws records of units, votes or has callbacks,
+        if its share of the budget is too small, or if ``record_wise`` is not legal.
     """
     record_wise = check_record_wise(record_wise)
     for item in record_wise:
@@ -309,6 +309,12 @@ def check_private(
                 raise ValueError(
                     f"{name} must be None: a cached fit has no fresh noise, and its files reveal "
                     "which fits there were."
+                )
+            if name.rsplit("__", 1)[-1] == "max_records_per_unit" and value is not None:
+                raise ValueError(
+                    f"{name} must be None: how many units are in a part of the records would "
+                    "depend on all of them. Give units and max_records_per_unit to the search, or "
+                    "draw the records first, with draw_records."
                 )
             if callbacks_of(value):
                 raise ValueError(

@@ -23,7 +23,10 @@ from skdpsco.solvers.base import worst_of
 __all__ = ["MomentAnswers", "ReleasedMoments"]
 
 UNIVERSAL_ROUNDS = 3  # rounds in which a threshold follows from the variance of the residuals
-DISJOINT = "merged moments are of data sets that have no record in common"
+DISJOINT = (
+    "merged moments are of data sets that have no record in common, nor a unit of records, or are "
+    "groups of one release"
+)
 
 
 class MomentAnswers:
@@ -131,6 +134,7 @@ class MomentAnswers:
     def __add__(self, other: Any) -> "ReleasedMoments":
         """Moments of the union of two data sets that have no record in common.
 
+        If the guarantee is for units, such as persons, no unit may have records in both.
         Both must have the same columns. Their bounds may differ; the sum has the larger ones.
         Groups of two releases of one table are not such data sets, even if no record is in both: a
         record may change its group. Groups of one release are.

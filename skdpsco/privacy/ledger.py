@@ -392,6 +392,9 @@ class Ledger:
         The partition must not depend on the data. Divide the record numbers at random or by
         position, but not by the values of a column, since a replaced record could then change its
         part. (Relations in which records may be absent are excluded, as they change the numbers.)
+        If the ledger is for units, divide records that were drawn, as by `draw_records`: all parts
+        together must hold at most ``max_records_per_unit`` of a unit. Fits that draw records
+        themselves are refused, since they would draw as many from every part.
 
         Parameters
         ----------
@@ -430,6 +433,11 @@ class Ledger:
             yield [_same_store(self, (number, k)) for k in range(n_parts)]
         finally:
             self._store.run(lambda c: close_partition(c, self.dataset, number))
+
+    @property
+    def is_part(self) -> bool:
+        """Whether this ledger is for a part of the data, made by `parallel`."""
+        return self._part is not None
 
     def plot(self, ax: Any = None, unit: str = "epsilon") -> Any:
         """Plot the charges one after the other, and the budget. This needs matplotlib.

@@ -128,7 +128,7 @@ class Conditioning(NamedTuple):
         """A copy of the records as solvers see them; ``tiled`` asks for dense ones as `Tiles`."""
         if isinstance(X, CSR):  # no entry is clipped
             data = clipped(X.data, X.bounds[X.indices]) / self.scale[X.indices]
-            return sparse_less(X, data, self.centre / self.scale)
+            return sparse_less(X, data.astype(X.data.dtype), self.centre / self.scale)
         dtype = np.float32 if self.single else X.values.dtype.type
         n, d = X.values.shape
         if tiled:
@@ -472,12 +472,12 @@ def shortened_squares(X: Dense, y: TargetLike, centre: Any, c: Any) -> tuple[np.
 
 def sparse_less(X: CSR, data: np.ndarray, centre: np.ndarray) -> CentredCSR:
     """A matrix with other entries in the same places, minus a centre."""
-    data = read_only(data.astype(X.data.dtype))
-    return CentredCSR(data, X.indices, X.indptr, np.ones(len(centre)), X.intercept, centre)
+    ones = np.ones(len(centre))
+    return CentredCSR(read_only(data), X.indices, X.indptr, ones, X.intercept, centre)
 
 
 def less(X: CSR, centre: np.ndarray) -> CentredCSR:
-    """Rows minus a centre, in units of the bounds."""
+    """Rows minus a centre, in units of the bounds, in double precision as in their sums."""
     return sparse_less(X, clipped(X.data, X.bounds[X.indices]), centre)
 
 

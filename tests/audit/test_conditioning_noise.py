@@ -139,6 +139,20 @@ def test_rounded_rows_keep_their_norm(d):
             assert module.shortened_norms(X, np.zeros(1), centre, c)[0] <= 1.0
 
 
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+def test_rows_in_single_precision_keep_their_norm(layout):
+    """Norms are of what is added up, also where an entry over its bound is no such number."""
+    d, rng = 5, np.random.default_rng(0)
+    for bound in (0.7, 1.1, 3.0):
+        for _ in range(200):
+            row = np.full((1, d), bound * rng.uniform(0.5, 1.0), np.float32)
+            near = row[0] / bound + rng.normal(size=d) * 10.0 ** rng.uniform(-6, -1)
+            design = as_design(layout(row), np.full(d, bound), False)
+            term = module.shortened_sum(design, np.zeros(1), near, math.sqrt(d) / 90)
+            norm = np.sqrt(np.square(term.astype(np.longdouble)).sum())
+            assert norm <= 1 + (d + 4) * 2.0**-38
+
+
 def test_conditioned_records_are_within_their_bounds():
     """Whatever the records: kernels see [-1, 1]."""
     rng = np.random.default_rng(0)
