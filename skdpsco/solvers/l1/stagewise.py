@@ -303,7 +303,7 @@ class Stagewise:
                     event=GaussianEvent(1.0 / budget.mu),
                     n_iter=0,
                     mu=rest,
-                    radius=STAGEWISE.safety * radius if choose else radius,
+                    radius=STAGEWISE.safety * K * radius if choose else radius,
                     n_samples=n,
                     **found,
                 )
@@ -332,7 +332,7 @@ class Stagewise:
         if not all_coordinates and not (problem.intercept and noise_fits(budget.mu, K, 1)):
             return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
         if choose and all_coordinates:
-            radius *= STAGEWISE.safety
+            radius *= STAGEWISE.safety * K
         least = STAGEWISE.descent_signal if choose else REFIT.newton_signal
         if problem.mean_square is not None:
             least = STAGEWISE.conditioned_signal
