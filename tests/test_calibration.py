@@ -137,6 +137,13 @@ def test_typical_scores_are_the_means_of_normal_ones(mean, deviation):
     np.testing.assert_allclose(spread, deviations, atol=0.04)
 
 
+def test_scores_in_the_ranges_around_0_alone_are_not_taken_for_0():
+    scores = np.random.default_rng(0).normal(0.0, 0.1, 100_000)
+    limits = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+    found, _ = typical_scores(limits, np.histogram(scores, limits)[0], 0.2)
+    assert 0.08 < found[2] < 0.2
+
+
 def test_the_share_falls_with_plenty_and_the_prior_with_it():
     """More budget: n mu of the release never falls, and slopes are believed ever closer to 1."""
     ratios = np.geomspace(5.0, 9e4, 200)
@@ -324,6 +331,33 @@ def test_scores_far_from_0_are_split_where_they_lie():
         )
         threshold = -(b + found.shift) / (4.0 * found.slope)
         assert threshold == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("length", [0.7, 1.0])
+def test_scores_of_features_that_are_alike_are_long(curve, length):
+    """A hundred equal columns: scores are ten times as long as those of independent ones."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (4000, 1))
+    mean, _ = curve.mean(0.8 * x[:, 0])
+    y = np.where(2.0 * rng.random(4000) - 1.0 < mean, 1.0, -1.0)
+    plan = plan_calibration(4000, 4000, 100, 0.3, curve)
+    w = np.append(np.full(100, 0.008 * length), 0.0)
+    design = as_design(np.repeat(x, 100, axis=1), np.ones(100), True)
+    found = plan.release(Result(w, 1), design, y, 4000.0, np.random.default_rng(1))
+    assert found.slope * length == pytest.approx(1.0, abs=0.4)
+
+
+def test_few_common_factors_do_not_spoil_wide_tables():
+    """Slopes were found too long by a factor of 3 here, and R2 fell from .8 to -2 with epsilon."""
+    rng = np.random.default_rng(0)
+    F = rng.normal(size=(1400, 5))
+    X = np.clip(F @ rng.normal(size=(5, 400)) / 6.0, -1, 1)
+    y = F @ rng.normal(size=5) + rng.normal(size=1400)
+    for epsilon in (2.0, 3.0, 10.0):
+        model = PrivateRidge(epsilon=epsilon, target_bound=16)
+        score = model.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:])
+        assert score > 0.6
 
 
 def test_short_scores_are_lengthened():

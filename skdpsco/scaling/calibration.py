@@ -16,13 +16,14 @@ from skdpsco._clipping import clip
 from skdpsco._kernels import njit
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.pieces import one_record
-from skdpsco.data.products import as_vector, common_bound, dot_rows, run_room
+from skdpsco.data.products import as_vector, common_bound, dot_rows, predict_all, run_room
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import Logistic, SmoothHinge, Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy._cache import cached
 from skdpsco.scaling.conditioning import shrunk
+from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import share_mu
 
 __all__ = [
@@ -58,7 +59,19 @@ class CalibrationTuning(NamedTuple):
     most_ratio : float
         Ratio beyond which there is nothing to correct.
     top, typical_score : float
-        Highest edge and typical score, in units of the coefficients' l2 norm.
+        Highest edge and typical score, in units of the coefficients' l2 norm, if features are
+        uncorrelated.
+    spread_counts : int
+        Number of counts of long scores, which search among ``2**spread_counts`` candidates for
+        their spread, a factor of the root of 2 apart.
+    least_spread : float
+        The smallest candidate over the typical score.
+    spread_tail, spread_deviations : float
+        Share of the scores that may exceed the spread, and the number of standard deviations that
+        this share of a normal distribution exceeds.
+    spread_noise, spread_share : float
+        Deviation of a count's noise over the number of records; and the share of mu**2 for all
+        counts, beyond which they are not made.
     least_slope : float
         Least slope of a curve in Newton steps, in units of its largest slope.
     longest : float
@@ -73,6 +86,12 @@ class CalibrationTuning(NamedTuple):
     most_ratio: float = 1e5
     top: float = 0.7
     typical_score: float = 0.4
+    spread_counts: int = 4
+    least_spread: float = 2.0**-1.5
+    spread_tail: float = 0.2
+    spread_deviations: float = 1.28
+    spread_noise: float = 0.07
+    spread_share: float = 0.04
     least_slope: float = 0.12
     longest: float = 1e4
 
@@ -176,8 +195,8 @@ class CalibrationPlan:
     share : float
         Share of mu**2.
     n_samples : int
-    location_grid : float or None
-        Grid of the location of the scores, None if it is not released.
+    location_grid, spread_grid : float or None
+        Grids of the location of the scores, and of counts of long ones; None if not released.
     """
 
     event: Event
@@ -188,6 +207,7 @@ class CalibrationPlan:
     share: float
     n_samples: int
     location_grid: float | None
+    spread_grid: float | None
 
     @property
     def note(self) -> str:
@@ -235,6 +255,9 @@ class CalibrationPlan:
         # Where the centre of the features is noisy, coefficients may point along its error.
         location = self.located(records, y, w, top, rng)
         w[-1] = -location
+        # Scores of correlated features are far longer, or shorter, than those of others.
+        spread = self.spread_of(records, y, w, CALIBRATION.typical_score * size, rng)
+        top *= spread
         edges = top * np.sort(self.curve.edges[: self.levels - 1])
         table = map_reduce(records, y, table_of, w, edges, self.levels)
         variance = gaussian_mechanism(rng, table, self.grid) ** 2
@@ -244,7 +267,7 @@ class CalibrationPlan:
         limits = np.append(-sides[:0:-1], sides)
         there = max(-CALIBRATION.longest, min(b, CALIBRATION.longest)) + location / longer
         slope, shift = self.fitted(
-            typical_scores(limits, counts, CALIBRATION.typical_score * size),
+            typical_scores(limits, counts, CALIBRATION.typical_score * size * spread),
             (counts, sums),
             total,
             there,
@@ -265,6 +288,18 @@ class CalibrationPlan:
         expected = n * CALIBRATION.typical_score / CALIBRATION.top
         found = max(-1.0, min(float(shrunk(total, deviation, expected)[0]) / n, 1.0))
         return top * found * abs(found) ** self.curve.location_power
+
+    def spread_of(
+        self, X: Any, y: Any, w: np.ndarray, typical: float, rng: np.random.Generator
+    ) -> float:
+        """The deviation of the scores over a typical one; 1 if no counts are released."""
+        if self.spread_grid is None:
+            return 1.0
+        factors = CALIBRATION.least_spread * 2.0 ** (np.arange(2**CALIBRATION.spread_counts) / 2.0)
+        limits = CALIBRATION.spread_deviations * typical * factors
+        above = map_reduce(X, y, longer_scores, w, limits)
+        found = halve(above, CALIBRATION.spread_tail * self.n_samples, self.spread_grid, rng)
+        return float(factors[found]) * 2.0**-0.25  # between this candidate and the one before
 
     def fitted(
         self, scores: Any, table: Any, total: float, b: float, noise: float, expected: float = 1.0
@@ -355,6 +390,10 @@ def plan_calibration(
     ratio = n_known * mu / math.sqrt(n_features)
     worth = min(known / CALIBRATION.located_records - 1.0, CALIBRATION.near_ratio / ratio, 1.0)
     parts = {"table": (share, 1)}
+    n_counts = CALIBRATION.spread_counts
+    spread_share = n_counts * (CALIBRATION.spread_noise * n_samples * mu) ** -2.0
+    if spread_share <= CALIBRATION.spread_share:
+        parts = {"spread": (spread_share / n_counts, n_counts), **parts}
     if worth > 0.0:
         parts = {"location": (CALIBRATION.location_share * worth, 1), **parts}
     multiplier, event = share_mu(mu, parts)
@@ -362,14 +401,19 @@ def plan_calibration(
     change = math.sqrt(2.0) if added else 2.0
     sensitivity = one_record(n_samples, added, 1.0, change, parts=4 * levels)
     grid = gaussian_grid(sensitivity, multiplier["table"], 4 * levels, n_samples)
-    location_grid = None
+    location_grid = spread_grid = None
+    if "spread" in parts:
+        spread_grid = gaussian_grid(1.0, multiplier["spread"], 1, n_samples)
     if worth > 0.0:
         moved = one_record(n_samples, added, 1.0)
         location_grid = gaussian_grid(moved, multiplier["location"], 1, n_samples)
     scale, offset = curve.prior
     deviation = min(1.0, scale * math.sqrt(n_features) / (n_known * mu))
-    prior, share = (deviation, offset * deviation), sum(part for part, _ in parts.values())
-    return CalibrationPlan(event, grid, levels, prior, curve, share, n_samples, location_grid)
+    prior = deviation, offset * deviation
+    share = sum(part * count for part, count in parts.values())
+    return CalibrationPlan(
+        event, grid, levels, prior, curve, share, n_samples, location_grid, spread_grid
+    )
 
 
 def typical_scores(
@@ -387,13 +431,14 @@ def typical_scores(
         ndtr(t[1:-1], out=below[1:-1])
         share = below[1:] - below[:-1] + 1e-12
         first, moment = (density[:-1] - density[1:]) / share, t * density
-        square = np.maximum(1.0 - (moment[1:] - moment[:-1]) / share - first * first, 0.0)
+        within = np.maximum(1.0 - (moment[1:] - moment[:-1]) / share - first * first, 0.0)
         x = np.minimum(np.maximum(mean + spread * first, limits[:-1]), limits[1:])
-        deviation = np.minimum(spread * np.sqrt(square), widths)
+        deviation = np.minimum(spread * np.sqrt(within), widths)
         if len(counts) == 2:
             break
         mean = float(weights @ x)
-        spread = max(math.sqrt(float(weights @ (x - mean) ** 2)), limits[-1] / 64.0)
+        square = float(weights @ ((x - mean) ** 2 + deviation**2))
+        spread = max(math.sqrt(square), limits[-1] / 64.0)
     return x, deviation
 
 
@@ -403,6 +448,14 @@ def sum_of_scores(X: Dense | CSR, y: np.ndarray, w: np.ndarray, top: float) -> n
     total = np.zeros(1)
     add_scores(X, len(y), as_vector(w, X), top, run_room(X, 1).Z, total)
     return total
+
+
+@without_gil
+def longer_scores(X: Dense | CSR, y: np.ndarray, w: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """How many records have a score beyond each of the increasing ``limits``, on either side."""
+    scores = np.empty((len(y), 1))
+    predict_all(X, w, scores)
+    return count_above(np.abs(scores[:, 0]), limits)
 
 
 @without_gil

@@ -16,6 +16,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling import calibration as module
+from skdpsco.scaling import quantiles
 from skdpsco.scaling.calibration import CALIBRATION, REGRESSION_CURVE, plan_calibration
 from skdpsco.solvers.base import Result
 
@@ -31,6 +32,7 @@ class Releases:
 
     def __init__(self, monkeypatch):
         monkeypatch.setattr(module, "gaussian_mechanism", self.add)
+        monkeypatch.setattr(quantiles, "gaussian_mechanism", self.add)
 
     def add(self, rng, values, grid):
         units = [int(to_grid(v, grid)) for v in values]
@@ -47,9 +49,10 @@ class Releases:
 
 
 def charges(plan):
-    """The mu of the releases, in their order: of the location, if there is one, and the table."""
-    each = [1.0 / leaf.noise_multiplier for leaf, _ in leaves(plan.event)]
-    assert len(each) == 1 + (plan.location_grid is not None)
+    """The mu of the releases, in their order: those of location and counts, if any, and a table."""
+    each = [1.0 / leaf.noise_multiplier for leaf, count in leaves(plan.event) for _ in range(count)]
+    n_counts = 0 if plan.spread_grid is None else CALIBRATION.spread_counts
+    assert len(each) == 1 + n_counts + (plan.location_grid is not None)
     assert mu_of(plan.event) == pytest.approx(math.hypot(*each))
     # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
     return [mu * math.sqrt(4.0**SCALE_BITS - 16) for mu in each]
@@ -67,15 +70,25 @@ def test_releases_change_by_what_is_charged(monkeypatch, layout, mu, n, targets,
     records = list(itertools.product(points, targets))
     rest = [records[5 * i % len(records)] for i in range(n - 1)]
     table = np.random.default_rng(0).uniform(0.0, 2.0 * n / plan.levels, 4 * plan.levels)
-    outputs = (np.array([place * n]), table) if plan.location_grid else (table,)
+    outputs = [np.array([place * n])] if plan.location_grid else []
+    if plan.spread_grid:  # halving ends at a candidate that divides the records
+        outputs += [np.array([float(count)]) for count in (0, n, 0, n)]
+    outputs.append(table)
     runs, found = zip(
         *(releases.run(plan, [record, *rest], layout, outputs) for record in records), strict=True
     )
     assert len(set(found)) == 1  # releases decide everything
     assert (plan.location_grid is None) == (n * mu * CALIBRATION.share**0.5 < 12.0)
+    assert (plan.spread_grid is None) == (n * mu < 2.0 / 0.07 / CALIBRATION.spread_share**0.5)
+    changes = []
     for charge, *units in zip(charges(plan), *runs, strict=True):
-        changes = [np.linalg.norm(np.array(units) - one, axis=1).max() for one in units]
-        assert 0.9 < max(changes) / charge <= 1.0
+        units = np.array(units)
+        changes.append(max(np.linalg.norm(units - one, axis=1).max() for one in units) / charge)
+    assert max(changes) <= 1.0
+    begin = plan.location_grid is not None
+    counts = changes[begin:-1]
+    assert all(change > 0.9 for change in [*changes[:begin], changes[-1]])
+    assert not counts or max(counts) > 0.9  # no record is beyond the largest limits
 
 
 def test_tables_of_all_layouts_are_alike():
