@@ -118,11 +118,13 @@ def test_a_ridge_is_solved_as_by_coordinates(penalty):
     problem = problem_for(Logistic(), penalty, 10, 3)
     scale = np.array([2.0, 2.0, 2.0, 0.3])
     linear = np.array([c, -2.0 * c])
-    W = Model(A, problem, scale).minimise(0.5, linear, np.zeros((2, 4)))
-    v = np.zeros(4)
     used = L2(0.0) if penalty is None else penalty
-    descend(0.5 * A, c, used, 1.0, np.array(problem.unit) * scale, v)
-    assert W == pytest.approx(np.array([v, -2.0 * v]), rel=1e-8)
+    model = Model(A, problem, scale)
+    for curvature in (0.5, 2.0, 2.0, 0.5):  # factors belong to a curvature
+        W = model.minimise(curvature, linear, np.zeros((2, 4)))
+        v = np.zeros(4)
+        descend(curvature * A, c, used, 1.0, np.array(problem.unit) * scale, v)
+        assert W == pytest.approx(np.array([v, -2.0 * v]), rel=1e-8)
 
 
 def test_saturation_is_the_mean_curvature():

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.linalg import lu_factor, lu_solve
 
 from skdpsco._kernels import njit
 from skdpsco.penalties import L2, scaled_prox
@@ -92,6 +93,7 @@ class Model:
         # The curvature of the penalty; a quadratic penalty needs nothing else to solve with a
         # matrix.
         self.ridge = problem.weight * penalty.curvature * self.unit**2
+        self._factors: Any = None, None  # a curvature, and the factors of its matrix
 
     def apply(self, W: np.ndarray) -> np.ndarray:
         """``W M``, flat for a flat ``W``."""
@@ -105,10 +107,13 @@ class Model:
 
     def minimise(self, curvature: float, linear: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Minimise ``curvature * tr(W M W') / 2 - <linear, W>`` plus the penalty."""
+        if self.M.ndim == 2 and type(self.penalty) is L2:
+            if self._factors[0] != curvature:  # most steps have the length of the one before
+                A = curvature * self.M
+                diagonal = self.ridge + 1e-14 * A.diagonal().max()
+                self._factors = curvature, lu_factor(A + np.diag(diagonal), check_finite=False)
+            return lu_solve(self._factors[1], linear.T, check_finite=False).T
         A = curvature * self.M
-        if A.ndim == 2 and type(self.penalty) is L2:
-            diagonal = self.ridge + 1e-14 * A.diagonal().max()
-            return np.linalg.solve(A + np.diag(diagonal), linear.T).T
         W = start.copy()
         for w, c in zip(W, linear, strict=True):
             method = descend if A.ndim == 2 else separate
