@@ -13,10 +13,12 @@ from skdpsco.data.products import dot_and_norm_rows, predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.linear_model import PrivateLogisticL1, PrivateLogisticRegression, PrivateRidge
 from skdpsco.losses import Logistic, Squared
+from skdpsco.penalties import L2
 from skdpsco.scaling.conditioning import Conditioning, plan_conditioning
 from skdpsco.solvers import gradient_sums
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
-from skdpsco.solvers.penalized.metric import shortened_products
+from skdpsco.solvers.penalized.metric import metric_grid, shortened_products
+from skdpsco.solvers.penalized.problem import CompositeProblem
 from skdpsco.solvers.penalized.second_moments import (
     add_outer,
     moved_by_one,
@@ -113,6 +115,25 @@ def test_rounding_of_runs_in_single_precision_is_charged():
     assert not single_pays(2**20, 1, False)
     with pytest.raises(ValueError, match="single must be False"):
         moved_by_one(1.0, True, True)
+
+
+def test_rows_that_are_rounded_to_single_precision_are_longer():
+    rng, sizes = np.random.default_rng(0), []
+    for _ in range(1000):
+        row = rng.uniform(0.5, 1.0, 4).astype(np.float32)
+        row = (row / np.linalg.norm(row.astype(float))).astype(np.float32)
+        sizes.append(np.square(row.astype(float)).sum())
+    size, _ = moved_by_one(1.0, False, True)
+    assert 1.0 + 2.0**-25 < max(sizes) <= size
+
+
+def test_a_metric_of_a_large_table_pays_for_single_precision():
+    sizes = 2**20 - 1, 2**20
+    units = {"penalty": L2(0.1), "unit": (1.0, 1.0)}
+    problems = [CompositeProblem(Logistic(), None, n, 2, True, **units) for n in sizes]
+    small, large = (metric_grid(problem, 1.0) for problem in problems)
+    exact, single = (moved_by_one(1.0, False, one)[1] for one in (False, True))
+    assert large / small - 1.0 == pytest.approx(single / exact - 1.0, rel=0.01)
 
 
 @njit

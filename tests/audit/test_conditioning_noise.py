@@ -6,6 +6,7 @@ one record. Releases are replayed, so that later releases are made at the same p
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -137,6 +138,20 @@ def test_rounded_rows_keep_their_norm(d):
             assert squares.astype(np.longdouble).sum() <= slack * slack
             assert norm[0] <= 1.0
             assert module.shortened_norms(X, np.zeros(1), centre, c)[0] <= 1.0
+
+
+def test_the_rounding_of_rows_and_of_the_centre_is_charged():
+    """Where rows are short beside the centre, both sums are far larger than their difference."""
+    n, share = 2**16, CONDITIONING.centre_share / 2
+    c, x = 2.0 * 2.0**-7.5, 0.87654321
+    centre = np.array([x - 0.5 * c])
+    X = as_design(np.full((n, 1), x), np.ones(1), True)
+    found = module.shortened_sum(X, np.zeros(n), centre, c)[0]
+    error = abs(float(Fraction(found) - n * (Fraction(x) - Fraction(centre[0])) / Fraction(c)))
+    plan = plan_conditioning(n, 1, 1.0, False)
+    moved = deviation_on(plan.grids["residual"]) * math.sqrt(share)
+    assert 1e-7 < error
+    assert 2.0 + 2.0 * error <= moved < 2.0005
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
