@@ -87,7 +87,7 @@ display = GroupLossDisplay.from_estimator(
     baseline={name: model for name, model in models.items() if model is not private},
     name="private, worst group",
 )
-display.figure_.suptitle("Loss for every airline (flights), epsilon = 1")
+_ = display.figure_.suptitle("Loss for every airline (flights), epsilon = 1")
 
 # %%
 # If the group may be a feature, try that first. Airlines differ in how often they are late more

@@ -32,7 +32,7 @@ for k in drawn:
     ).fit(hour, late, units=table["tailnum"])
     slopes.append(model.coef_[0, 0])
     reaches.append(1.96 * model.coef_standard_error_[0, 0])
-    print(f"{model.privacy_.relation}: {slopes[-1]:.3f} ± {reaches[-1]:.3f}")
+    print(f"{k:2} of each aeroplane: {slopes[-1]:.3f} ± {reaches[-1]:.3f}")
 print(model.privacy_)  # of the last fit
 
 # %%

@@ -18,6 +18,7 @@ from ._upstream import (
     num_samples,
     safe_indexing,
 )
+from .privacy._checks import abridged
 from .privacy.relations import LARGEST_UNIT, RELATIONS
 
 __all__ = [
@@ -223,10 +224,10 @@ def check_bound(name: str, value: Any) -> float:
     """
     value = declared(name, value)
     if not is_number(value):
-        raise TypeError(f"{name} must be a positive number, got {value!r}.")
+        raise TypeError(f"{name} must be a positive number, got {abridged(value)}.")
     number: Any = value  # unconverted, since a huge int does not fit into a float
     if not SMALLEST <= number <= LARGEST:
-        raise ValueError(f"{name} must be in [{SMALLEST:g}, {LARGEST:g}], got {value!r}.")
+        raise ValueError(f"{name} must be in [{SMALLEST:g}, {LARGEST:g}], got {abridged(value)}.")
     return float(value)
 
 
@@ -250,7 +251,7 @@ def check_feature_bound(value: Any, n_features: int, names: Iterable[Any] | None
     if bounds.dtype.kind not in "iuf":
         raise TypeError(
             f"feature_bound must be a positive number, or a list of one number per column of X; "
-            f"got {value!r}."
+            f"got {abridged(value)}."
         )
     if bounds.shape != (n_features,):
         raise ValueError(
@@ -583,9 +584,11 @@ def check_interval(low_name: str, low: Any, high_name: str, high: Any) -> tuple[
     """
     for name, value in ((low_name, low), (high_name, high)):
         if not is_number(value):
-            raise TypeError(f"{name} must be a finite number, got {value!r}.")
+            raise TypeError(f"{name} must be a finite number, got {abridged(value)}.")
         if not abs(float(value)) <= LARGEST:
-            raise ValueError(f"{name} must be in [{-LARGEST:g}, {LARGEST:g}], got {value!r}.")
+            raise ValueError(
+                f"{name} must be in [{-LARGEST:g}, {LARGEST:g}], got {abridged(value)}."
+            )
     if not float(high) - float(low) >= SMALLEST:
         raise ValueError(f"{low_name} must be less than {high_name}, got {low!r} and {high!r}.")
     return float(low), float(high)
@@ -665,11 +668,11 @@ def check_columns(
     except ValueError:  # ragged lists
         numbers = np.asarray(None)
     if numbers.dtype.kind not in "iuf":
-        raise TypeError(f"{legal}; got {value!r}.")
+        raise TypeError(f"{legal}; got {abridged(value)}.")
     if numbers.shape not in ((), (n_features,)):
         raise ValueError(f"{legal}; got shape {numbers.shape}.")
     if not ((numbers >= -LARGEST) & (numbers <= LARGEST)).all():
-        raise ValueError(f"{legal}; got {value!r}.")
+        raise ValueError(f"{legal}; got {abridged(value)}.")
     return np.full(n_features, numbers, dtype=np.float64)
 
 
@@ -712,11 +715,11 @@ def check_int(name: str, value: Any, also: str = "", low: int = 1, high: int = L
     """
     span = f">= {low}" if high == LARGEST_INT else f"in [{low}, {high}]"
     if not is_number(value, Integral):
-        raise TypeError(f"{name} must be {also}an int {span}, got {value!r}.")
+        raise TypeError(f"{name} must be {also}an int {span}, got {abridged(value)}.")
     number = int(value)
     if not low <= number <= high:
         most = " and below 2**63" if number > LARGEST_INT == high else ""
-        raise ValueError(f"{name} must be {also}an int {span}{most}, got {value!r}.")
+        raise ValueError(f"{name} must be {also}an int {span}{most}, got {abridged(value)}.")
     return number
 
 
@@ -748,7 +751,7 @@ def check_bool(name: str, value: Any) -> bool:
         If it is something else.
     """
     if not isinstance(value, bool):
-        raise TypeError(f"{name} must be a bool, got {value!r}.")
+        raise TypeError(f"{name} must be a bool, got {abridged(value)}.")
     return value
 
 
@@ -762,5 +765,5 @@ def check_choice(name: str, value: Any, legal: Iterable[str]) -> str:
     """
     names = tuple(legal)
     if not isinstance(value, str) or value not in names:
-        raise ValueError(f"{name} must be one of {names}, got {value!r}.")
+        raise ValueError(f"{name} must be one of {names}, got {abridged(value)}.")
     return value

@@ -25,7 +25,7 @@ from skdpsco import (
     TableEncoder,
 )
 from skdpsco.group_dro import group_report
-from skdpsco.inspection import GroupLossDisplay
+from skdpsco.inspection import GroupLossDisplay, epsilon_for, n_for, plan
 from skdpsco.linear_model.links import resolve_link
 from skdpsco.linear_model.log_link import LogLinkModel
 from skdpsco.model_selection import PrivateGridSearchCV, private_cross_val_score
@@ -428,6 +428,60 @@ def test_other_uses_of_data_do_not_tell(monkeypatch):
     for function in (display, lambda X, y: private_cross_val_score(clone(model), X, y)):
         calls += [(f"X: {case}", lambda X=X, f=function: f(X, BINARY)) for case, X in matrices()]
         calls += [(f"y: {case}", lambda y=y, f=function: f(GOOD, y)) for case, y in vectors()]
+    assert leaks(calls) == {}
+
+
+MISPLACED = {
+    "frame": pd.DataFrame({"a": [WORD] * N, "b": np.full(N, NUMBER)}),
+    "column": pd.Series(np.full(N, NUMBER)),
+    "array": np.full((N, D), NUMBER),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_data_in_the_place_of_a_parameter_are_not_told(name, monkeypatch):
+    monkeypatch.setattr(skdpsco.base.private_estimator, "generator", reached)
+    monkeypatch.setattr("skdpsco.model_selection._allotment.rehearse", reached)
+    more = {"sensitive_features": BINARY} if name in GROUPED else {}
+    calls = [
+        (
+            f"{parameter}: {case}",
+            lambda p=parameter, v=value: (
+                ESTIMATORS[name]().set_params(**{p: v}).fit(GOOD, BINARY, **more)
+            ),
+        )
+        for parameter in ESTIMATORS[name]().get_params(deep=False)
+        for case, value in MISPLACED.items()
+    ]
+    assert leaks(calls) == {}
+
+
+def test_data_in_the_place_of_a_number_are_not_told():
+    moments = skdpsco.PrivateMoments().fit(GOOD, BINARY)
+    model = skdpsco.PrivateRidge().fit(moments)
+    ridge = skdpsco.PrivateRidge()
+    functions = {
+        "plan": lambda v: plan(ridge, v, n_features=D),
+        "plan for columns": lambda v: plan(ridge, N, n_features=v),
+        "plan of no estimator": lambda v: plan(v, N, D),
+        "epsilon_for": lambda v: epsilon_for(ridge, v, D),
+        "n_for": lambda v: n_for(ridge, v),
+        "draw_records": lambda v: skdpsco.draw_records(BINARY, v),
+        "predict_interval": lambda v: model.predict_interval(GOOD, v),
+        "confint": model.confint,
+        "summary": model.summary,
+        "path": moments.moments_.path,
+        "select": lambda v: moments.moments_.select([0], target=v),
+        "Budget": lambda v: skdpsco.Budget(v, 1e-6),
+        "Ledger": lambda v: skdpsco.Ledger(1.0, v),
+        "Schema": lambda v: Schema({"a": "boolean"}, target=v),
+        "private_cross_val_score": lambda v: private_cross_val_score(v, GOOD, BINARY),
+    }
+    calls = [
+        (f"{name}: {case}", lambda f=f, v=v: f(v))
+        for name, f in functions.items()
+        for case, v in MISPLACED.items()
+    ]
     assert leaks(calls) == {}
 
 

@@ -313,12 +313,14 @@ REFUSED = {
     ),
     "length": (
         lambda: PrivateRidge(max_records_per_unit=K), {"units": PERSON[:-1]},
-        "X must be an array, a list or a frame with one entry for each of units",
+        "X and units must have one entry for every record",
     ),
-    "targets": (lambda: PrivateRidge(max_records_per_unit=K), {"y": Y[: 200 * K]}, "y must be an"),
+    "targets": (
+        lambda: PrivateRidge(max_records_per_unit=K), {"y": Y[: 200 * K]}, "y and units must",
+    ),
     "weights": (
         lambda: PrivateRidge(max_records_per_unit=K, max_weight=1),
-        {"sample_weight": np.ones(200 * K)}, "sample_weight must be an",
+        {"sample_weight": np.ones(200 * K)}, "sample_weight and units must",
     ),
     "identifiers": (
         lambda: PrivateRidge(max_records_per_unit=K), {"units": np.full(N, np.nan)},
@@ -327,6 +329,10 @@ REFUSED = {
     "blocks": (
         lambda: PrivateRidge(max_records_per_unit=K), {"X": RowBlocks.from_arrays(X, Y)},
         "units must be None unless X holds records in memory",
+    ),
+    "name": (
+        lambda: PrivateRidge(max_records_per_unit=K), {"units": "person"},
+        "units must hold the unit of every record: a column, and not its name",
     ),
     "zero": (lambda: PrivateRidge(max_records_per_unit=0), {}, "max_records_per_unit"),
     "text": (lambda: PrivateRidge(max_records_per_unit="3"), {}, "max_records_per_unit"),

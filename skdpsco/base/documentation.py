@@ -1,4 +1,4 @@
-"""What scikit-learn's diagrams of estimators show in notebooks: a link to the page, the privacy."""
+"""What scikit-learn shows of estimators: in notebooks a link and the privacy; and errors."""
 
 import sys
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from skdpsco._upstream import captioned_block
+from skdpsco.privacy._checks import abridged
 
 __all__ = ["Documented"]
 
@@ -18,6 +19,17 @@ class Documented:
 
     _doc_link_module = "skdpsco"
     _doc_link_template = "https://skdpsco.readthedocs.io/en/stable/api/generated/{page}.html"
+
+    def _validate_params(self) -> None:
+        """Check types and ranges of parameters; errors show no long value, which may hold data."""
+        try:
+            super()._validate_params()  # type: ignore[misc]
+        except ValueError as error:
+            failure = error
+        else:
+            return
+        value = getattr(self, str(failure).split("'")[1])
+        raise type(failure)(str(failure).replace(repr(value), abridged(value)))
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
         """Name the page by the shortest path from which users can import the class."""

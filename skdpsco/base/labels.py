@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from skdpsco._quiet import quietly
 from skdpsco._validation import declared, is_missing
 from skdpsco.losses.library import with_weights
+from skdpsco.privacy._checks import abridged
 
 __all__ = [
     "as_targets",
@@ -73,7 +74,7 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         return classes, index
     message = (
         "classes must be a list of at least two different labels, all numbers or all strings, got "
-        f"{classes!r}."
+        f"{abridged(classes)}."
     )
     try:
         # NumPy would turn a number among strings, NaN for instance, into a string.
@@ -85,7 +86,7 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     if mixed or given.ndim != 1 or len(unique) != len(given) or len(given) < 2:
         raise ValueError(message)
     if given.dtype.kind == "f" and not np.isfinite(given).all():
-        raise ValueError(f"classes must be finite, got {classes!r}.")
+        raise ValueError(f"classes must be finite, got {abridged(classes)}.")
     if (given.dtype.kind in "OUS") != (y.dtype.kind in "OUS"):
         raise ValueError(
             f"classes must have the type of the labels in y: {given.dtype} against {y.dtype}."
@@ -261,6 +262,6 @@ def group_numbers(labels: list[Hashable], groups: list[Hashable]) -> np.ndarray:
     index = np.array([place.get(label, -1) for label in labels], dtype=np.int64)
     if (index < 0).any():
         raise ValueError(
-            f"sensitive_features contains a label that is not among groups={groups!r}."
+            f"sensitive_features contains a label that is not among groups={abridged(groups)}."
         )
     return index

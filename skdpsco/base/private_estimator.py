@@ -21,6 +21,7 @@ from skdpsco.base.labels import classifies_labels
 from skdpsco.base.progress import progress_bar
 from skdpsco.data.units import of_units
 from skdpsco.privacy import Budget, Event, NoOpEvent, rho_of
+from skdpsco.privacy._checks import abridged
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.relations import ADD_OR_REMOVE, REPLACE_ONE, WITHIN_GROUPS, unit_relation
 from skdpsco.privacy.report import PrivacyReport
@@ -72,7 +73,7 @@ def check_budget(
     if isinstance(ledger, type):
         raise TypeError(f"ledger must be an instance, not the class {ledger.__name__}.")
     if ledger is not None and not hasattr(ledger, "charge"):
-        raise TypeError(f"ledger must be None or a Ledger, got {ledger!r}.")
+        raise TypeError(f"ledger must be None or a Ledger, got {abridged(ledger)}.")
     of_ledger = getattr(ledger, "max_records_per_unit", 1)
     budget = Budget(
         epsilon, delta, of_ledger if max_records_per_unit is None else max_records_per_unit

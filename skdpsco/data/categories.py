@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._validation import is_missing
+from skdpsco.privacy._checks import abridged
 
 __all__ = ["check_categories", "codes_among", "is_list"]
 
@@ -36,7 +37,7 @@ def check_categories(name: str, categories: Any) -> np.ndarray:
     ):
         raise ValueError(
             f"{name} must be a list of at least one category, all different, all numbers or all "
-            f"strings, and at most one None or NaN; got {categories!r}."
+            f"strings, and at most one None or NaN; got {abridged(categories)}."
         )
     out = np.empty(len(values), dtype=object)
     out[:] = values

@@ -13,6 +13,7 @@ from skdpsco._typing import Self
 from skdpsco._validation import both_lacks
 from skdpsco.data.columns import CATEGORY, KEYS, NUMBER, declared_column, read_declaration
 from skdpsco.data.frames import open_frame, read_quietly
+from skdpsco.privacy._checks import abridged
 
 __all__ = ["Schema"]
 
@@ -114,7 +115,7 @@ class Schema:
             if not isinstance(name, str):
                 raise TypeError(f"columns must have strings as names, got {name!r}.")
         if not isinstance(source, str):
-            raise TypeError(f"source must be a string, got {source!r}.")
+            raise TypeError(f"source must be a string, got {abridged(source)}.")
         self.columns: dict[str, Any] = {
             name: declared_column(name, given) for name, given in columns.items()
         }
@@ -124,7 +125,9 @@ class Schema:
         self.source = source
         for role, given in (("target", target), ("groups", groups)):
             if given is not None and not (isinstance(given, str) and given in self.columns):
-                raise ValueError(f"{role} must be one of {list(self.columns)}, got {given!r}.")
+                raise ValueError(
+                    f"{role} must be one of {list(self.columns)}, got {abridged(given)}."
+                )
         if target is not None and self.columns[target].missing:
             raise ValueError(f"target {target!r} must not be declared with missing values.")
         if groups is not None and self.columns[groups].kind == NUMBER:
@@ -132,7 +135,7 @@ class Schema:
         if person is not None and (not isinstance(person, str) or person in self.columns):
             raise ValueError(
                 f"person must be the name of a column that is not declared in columns, got "
-                f"{person!r}."
+                f"{abridged(person)}."
             )
         names = self.feature_names_out()
         if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -130,7 +130,9 @@ def _drawn(name: str, value: Any, rows: np.ndarray, n_samples: int) -> Any:
         return quietly(message, safe_indexing, value, rows)
     if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
         return value  # names of columns
-    raise ValueError(message)
+    raise ValueError(
+        f"{name} and units must have one entry for every record, got {length} and {n_samples}."
+    )
 
 
 def _rows(number: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
@@ -146,6 +148,8 @@ def _rows(number: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
 def _numbers(units: Any) -> np.ndarray:
     """The units as consecutive numbers."""
     problem = "units must be one-dimensional, not empty, and hold hashable values, none missing."
+    if isinstance(units, str):
+        problem = "units must hold the unit of every record: a column, and not its name."
     numbers = None
     with suppress(Exception):  # its text may show a value, even as the context of another error
         # A list of numbers and strings would become one of strings, in which 1 and "1" are the same

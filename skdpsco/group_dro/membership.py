@@ -9,6 +9,7 @@ from scipy import sparse
 
 from skdpsco._validation import is_missing
 from skdpsco.base.labels import group_numbers, labels_of
+from skdpsco.privacy._checks import abridged
 from skdpsco.solvers.groups.problem import GroupedTargets
 
 __all__ = [
@@ -111,7 +112,7 @@ def membership_of(groups: Any, X: Any, sensitive_features: Any, n_samples: int) 
         rows = (np.ones(n_records), index, np.arange(n_records + 1))
         matrix = sparse.csr_array(rows, shape=(n_records, len(declared)))
     if len(set(declared)) != len(declared):
-        raise ValueError(f"groups must hold different labels, got {declared!r}.")
+        raise ValueError(f"groups must hold different labels, got {abridged(declared)}.")
     if n_records != n_samples:
         what = "row" if overlapping else "label"
         raise ValueError(

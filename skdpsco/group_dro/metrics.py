@@ -11,6 +11,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from skdpsco._quiet import quietly, score_by
 from skdpsco.group_dro.membership import as_array, membership_of
+from skdpsco.privacy._checks import abridged
 from skdpsco.privacy.report import html_table
 
 __all__ = ["group_report", "worst_group_score", "worst_group_scorer"]
@@ -132,7 +133,9 @@ def group_report(
     if sensitive_features is None:
         raise ValueError(_SCORE_NEEDS.format("group_report"))
     if not hasattr(estimator, "predict") or isinstance(estimator, type):
-        raise TypeError(f"estimator must be a fitted model with predict, got {estimator!r}.")
+        raise TypeError(
+            f"estimator must be a fitted model with predict, got {abridged(estimator)}."
+        )
     if metric is not None and not callable(metric):
         raise TypeError(f"metric must be None or a function of y and predictions, got {metric!r}.")
     y = quietly("y must hold one target per record.", np.asarray, y)

@@ -8,6 +8,7 @@ import numpy as np
 from skdpsco._validation import Interval, StrOptions, check_bound
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
+from skdpsco.privacy._checks import abridged
 from skdpsco.solvers.groups.mirror_prox import AbsoluteLoss, GroupMirrorProx, HingeLoss
 from skdpsco.solvers.groups.moments import GroupMoments
 from skdpsco.solvers.groups.problem import LogisticMoments, SquaredMoments
@@ -126,7 +127,7 @@ def check_prior(
     except ValueError:  # ragged lists
         shares = np.asarray(None)
     if shares.dtype.kind not in "iuf":
-        raise TypeError(f"{of}_prior must hold one number per {of}, got {prior!r}.")
+        raise TypeError(f"{of}_prior must hold one number per {of}, got {abridged(prior)}.")
     if shares.shape != (n_groups,):
         raise ValueError(
             f"{of}_prior must have shape ({n_groups},), one share per {of}; got shape "
@@ -134,7 +135,9 @@ def check_prior(
         )
     shares = shares.astype(np.float64)
     if not ((shares >= LEAST_PRIOR) & (shares <= 1.0)).all():
-        raise ValueError(f"{of}_prior must hold shares in [{LEAST_PRIOR:g}, 1], got {prior!r}.")
+        raise ValueError(
+            f"{of}_prior must hold shares in [{LEAST_PRIOR:g}, 1], got {abridged(prior)}."
+        )
     if not overlapping:
         total = float(shares.sum())
         if abs(total - 1.0) > 1e-6:

@@ -14,7 +14,7 @@ from skdpsco._random import seed_of, without_warnings
 from skdpsco._typing import MatrixLike, Seed, TargetLike
 from skdpsco._validation import check_choice, check_feature_bound, check_int
 from skdpsco.privacy import gaussian_epsilon, gdp_of
-from skdpsco.privacy._checks import check_real
+from skdpsco.privacy._checks import abridged, check_real
 from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
 from skdpsco.privacy.report import html_table
 
@@ -221,12 +221,14 @@ def audit(
     True
     """
     if not isinstance(estimator, BaseEstimator):
-        raise TypeError(f"estimator must be an estimator of scikit-learn, got {estimator!r}.")
+        raise TypeError(
+            f"estimator must be an estimator of scikit-learn, got {abridged(estimator)}."
+        )
     _refuse_ledgers(estimator)
     check_int("n_fits", n_fits, low=2)
     confidence = check_real("confidence", confidence, 0.0, 1.0)
     if statistic is not None and not callable(statistic):
-        raise TypeError(f"statistic must be callable or None, got {statistic!r}.")
+        raise TypeError(f"statistic must be callable or None, got {abridged(statistic)}.")
     claim = _declared_claim(estimator, epsilon, delta)
     seed = seed_of(random_state)
     given = {"X": X, "y": y, **(fit_params or {})}

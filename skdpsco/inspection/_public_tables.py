@@ -13,6 +13,7 @@ from skdpsco._validation import check_bound, check_feature_bound, check_int
 from skdpsco.base.labels import classifies_labels, declared_classes
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.linear_model.links import resolve_link
+from skdpsco.privacy._checks import abridged
 from skdpsco.synthesis import PrivateSynthesizer
 
 __all__ = ["check_plannable", "check_shape", "placeholder", "planted"]
@@ -66,7 +67,7 @@ def check_shape(
         check_int(name, value, low=2)
     check_int("n_targets", n_targets)
     if not isinstance(sparse, (bool, np.bool_)):
-        raise TypeError(f"sparse must be a bool, got {sparse!r}.")
+        raise TypeError(f"sparse must be a bool, got {abridged(sparse)}.")
     if n > MOST_RECORDS or (not sparse and n * d > MOST_ENTRIES):
         raise ValueError(
             f"n_samples must be at most {MOST_RECORDS}, and n_samples times n_features at most "
@@ -85,8 +86,9 @@ def check_plannable(estimator: Any) -> None:
     """
     if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
         raise TypeError(
-            f"estimator must be a private estimator of this package, got {estimator!r}. Plan the "
-            "private steps of a pipeline one by one: skdpsco.inspection.private_steps names them."
+            "estimator must be a private estimator of this package, got "
+            f"{abridged(estimator)}. Plan the private steps of a pipeline one by one: "
+            "skdpsco.inspection.private_steps names them."
         )
     if isinstance(estimator, (MetaEstimatorMixin, PrivateSynthesizer)):
         raise TypeError(

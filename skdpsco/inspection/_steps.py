@@ -352,7 +352,8 @@ def check_record_wise(record_wise: Any) -> list[Any]:
     for item in declared:
         if not (isinstance(item, str) or callable(item) or hasattr(item, "get_params")):
             raise TypeError(
-                f"record_wise must contain names of steps, steps or functions, got {item!r}."
+                "record_wise must contain names of steps, steps or functions, got "
+                f"{type(item).__name__}."
             )
     return declared
 

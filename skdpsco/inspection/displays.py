@@ -18,6 +18,7 @@ from skdpsco._random import collected_advice
 from skdpsco._typing import MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import is_number
 from skdpsco.privacy import Budget, Ledger
+from skdpsco.privacy._checks import abridged
 from skdpsco.privacy._history import axes, literal, pyplot
 
 from ._cost import budget_of, declared_rho, private_steps
@@ -147,7 +148,7 @@ class PrivacyUtilityDisplay:
         pyplot(cls.__name__)  # fails before the fits if matplotlib is missing
         epsilons = _check_epsilons(epsilons)
         if not is_number(n_repeats, Integral) or n_repeats < 1:
-            raise ValueError(f"n_repeats must be an int, at least 1, got {n_repeats!r}.")
+            raise ValueError(f"n_repeats must be an int, at least 1, got {abridged(n_repeats)}.")
         if (X_test is None) != (y_test is None):
             raise ValueError("X_test and y_test must be given together, or neither.")
         _check_estimator(estimator, record_wise, X)
@@ -257,9 +258,9 @@ class PrivacyUtilityDisplay:
                 "simulated: use from_estimator with records of your own making."
             )
         if not is_number(signal):
-            raise TypeError(f"signal must be a number in [0, 1], got {signal!r}.")
+            raise TypeError(f"signal must be a number in [0, 1], got {abridged(signal)}.")
         if not 0.0 <= signal <= 1.0:
-            raise ValueError(f"signal must be in [0, 1], got {signal!r}.")
+            raise ValueError(f"signal must be in [0, 1], got {abridged(signal)}.")
         shape = check_shape(n_samples, n_features, n_classes=n_classes)
         random = None if random_state is None else check_random_state(random_state)
         several = shape._replace(n_samples=shape.n_samples + SIMULATED)
@@ -338,7 +339,9 @@ class PrivacyUtilityDisplay:
 def _check_epsilons(epsilons: Any) -> np.ndarray:
     values = list(epsilons) if np.iterable(epsilons) and not isinstance(epsilons, str) else []
     if not values or not all(is_number(e) and 0 < e < float("inf") for e in values):
-        raise ValueError(f"epsilons must be a list of finite numbers > 0, got {epsilons!r}.")
+        raise ValueError(
+            f"epsilons must be a list of finite numbers > 0, got {abridged(epsilons)}."
+        )
     return np.array(values, dtype=np.float64)
 
 
@@ -346,7 +349,9 @@ def _check_baseline(baseline: Any) -> None:
     number = is_number(baseline)
     estimator = hasattr(baseline, "fit") and not isinstance(baseline, type)
     if not (baseline is None or number or estimator):
-        raise TypeError(f"baseline must be an estimator, a number or None, got {baseline!r}.")
+        raise TypeError(
+            f"baseline must be an estimator, a number or None, got {abridged(baseline)}."
+        )
 
 
 def _check_estimator(estimator: Any, record_wise: Any, X: Any) -> None:
@@ -457,7 +462,7 @@ class RadiusPathDisplay:
         """
         pyplot(cls.__name__)
         if not is_number(n_features, Integral) or n_features < 1:
-            raise ValueError(f"n_features must be an int, at least 1, got {n_features!r}.")
+            raise ValueError(f"n_features must be an int, at least 1, got {abridged(n_features)}.")
         check_is_fitted(fitted_model)
         while isinstance(fitted_model, Pipeline):
             if feature_names is None:
@@ -467,7 +472,7 @@ class RadiusPathDisplay:
         if path is None:
             raise ValueError(
                 "fitted_model must have a path_, as PrivateLasso and PrivateLogisticL1 have with "
-                f"solver='stagewise'; got {fitted_model!r}."
+                f"solver='stagewise'; got {abridged(fitted_model)}."
             )
         coef = path.coef
         names = _coefficient_names(fitted_model, feature_names, coef.shape[-1])

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._quiet import quietly
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco.group_dro import group_report
+from skdpsco.privacy._checks import abridged
 from skdpsco.privacy._history import axes, brief, literal, pyplot
 
 __all__ = ["GroupLossDisplay"]
@@ -245,7 +246,7 @@ def _models(estimator: Any, baseline: Any, name: Any) -> list[tuple[str, str, An
         models.append(("baseline", f"baseline: {type(baseline).__name__}", baseline))
     for which, _, model in models:
         if isinstance(model, type) or not hasattr(model, "predict"):
-            raise TypeError(f"{which} must be a fitted model with predict, got {model!r}.")
+            raise TypeError(f"{which} must be a fitted model with predict, got {abridged(model)}.")
         if hasattr(model, "fit"):
             check_is_fitted(model)
     return models
@@ -261,7 +262,9 @@ def _check_metric(metric: Any, models: list[tuple[str, str, Any]]) -> Any:
     if callable(metric):
         return metric
     if not isinstance(metric, str) or metric not in METRICS:
-        raise ValueError(f"metric must be one of {(*METRICS,)} or a callable, got {metric!r}.")
+        raise ValueError(
+            f"metric must be one of {(*METRICS,)} or a callable, got {abridged(metric)}."
+        )
     for which, _, model in models:
         if is_classifier(model) if metric == "squared_error" else is_regressor(model):
             kind = "regressors" if metric == "squared_error" else "classifiers"

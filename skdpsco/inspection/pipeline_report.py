@@ -6,6 +6,7 @@ from html import escape
 from typing import Any
 
 from skdpsco.privacy import Event, compose, epsilon_of, rho_of
+from skdpsco.privacy._checks import abridged
 from skdpsco.privacy.relations import weakest
 
 from ._cost import private_steps
@@ -294,7 +295,7 @@ def check_private_steps(
             names = "; ".join(f"{step.name or step.estimator}: {step.note}" for step in wrong)
             raise ValueError(f"estimator must be private in every step. Not private: {names}.")
         if not private_steps(estimator):
-            raise ValueError(f"estimator must have a private step, got {estimator!r}.")
+            raise ValueError(f"estimator must have a private step, got {abridged(estimator)}.")
     _check_used(walks)
 
 
@@ -302,7 +303,9 @@ def _walk(
     estimator: Any, record_wise: Iterable[Any], fitted: bool, X: Any, named_groups: bool = False
 ) -> Walk:
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        raise TypeError(f"estimator must be an instance of an estimator, got {estimator!r}.")
+        raise TypeError(
+            f"estimator must be an instance of an estimator, got {abridged(estimator)}."
+        )
     params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
     walk = Walk(record_wise, fitted, params, X, named_groups)
     walk.visit("", estimator)

@@ -59,9 +59,9 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
             default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. None finds one
-        for every column privately, for at most an eighth of the budget; with too few records for
-        that, about 180 at epsilon 1, it means 1.
+        strings, or a schema gives the bound of every column by its name. None finds all bounds
+        privately, for at most an eighth of the budget; below about 180 records at epsilon 1 these
+        are too few, and it means 1.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of the columns and the norm of rows privately, for at most
         a fifth of the budget's mu^2, if there are enough records. None measures columns in units of

@@ -50,9 +50,9 @@ class PrivateLasso(LeastSquaresRegressor):
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. With one bound per column,
         features are measured in units of their bounds: the ball is
-        ``sum_j b_j |w_j| <= radius * max_j b_j``. None finds one for every column privately,
-        for at most an eighth of the budget; with too few records for that, about 180 at epsilon 1,
-        it means 1. It needs ``radius="auto"``, since a number is in units of the bounds.
+        ``sum_j b_j |w_j| <= radius * max_j b_j``. None finds all bounds privately, for at most an
+        eighth of the budget; below about 180 records at epsilon 1 these are too few, and it means
+        1. It needs ``radius="auto"``, since a number is in units of the bounds.
     target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
         Public bound on ``|y|``, to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None means ``radius *

@@ -50,9 +50,9 @@ class PrivateLogisticL1(LogisticClassifier):
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. With one bound per column,
         features are measured in units of their bounds: the ball is
-        ``sum_j b_j |w_j| <= radius * max_j b_j``. None finds one for every column privately,
-        for at most an eighth of the budget; with too few records for that, about 180 at epsilon 1,
-        it means 1. It needs ``radius="auto"``, since a number is in units of the bounds.
+        ``sum_j b_j |w_j| <= radius * max_j b_j``. None finds all bounds privately, for at most an
+        eighth of the budget; below about 180 records at epsilon 1 these are too few, and it means
+        1. It needs ``radius="auto"``, since a number is in units of the bounds.
     solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe", \
             "anytime-mirror-descent"} or solver, default="stagewise"
         See `skdpsco.solvers`. All but the first need a number as radius. The last reads each record

@@ -50,9 +50,9 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
     feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
             default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. None finds one
-        for every column privately, for at most an eighth of the budget; with too few records for
-        that, about 180 at epsilon 1, it means 1.
+        strings, or a schema gives the bound of every column by its name. None finds all bounds
+        privately, for at most an eighth of the budget; below about 180 records at epsilon 1 these
+        are too few, and it means 1.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
         See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise, and otherwise

@@ -85,9 +85,9 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
     feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
             default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. None finds one
-        for every column privately, for at most an eighth of the budget; with too few records for
-        that, about 180 at epsilon 1, it means 1.
+        strings, or a schema gives the bound of every column by its name. None finds all bounds
+        privately, for at most an eighth of the budget; below about 180 records at epsilon 1 these
+        are too few, and it means 1.
     target_bound : float, Schema or None, default=None
         Public bound on ``|y|``, to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None also finds the magnitude of

@@ -23,6 +23,7 @@ from skdpsco.minimax._solver import (
     is_one_loss,
     minimax_solver,
 )
+from skdpsco.privacy._checks import abridged
 from skdpsco.scaling.calibration import CLASS_CURVE, SHORT_CURVE, TargetCurve, curve_of
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.moments.plan import has_matrix
@@ -74,7 +75,7 @@ class MinimaxModel(PrivateLinearModel):
         given = self.losses
         one = isinstance(given, str) or hasattr(given, "n_outputs")
         if not one and (not isinstance(given, (list, tuple)) or len(given) == 0):
-            raise TypeError(f"losses must be a loss or a list of losses, got {given!r}.")
+            raise TypeError(f"losses must be a loss or a list of losses, got {abridged(given)}.")
         return tuple(self._resolved_loss(loss) for loss in ([given] if one else given))
 
     def _resolved_loss(self, loss: Any) -> Any:

@@ -10,6 +10,7 @@ from sklearn.base import is_classifier, is_regressor
 from skdpsco._clipping import within
 from skdpsco._validation import check_choice, check_interval, select_records
 from skdpsco.data.record_functions import numbers_or_nan, real_numbers
+from skdpsco.privacy._checks import abridged
 from skdpsco.scaling.target import Target
 
 __all__ = [
@@ -220,7 +221,7 @@ def resolve_scorer(scoring: Any, estimator: Any) -> PrivateScorer | str:
     if not isinstance(scoring, str):
         raise TypeError(
             f"scoring must be 'accuracy', {R2!r}, {SQUARED_ERROR!r} or a result of "
-            f"make_private_scorer, whose sensitivity is known; got {scoring!r}."
+            f"make_private_scorer, whose sensitivity is known; got {abridged(scoring)}."
         )
     if scoring not in ("accuracy", R2, SQUARED_ERROR):
         raise ValueError(

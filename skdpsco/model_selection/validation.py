@@ -14,6 +14,7 @@ from skdpsco.base.private_estimator import Payer, check_budget, public_only, rel
 from skdpsco.inspection._cost import declared_rho, relation_of
 from skdpsco.inspection._steps import check_record_wise
 from skdpsco.privacy import Budget, RepeatedEvent, ZCDPEvent, compose, epsilon_of
+from skdpsco.privacy._checks import abridged
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.report import PrivacyReport
 
@@ -149,7 +150,9 @@ def private_cross_val_score(
     seed = seed_of(random_state)  # before the folds, which draw from the same state
     record_wise = check_record_wise(record_wise)
     if not isinstance(estimator, BaseEstimator):
-        raise TypeError(f"estimator must be an estimator of scikit-learn, got {estimator!r}.")
+        raise TypeError(
+            f"estimator must be an estimator of scikit-learn, got {abridged(estimator)}."
+        )
     if not isinstance(fit_params, (Mapping, NoneType)):
         raise TypeError(f"fit_params must be None or a dict, got {type(fit_params).__name__}.")
     ledger = _allotment.ledger_of([estimator], ledger)

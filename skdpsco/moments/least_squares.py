@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco.penalties import L1, ElasticNet
+from skdpsco.privacy._checks import abridged
 from skdpsco.solvers.penalized.quadratic_model import descend
 
 __all__ = ["LeastSquares", "WeightPath", "check_within"]
@@ -79,7 +80,7 @@ class LeastSquares(NamedTuple):
         l1_ratio = check_within("l1_ratio", l1_ratio, 0.0, 1.0)
         if alphas is None:
             if isinstance(n_alphas, bool) or not (isinstance(n_alphas, int) and n_alphas >= 1):
-                raise ValueError(f"n_alphas must be an int >= 1, got {n_alphas!r}.")
+                raise ValueError(f"n_alphas must be an int >= 1, got {abridged(n_alphas)}.")
             if l1_ratio == 0.0:
                 raise ValueError("l1_ratio must be above 0 where alphas are to be chosen.")
             eps = check_within("eps", eps, 1e-10, 1.0)
@@ -133,7 +134,9 @@ def check_within(name: str, value: Any, low: float, high: float) -> float:
         If it is not such a number.
     """
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
-        raise ValueError(f"{name} must be a number in [{low:.10g}, {high:.10g}], got {value!r}.")
+        raise ValueError(
+            f"{name} must be a number in [{low:.10g}, {high:.10g}], got {abridged(value)}."
+        )
     if not low <= float(value) <= high or math.isnan(float(value)):
-        raise ValueError(f"{name} must be in [{low:.10g}, {high:.10g}], got {value!r}.")
+        raise ValueError(f"{name} must be in [{low:.10g}, {high:.10g}], got {abridged(value)}.")
     return float(value)

@@ -16,6 +16,7 @@ from skdpsco._validation import is_number
 from skdpsco.moments.least_squares import LeastSquares, WeightPath
 from skdpsco.moments.release import Measured
 from skdpsco.privacy import NoOpEvent
+from skdpsco.privacy._checks import abridged
 from skdpsco.privacy.relations import ADD_OR_REMOVE, weakest
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers.base import worst_of
@@ -261,7 +262,7 @@ class ReleasedMoments(MomentAnswers):
                 )
             return self.names.index(column)
         if not is_number(column, Integral):
-            raise TypeError(f"A column must be an int or a name, got {column!r}.")
+            raise TypeError(f"A column must be an int or a name, got {type(column).__name__}.")
         number = int(column)
         if not 0 <= number < len(self.names):
             raise ValueError(f"A column must be in [0, {len(self.names) - 1}], got {number}.")
@@ -291,7 +292,7 @@ class ReleasedMoments(MomentAnswers):
         if not chosen or len(set(both)) < len(both):
             raise ValueError(
                 f"columns and target must name at least one feature, and none twice; got "
-                f"columns={columns!r}, target={target!r}."
+                f"columns={abridged(columns)}, target={abridged(target)}."
             )
         return self._at(both, len(goals))
 

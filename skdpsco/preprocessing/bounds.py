@@ -26,6 +26,7 @@ from skdpsco.base.documentation import Documented
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
 from skdpsco.data.design import Dense, as_design
+from skdpsco.privacy._checks import abridged
 
 __all__ = [
     "ColumnClipper",
@@ -131,7 +132,7 @@ class RowClipper(_Stateless):
         if bounds is self.bound:
             raise TypeError(
                 f"bound must be a positive number, or bounds by the names of columns, got "
-                f"{self.bound!r}."
+                f"{abridged(self.bound)}."
             )
         bounds = check_feature_bound(bounds, X.shape[1], names)
         return check_bound("bound", float(np.linalg.norm(bounds, ORDERS[self.norm]))), X
@@ -409,7 +410,7 @@ def check_pair(name: str, pair: Any) -> tuple[float, float]:
         If ``pair`` is not two finite numbers in increasing order.
     """
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise ValueError(f"{name} must be a tuple of two numbers, got {pair!r}.")
+        raise ValueError(f"{name} must be a tuple of two numbers, got {abridged(pair)}.")
     return check_interval(f"{name}[0]", pair[0], f"{name}[1]", pair[1])
 
 

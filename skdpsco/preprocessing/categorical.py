@@ -21,6 +21,7 @@ from skdpsco.base.documentation import Documented
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
 from skdpsco.data.categories import check_categories, codes_among, is_list
+from skdpsco.privacy._checks import abridged
 
 __all__ = ["CategoricalDomainEncoder"]
 
@@ -193,7 +194,7 @@ def _check_dtype(dtype: Any) -> None:
     except TypeError:
         legal = False
     if not legal:
-        raise TypeError(f"dtype must be a real number type of NumPy, got {dtype!r}.")
+        raise TypeError(f"dtype must be a real number type of NumPy, got {abridged(dtype)}.")
 
 
 def _declared_categories(
@@ -206,8 +207,9 @@ def _declared_categories(
         return [check_categories(f"categories[{name!r}]", listed) for name, listed in pairs]
     if not is_list(categories):
         raise TypeError(
-            f"categories must be a list, one list per column of X, or a dict of lists, got "
-            f"{categories!r}. They are public: reading them off the data would not be private."
+            "categories must be a list, one list per column of X, or a dict of lists, got "
+            f"{abridged(categories)}. They are public: reading them off the data would not be "
+            "private."
         )
     if not any(is_list(item) for item in categories):
         return [check_categories("categories", categories)] * n_features

@@ -1,10 +1,30 @@
 """Validation shared by the budget, the events and the accountant."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from numbers import Integral, Real
 
-__all__ = ["check_count", "check_partition", "check_real"]
+__all__ = ["abridged", "check_count", "check_partition", "check_real"]
+
+LONGEST_TEXT, MOST_SHOWN = 100, 10
+
+
+def abridged(value: object) -> str:
+    """What an error says of an illegal value: of an array or a long one its type alone.
+
+    So no record is shown if a table or a column is passed in the place of something else.
+    """
+    text, shape = repr(value), getattr(value, "shape", ())
+    size = len(value) if isinstance(value, Sized) and not isinstance(value, (str, bytes)) else 0
+    short = len(text) <= LONGEST_TEXT and size <= MOST_SHOWN and not shape
+    if (
+        short
+        or isinstance(value, Real)
+        or any(hasattr(value, a) for a in ("get_params", "_fields"))
+    ):
+        return text
+    extent = f" of shape {shape}" if shape else f" of length {size}" if size else ""
+    return f"a {type(value).__name__}{extent}"
 
 
 def check_real(name: str, value: object, low: float, high: float, *, closed: bool = False) -> float:
@@ -18,7 +38,7 @@ def check_real(name: str, value: object, low: float, high: float, *, closed: boo
     interval = f"[{low:g}, {high:g}]" if closed and math.isfinite(high) else f"({low:g}, {high:g})"
     if closed and not math.isfinite(high):
         interval = f"[{low:g}, {high:g})"
-    expected = f"{name} must be a finite real number in {interval}, got {value!r}"
+    expected = f"{name} must be a finite real number in {interval}, got {abridged(value)}"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{expected} of type {type(value).__name__}.")
     try:
@@ -35,7 +55,7 @@ def check_count(name: str, value: object) -> int:
     """Return `value` as an int >= 0."""
     if type(value) is int and value >= 0:
         return value
-    expected = f"{name} must be an integer in [0, inf), got {value!r}"
+    expected = f"{name} must be an integer in [0, inf), got {abridged(value)}"
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{expected} of type {type(value).__name__}.")
     if value < 0:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ._checks import abridged
 from ._rows import CREATE, SCHEMA, Damage, check, upgrade, verify
 
 __all__ = ["IN_MEMORY", "Store", "absolute", "check_dataset", "is_database"]
@@ -211,7 +212,7 @@ def absolute(path: Any) -> str:
     try:
         text = os.fsdecode(path)
     except TypeError:
-        raise TypeError(f"path must be a str or path-like, got {path!r}.") from None
+        raise TypeError(f"path must be a str or path-like, got {abridged(path)}.") from None
     if "\0" in text:
         raise ValueError(f"path must not contain null characters, got {path!r}.")
     return os.path.abspath(text)
@@ -230,7 +231,7 @@ def is_database(path: str) -> bool:
 def check_dataset(dataset: object) -> None:
     """Check that ``dataset`` can be the name of a data set."""
     if not isinstance(dataset, str):
-        raise TypeError(f"dataset must be a str, got {dataset!r}.")
+        raise TypeError(f"dataset must be a str, got {abridged(dataset)}.")
     if not dataset or any("\ud800" <= character <= "\udfff" for character in dataset):
         raise ValueError(f"dataset must be a name in Unicode, got {dataset!r}.")
     if unicodedata.normalize("NFC", dataset) != dataset:  # two names that look alike

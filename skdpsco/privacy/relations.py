@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from ._checks import abridged
+
 __all__ = [
     "ADD_OR_REMOVE",
     "LARGEST_UNIT",
@@ -81,5 +83,5 @@ def check_relation(relation: object) -> None:
     if not known and records_of_unit(relation) is None:
         raise ValueError(
             f"relation must be one of {RELATIONS}, or {unit_relation(LARGEST_UNIT)!r} with any "
-            f"smaller number from 2, got {relation!r}."
+            f"smaller number from 2, got {abridged(relation)}."
         )
