@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from skdpsco._clipping import clip
+from skdpsco._clipping import clip, within
 from skdpsco._kernels import njit
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.pieces import one_record
-from skdpsco.data.products import as_vector, common_bound, dot_rows, predict_all, run_room
+from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import Logistic, SmoothHinge, Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
@@ -445,9 +445,9 @@ def typical_scores(
 @without_gil
 def sum_of_scores(X: Dense | CSR, y: np.ndarray, w: np.ndarray, top: float) -> np.ndarray:
     """Sum of the scores over ``top``, each of them cut to [-1, 1]."""
-    total = np.zeros(1)
-    add_scores(X, len(y), as_vector(w, X), top, run_room(X, 1).Z, total)
-    return total
+    scores = np.empty((len(y), 1))
+    predict_all(X, w, scores)
+    return within(scores / top, -1.0, 1.0).sum(keepdims=True)[0]
 
 
 @without_gil
@@ -463,35 +463,20 @@ def table_of(X: Dense | CSR, y: np.ndarray, w: np.ndarray, edges: np.ndarray, le
     """Sums of weights, then of weighted targets, of the records in every range of scores."""
     # An edge belongs to the range that is nearer to 0, which begins at 0 on the right.
     limits = np.concatenate([-edges[::-1], [0.0], np.nextafter(edges, np.inf)])
-    table = np.zeros((2, 2 * levels))
-    columns = y if y.ndim > 1 else y[:, None]
-    add_to_table(X, columns, as_vector(w, X), limits, run_room(X, 1).Z, table)
+    table, scores = np.zeros((2, 2 * levels)), np.empty((len(y), 1))
+    predict_all(X, w, scores)
+    add_to_table(scores, y if y.ndim > 1 else y[:, None], limits, table)
     return table.ravel()
 
 
 @njit
-def add_scores(X, n, v, top, Z, total):
-    """Add the scores of n records over ``top``, each of them cut to [-1, 1]."""
-    common = common_bound(X)
-    for start in range(0, n, Z.shape[0]):
-        scores = Z[: min(Z.shape[0], n - start)]
-        dot_rows(X, start, common, v, scores)
-        for i in range(scores.shape[0]):
-            total[0] += clip(scores[i, 0] / top, 1.0)
-
-
-@njit
-def add_to_table(X, y, v, limits, Z, table):
+def add_to_table(scores, y, limits, table):
     """Add the records' weights, if there are any, or 1, and their weighted targets, to a table."""
-    common = common_bound(X)
-    for start in range(0, y.shape[0], Z.shape[0]):
-        scores = Z[: min(Z.shape[0], y.shape[0] - start)]
-        dot_rows(X, start, common, v, scores)
-        for i in range(scores.shape[0]):
-            place, weight = 0, 1.0
-            for k in range(limits.shape[0]):
-                place += 0 if scores[i, 0] < limits[k] else 1
-            if y.shape[1] > 1:
-                weight = max(0.0, clip(y[start + i, 1], 1.0))
-            table[0, place] += weight
-            table[1, place] += weight * clip(y[start + i, 0], 1.0)
+    for i in range(y.shape[0]):
+        place, weight = 0, 1.0
+        for k in range(limits.shape[0]):
+            place += 0 if scores[i, 0] < limits[k] else 1
+        if y.shape[1] > 1:
+            weight = max(0.0, clip(y[i, 1], 1.0))
+        table[0, place] += weight
+        table[1, place] += weight * clip(y[i, 0], 1.0)
