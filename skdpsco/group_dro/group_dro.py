@@ -64,7 +64,9 @@ from skdpsco.solvers.groups.problem import GroupProblem
 
 __all__ = ["PrivateGroupDRO"]
 
-AUTO_RADIUS = 10.0  # a safety net, for features and targets in [-1, 1]
+# Safety nets, for features and targets in [-1, 1]. Log-odds have no bound, but the steps of mirror
+# prox depend on the radius.
+AUTO_RADIUS, AUTO_RADIUS_OF_LOG_ODDS = 10.0, 300.0
 
 
 def classifies(model: Any) -> bool:
@@ -135,7 +137,8 @@ class PrivateGroupDRO(PrivateLinearModel):
     radius : float or "auto", default="auto"
         Bound on the l2 norm of the coefficients without the intercept. With one feature bound b_j
         per column, features are measured in units of their bounds: the norm of ``b_j w_j`` is at
-        most ``radius * max_j b_j``. "auto" is 10 for features and targets in [-1, 1].
+        most ``radius * max_j b_j``. "auto" is 10 for features and targets in [-1, 1], and
+        300 for the logistic loss by moments.
     feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name.
@@ -453,9 +456,15 @@ class PrivateGroupDRO(PrivateLinearModel):
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
         radius, _ = self._radius_and_bounds(len(bounds))
         intercept = bool(self.fit_intercept)
+        if radius is None:
+            by_moments = isinstance(group_solver(self.solver, loss), GroupMoments)
+            log_odds = by_moments and self.loss == "logistic"
+            radius = AUTO_RADIUS_OF_LOG_ODDS if log_odds else AUTO_RADIUS
+        else:
+            radius *= float(bounds.max()) / target.scale
         return GroupProblem(
             loss,
-            L2Ball(AUTO_RADIUS if radius is None else radius * float(bounds.max()) / target.scale),
+            L2Ball(radius),
             n_samples,
             len(bounds) + intercept,
             intercept,

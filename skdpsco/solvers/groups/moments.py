@@ -65,15 +65,18 @@ class GroupMomentsTuning:
     matrix_ratio: float = 3.0  # for `newton_pays`; below it the matrix is mostly ridge
     mean_ratio: float = 5.0  # of n mu to the root of the features; below it the mean is noise
     needed_ratio: float = 10.0  # of a group's moment to its noise; below it the group is too small
-    # The next two compare the smallest expected group with the smallest one that is large enough.
-    ratio_per_round: float = 40.0  # the number of rounds is the root of the ratio over this
+    # The ratios below compare the smallest expected group with the smallest that is large enough.
+    ratio_per_round: float = 15.0  # the number of rounds is the root of the ratio over this
     quiet_ratio: float = 1e3  # above it the noise is so small that no row is shortened
     max_rounds: int = 20
     blind_rounds: int = 2  # the fewest without a matrix: the first finds the curvature
     clip: float = 1.21  # rows are shortened to a norm whose square is this times the mean square
     most_concentrated: float = 50.0  # the mean square is assumed to be at least n_features / this
     smoothing: tuple[float, float] = (1e-4, 1e-2)  # of the maximum over groups: least and most
-    step: float = 0.7  # fraction of the way to the next saddle point, in all rounds but the last
+    # At this ratio of the smallest group half of a loss's usual excess of curvature is expected.
+    excess_ratio: float = 10.0
+    excess_noise: float = 2.0  # deviations of its noise by which a measured excess is lowered
+    most_excess: float = 100.0  # over the curvature of the model
     level_error: float = 0.05  # assumed error of a modelled loss, weighed against its noisy value
     descent_share: float = 0.9  # for a first fit to the mean loss, where groups are smallest
     descent_ratio: float = 5.0  # at which half of it is left; over the smallest large enough group
@@ -98,6 +101,7 @@ class GroupMomentsPlan(Plan):
     loss_grids: tuple[float, ...] = ()  # empty if losses are not released
     centre: float = 0.0  # of losses and of weights, in units of the largest one
     smoothing: float = 1e-2
+    excess: float = 0.0  # expected curvature of the groups' losses beyond the model's
     largest_clip: bool = False  # no row is shortened
     descent: GradientDescentPlan | None = None  # of a fit to the mean loss, which is made first
 
@@ -223,6 +227,7 @@ class GroupMoments:
             loss_grids=loss_grids,
             centre=LOSS_SHIFT if private else 0.0,
             smoothing=smoothing,
+            excess=loss.usual_excess * ratio / (ratio + tuning.excess_ratio),
             largest_clip=ratio > tuning.quiet_ratio,
             **passed_on,
         )
@@ -362,6 +367,43 @@ def responses_and_losses(
     return _in_chunks(X, y, sums, start)
 
 
+class _Curvature:
+    """How much more the losses of the groups curve than the model, found from step to step.
+
+    The model has one law of the features for all groups, and it may curve less than some of them:
+    where few records are in a group, or a feature is rare. A step to its saddle point is too long
+    then, and the next one, too.
+
+    Parameters
+    ----------
+    expected : float
+        Expected excess, over the curvature of the model.
+    n_groups : int
+    """
+
+    def __init__(self, expected: float, n_groups: int) -> None:
+        self.expected = expected
+        self.least: np.ndarray = np.zeros(n_groups)  # the largest that was certain in a round
+        self.found: np.ndarray = np.full(n_groups, expected)
+        self.last: Any = None
+
+    def excess(self, phi: Any, weights: np.ndarray, seen: tuple[Any, ...]) -> np.ndarray:
+        """The excess of every group, given ``w``, mean responses there and deviations of noise."""
+        if self.last is not None:
+            (w, responses, deviation), (last_w, last_responses, last_deviation) = seen, self.last
+            step = w - last_w
+            own = weights * max(float((phi.slopes(w)[0] - phi.slopes(last_w)[0]) @ step), 1e-30)
+            excess = (responses - last_responses) @ step / own - 1.0
+            noise = np.linalg.norm(step) * np.hypot(deviation, last_deviation) / own
+            certain = excess - GROUP_MOMENTS.excess_noise * noise
+            self.least = np.maximum(self.least, np.minimum(certain, GROUP_MOMENTS.most_excess))
+            # As if the excess were about 1 away from what was expected.
+            likely = (self.expected * noise**2 + excess) / (1.0 + noise**2)
+            self.found = np.clip(likely, self.least, GROUP_MOMENTS.most_excess)
+        self.last = seen
+        return self.found
+
+
 class _GroupFit:
     """One fit; ``self.c`` and everything that `run` computes follow from releases."""
 
@@ -385,18 +427,18 @@ class _GroupFit:
         pi = self.sizes / self.sizes.sum()
         mix = (1.0 - problem.average_weight) * np.eye(self.k) + problem.average_weight * pi
         cap, base = mixtures(problem, self.sizes)
-        excess = mix @ (self.mean_weights - 1.0)
         n_ball = self.F - problem.intercept
 
-        def saddle_point(B, C, start, variances):
+        def saddle_point(B, C, start, variances, more=0.0):
             def variance(theta):
                 return np.append(mix.T @ theta, 1.0) ** 2 @ variances
 
+            excess = mix @ (self.mean_weights * (1.0 + more) - 1.0)
             groups = GroupLevels(mix @ B, mix @ C, cap, base, excess)
             radius, smoothing = problem.constraint.radius, self.plan.smoothing
             return Saddle(phi, groups, radius, n_ball, smoothing, variance).solve(start)
 
-        w = np.zeros(self.F)
+        w, curvature = np.zeros(self.F), _Curvature(self.plan.excess, self.k)
         level = np.zeros(self.k)  # every group's loss minus mean_weights_g phi(w) - b_g'w
         if self.plan.loss_grids and loss.level_at_zero is None:
             level = self._responses_and_losses(w, responses=False)[1]
@@ -406,8 +448,10 @@ class _GroupFit:
             if self.plan.matrix_grid is None:
                 noise = float(np.linalg.norm(pi * deviation))
                 phi = self._model(self._stiffness_at(w, pi @ responses, noise))
-            slopes = phi.slopes(w)[0]
-            error = np.outer(self.mean_weights, slopes) - responses  # error of the model
+            slopes, value = phi.slopes(w)[0], self.mean_weights * phi.value(w)
+            more = curvature.excess(phi, self.mean_weights, (w, responses, deviation))
+            gradients = np.outer(self.mean_weights, slopes)
+            error = gradients - responses  # error of the model
             along = np.zeros(self.F)
             if self.plan.matrix_grid is not None:
                 # If predictions do not have the assumed distribution, the model errs along the
@@ -420,11 +464,12 @@ class _GroupFit:
             C = (corrected - B) @ w + level
             if self.plan.loss_grids:
                 noise = deviation_on(np.array(self.plan.loss_grids)) / self.totals
-                gap = losses - (self.mean_weights * phi.value(w) - B @ w + level)
+                gap = losses - (value - B @ w + level)
                 C += gap * GROUP_MOMENTS.level_error**2 / (GROUP_MOMENTS.level_error**2 + noise**2)
-            v, theta = saddle_point(corrected, C, w, own + added)
-            # The pooled curvature may be too small for some groups: only shorter steps converge.
-            w = v if t == self.plan.n_iter - 1 else w + GROUP_MOMENTS.step * (v - w)
+            # More curvature changes neither values nor slopes at w.
+            corrected += more[:, None] * gradients
+            C += more * (gradients @ w - value)
+            w, theta = saddle_point(corrected, C, w, own + added, more)
             progress[0] += 1
         return GroupResult(w, self.plan.n_iter, theta=mix.T @ theta, sizes=self.sizes)
 

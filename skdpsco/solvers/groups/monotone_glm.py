@@ -79,6 +79,7 @@ class TabulatedMoments:
     # For losses by group. There is only one group here, and its loss is not released.
     largest_loss: ClassVar[float] = 1.0
     level_at_zero: ClassVar[float | None] = 0.0
+    usual_excess: ClassVar[float] = 0.0
     n_outputs: ClassVar[int] = 1
 
     def __init__(self, knots: np.ndarray, values: np.ndarray) -> None:

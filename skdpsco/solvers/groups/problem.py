@@ -41,6 +41,8 @@ class LogisticMoments:
     # The loss of the prediction 0; None if it depends on the target.
     level_at_zero: ClassVar[float | None] = math.log(2.0)
     model: ClassVar[type] = GaussianModel
+    # Expected curvature of a group's loss beyond the model's, which assumes a law of features.
+    usual_excess: ClassVar[float] = 1.0
     n_outputs: ClassVar[int] = 1
 
     def response(self, z: np.ndarray) -> np.ndarray:
@@ -63,6 +65,7 @@ class SquaredMoments:
     largest_loss: ClassVar[float] = 0.5
     level_at_zero: ClassVar[float | None] = None
     model: ClassVar[type] = QuadraticModel
+    usual_excess: ClassVar[float] = 0.0
     n_outputs: ClassVar[int] = 1
 
     def response(self, z: np.ndarray) -> np.ndarray:
