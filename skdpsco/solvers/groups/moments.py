@@ -70,6 +70,7 @@ class GroupMomentsTuning:
     quiet_ratio: float = 1e3  # above it the noise is so small that no row is shortened
     max_rounds: int = 20
     blind_rounds: int = 2  # the fewest without a matrix: the first finds the curvature
+    blind_step: float = 0.7  # fraction of a step without a matrix, except for the last
     clip: float = 1.21  # rows are shortened to a norm whose square is this times the mean square
     most_concentrated: float = 50.0  # the mean square is assumed to be at least n_features / this
     smoothing: tuple[float, float] = (1e-4, 1e-2)  # of the maximum over groups: least and most
@@ -449,7 +450,9 @@ class _GroupFit:
                 noise = float(np.linalg.norm(pi * deviation))
                 phi = self._model(self._stiffness_at(w, pi @ responses, noise))
             slopes, value = phi.slopes(w)[0], self.mean_weights * phi.value(w)
-            more = curvature.excess(phi, self.mean_weights, (w, responses, deviation))
+            more = np.zeros(self.k)
+            if self.plan.matrix_grid is not None:
+                more = curvature.excess(phi, self.mean_weights, (w, responses, deviation))
             gradients = np.outer(self.mean_weights, slopes)
             error = gradients - responses  # error of the model
             along = np.zeros(self.F)
@@ -469,7 +472,9 @@ class _GroupFit:
             # More curvature changes neither values nor slopes at w.
             corrected += more[:, None] * gradients
             C += more * (gradients @ w - value)
-            w, theta = saddle_point(corrected, C, w, own + added, more)
+            v, theta = saddle_point(corrected, C, w, own + added, more)
+            blind = self.plan.matrix_grid is None and t < self.plan.n_iter - 1
+            w = w + (GROUP_MOMENTS.blind_step if blind else 1.0) * (v - w)
             progress[0] += 1
         return GroupResult(w, self.plan.n_iter, theta=mix.T @ theta, sizes=self.sizes)
 
