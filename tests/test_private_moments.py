@@ -412,7 +412,7 @@ def test_doubtful_coverage_is_said(moments):
         with pytest.raises(ValueError, match=r"level must be .*\[1e-09, 0.999999999\]"):
             PrivateRidge().fit(moments).confint(level)
     with pytest.raises(AttributeError, match="no standard errors"):
-        PrivateElasticNet().fit(moments).confint()
+        PrivateElasticNet().fit(X, Y).confint()
     assert not hasattr(PrivateRidge(), "coef_covariance_")
 
 
@@ -448,7 +448,7 @@ def test_intervals_of_targets(moments):
     with pytest.raises(ValueError, match="X has 3 features"):
         model.predict_interval(X[:, :3])
     with pytest.raises(AttributeError, match="no standard errors"):
-        PrivateElasticNet().fit(moments).predict_interval(X)
+        PrivateElasticNet(target_bound=20.0).fit(X, Y).predict_interval(X)
 
 
 @pytest.mark.filterwarnings("ignore::skdpsco._random.UtilityWarning")

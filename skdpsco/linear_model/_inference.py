@@ -1,5 +1,6 @@
 """Standard errors and confidence intervals of coefficients."""
 
+from operator import matmul
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,7 +38,11 @@ class CoefficientInference:
             )
         known, shape = self.uncertainty_, np.shape(self.coef_)
         D = known.covariance.shape[-1]
-        return known._replace(covariance=known.covariance.reshape(*shape[:-1], D, D))
+        debiasing = np.zeros(1) if known.debiasing is None else known.debiasing
+        return known._replace(
+            covariance=known.covariance.reshape(*shape[:-1], D, D),
+            debiasing=np.broadcast_to(debiasing, (*shape[:-1], D)),
+        )
 
     @property
     def coef_covariance_(self) -> np.ndarray:
@@ -59,8 +64,10 @@ class CoefficientInference:
         They cover the noise of the release and the sampling of the records: for regressions with
         residuals of the same variance everywhere, and for classifiers with labels that have the
         probabilities of the model. Fits to records with weights, of records or of classes, need
-        neither. They are intervals for the coefficients that the same penalty and weights give for
-        the population; those of more than two classes add up to 0.
+        neither, and so do those of support vectors, quantiles and logarithmic links. They are
+        intervals for the coefficients that the same penalty and weights give for the population;
+        those of more than two classes add up to 0. With an l1 penalty or in a ball they are for the
+        coefficients without any penalty, around an estimate of these, and may not hold `coef_`.
 
         Parameters
         ----------
@@ -100,7 +107,8 @@ class CoefficientInference:
         summary : DataFrame
             One row per coefficient, and one for the intercept if there is one. The columns are
             name, coef, standard_error, z, p_value, low and high, followed by the class or the
-            number of the target if there are several.
+            number of the target if there are several. With an l1 penalty or in a ball coef is the
+            estimate without any penalty, the middle of the interval.
 
         Raises
         ------
@@ -137,6 +145,7 @@ class CoefficientInference:
 
     def _intervals(self, quantile: float) -> np.ndarray:
         values = np.concatenate([self.coef_, np.expand_dims(self.intercept_, -1)], axis=-1)
+        values += self._known().debiasing
         width = quantile * self._errors()
         return np.stack([values - width, values + width], axis=-1)
 
@@ -155,12 +164,12 @@ class CoefficientInference:
 
 
 class MomentInference(CoefficientInference):
-    """What a ridge regression, which may be fitted to moments, knows about its errors."""
+    """What a least squares model, which may be fitted to moments, knows about its errors."""
 
     predict: Any
     _as_fitted: Any
 
-    _remedy = "fit it to moments, PrivateMoments().fit(X, y), and without an l1 penalty"
+    _remedy = "fit it to moments, PrivateMoments().fit(X, y)"
 
     def predict_interval(self, X: MatrixLike, level: float = 0.95) -> np.ndarray:
         """Intervals for the targets of new records, for normal errors.
@@ -199,6 +208,9 @@ class MomentInference(CoefficientInference):
         X = self._as_fitted(check_X(self, X))
         covariances = known.covariance.reshape(-1, *known.covariance.shape[-2:])
         instead = "X must be a valid matrix."  # SciPy's errors would show wrong indices
+        free = known.debiasing.reshape(-1, known.debiasing.shape[-1])
+        moved = quietly(instead, matmul, X, free[:, :-1].T) + free[:, -1]
+        middle = middle + moved.reshape(middle.shape)
         spread = np.column_stack([quietly(instead, _variances, X, one) for one in covariances])
         width = quantile * np.sqrt(known.residual_variance + spread).reshape(middle.shape)
         return np.stack([middle - width, middle + width], axis=-1)

@@ -18,6 +18,8 @@ from skdpsco.solvers.base import Uncertainty
 
 __all__ = ["LeastSquaresRegressor"]
 
+MOST_FREE = 1000  # columns up to which a fit with an l1 penalty or a ball has errors; for time
+
 
 class LeastSquaresRegressor(MomentRelease, LinearRegressor):
     """Models that means and covariances determine; see the subclasses."""
@@ -34,7 +36,7 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
         raise NotImplementedError
 
     def _ridge_weight(self, moments: Any) -> float | None:
-        """The weight of half the squared norm; None for models whose errors are not known."""
+        """The weight of half the squared norm; None for a ball, or an l1 penalty."""
         return None
 
     def _check_features(self, n_features):
@@ -91,8 +93,14 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
         self.n_iter_ = 0
         if self.clip_features:
             self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])
-        weight = self._ridge_weight(moments)
+        weight, intercept = self._ridge_weight(moments), bool(self.fit_intercept)
         if weight is not None:
-            intercept = bool(self.fit_intercept)
             self.uncertainty_ = uncertainty(moments, problems, coefs, weight, intercept)
+        elif coefs.shape[1] <= MOST_FREE:
+            free = np.array([problem.ridge(0.0) for problem in problems])
+            known = uncertainty(moments, problems, free, 0.0, intercept)
+            offsets = [one.intercept(coef) for one, coef in zip(problems, free, strict=True)]
+            debiasing = np.column_stack([free - coefs, offsets - intercepts])
+            debiasing = debiasing.reshape(known.covariance.shape[:-1])
+            self.uncertainty_ = known._replace(debiasing=debiasing)
         return (coefs[0], float(intercepts[0])) if len(targets) == 1 else (coefs, intercepts)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 from numpy.typing import ArrayLike
 
 from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
-from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGETS_CONSTRAINTS, with_hints
+from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGETS_CONSTRAINTS
 from skdpsco.linear_model._inference import MomentInference
 from skdpsco.linear_model._least_squares import LeastSquaresRegressor
 from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
@@ -89,6 +89,13 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
         weight, so small weights lose accuracy. ``alpha`` has its meaning for weights of mean 1.
+    standard_errors : bool, default=False
+        Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
+        and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
+        descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent". Intervals
+        are for coefficients without any penalty, unless ``l1_ratio`` is 0: those of the model are
+        not nearly normal. Coefficients are not calibrated then, and shrunk by the penalty alone.
+        Fits to moments have standard errors anyway.
         "moments" takes none, and scores are not calibrated.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
@@ -112,8 +119,9 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     n_iter_ : int
         Number of private rounds, passes or steps; 0 for a fit to moments.
     coef_covariance_ : ndarray of shape (n_features, n_features)
-        Covariance of the coefficients, by sampling and by noise; after fits to moments only, and
-        without an l1 penalty. With several targets this and the next have one more axis, the first.
+        Covariance of the coefficients, by sampling and by noise; after fits to moments, and with
+        ``standard_errors=True``. It is that of coefficients without any penalty, unless
+        ``l1_ratio`` is 0. With several targets this and the next have one more axis, the first.
     coef_standard_error_ : ndarray of shape (n_features,)
         Standard errors: the roots of the diagonal.
     uncertainty_ : Uncertainty
@@ -170,7 +178,6 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     }
     _planned_with = ("alpha", "n_iter")
 
-    @with_hints(standard_errors="PrivateRidge(alpha=0.0) has them, for records and for moments.")
     def __init__(
         self,
         *,
@@ -199,6 +206,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         calibration: Auto | None = "auto",
         clip_features: bool = True,
         max_weight: float | None = None,
+        standard_errors: bool = False,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
         random_state: Seed = None,
@@ -220,6 +228,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         self.calibration = calibration
         self.clip_features = clip_features
         self.max_weight = max_weight
+        self.standard_errors = standard_errors
         self.relation = relation
         self.verbose = verbose
         self.random_state = random_state

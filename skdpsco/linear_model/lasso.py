@@ -15,13 +15,14 @@ from skdpsco._validation import (
     check_bound,
     with_hints,
 )
+from skdpsco.linear_model._inference import MomentInference
 from skdpsco.linear_model._least_squares import LeastSquaresRegressor
 from skdpsco.losses.library import Squared
 
 __all__ = ["PrivateLasso"]
 
 
-class PrivateLasso(LeastSquaresRegressor):
+class PrivateLasso(MomentInference, LeastSquaresRegressor):
     """Differentially private Lasso: least squares in an l1 ball.
 
     It minimises ``1 / (2 n_samples) * ||y - X w - b||^2`` subject to ``||w||_1 <= radius``, the
@@ -109,6 +110,15 @@ class PrivateLasso(LeastSquaresRegressor):
         features were conditioned. It is a release.
     n_iter_ : int
         Number of private steps.
+    coef_covariance_ : ndarray of shape (n_features, n_features)
+        Covariance, by sampling and by noise, of the coefficients that there would be without a
+        ball; after fits to moments only. With several targets this and the next have one more axis,
+        the first.
+    coef_standard_error_ : ndarray of shape (n_features,)
+        Standard errors: the roots of the diagonal.
+    uncertainty_ : Uncertainty
+        Uncertainty of the coefficients and the intercept together, as `confint` and `summary` use
+        it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -171,7 +181,7 @@ class PrivateLasso(LeastSquaresRegressor):
     @with_hints(
         alpha="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
         "PrivateElasticNet(l1_ratio=1.0) has alpha.",
-        standard_errors="PrivateRidge(alpha=0.0) has them, for records and for moments.",
+        standard_errors="Fits to moments have them, and PrivateElasticNet(l1_ratio=1.0).",
     )
     def __init__(
         self,

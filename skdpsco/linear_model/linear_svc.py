@@ -15,6 +15,7 @@ from skdpsco._validation import (
     with_hints,
 )
 from skdpsco.linear_model._classifier_regressor import LinearClassifier
+from skdpsco.linear_model._inference import CoefficientInference
 from skdpsco.linear_model._penalized import CompositeModel, inverse_penalty
 from skdpsco.losses.library import OneVsRest, SmoothHinge
 
@@ -24,7 +25,7 @@ __all__ = ["PrivateLinearSVC"]
 MARGIN_LOSS = SmoothHinge(2.0)
 
 
-class PrivateLinearSVC(LinearClassifier, CompositeModel):
+class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
     """Differentially private linear support vector classification with the squared hinge loss.
 
     It minimises ``C * sum_i loss(y_i (w'x_i + b)) + penalty(w)``, as scikit-learn's `LinearSVC`
@@ -95,6 +96,12 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
         weight, so small weights lose accuracy.
+    standard_errors : bool, default=False
+        Whether to estimate the uncertainty of the coefficients of two classes:
+        `coef_standard_error_`, `confint` and `summary`. Two thirds of the budget's mu^2 then pay
+        for a Newton step after gradient descent, whose errors are known; ``solver`` must be "auto"
+        or "gradient-descent". Scores are not calibrated then. Intervals are for coefficients
+        with the penalty "l2", and without any penalty if it is "l1".
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
@@ -117,6 +124,14 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
         features were conditioned. It is a release.
     n_iter_ : int
         Number of private rounds, passes or steps.
+    coef_covariance_ : ndarray of shape (1, n_features, n_features)
+        Covariance of the coefficients, by sampling and by noise; only with
+        ``standard_errors=True``.
+    coef_standard_error_ : ndarray of shape (1, n_features)
+        Standard errors: the roots of the diagonal.
+    uncertainty_ : Uncertainty
+        Uncertainty of the coefficients and the intercept together, as `confint` and `summary` use
+        it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -169,7 +184,6 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
     @with_hints(
         alpha="The parameter `C` is the inverse weight of the penalty.",
         loss="The loss is the squared hinge; PrivateLinearClassifier has others.",
-        standard_errors="PrivateLogisticRegression has them: it models probabilities.",
     )
     def __init__(
         self,
@@ -193,6 +207,7 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
+        standard_errors: bool = False,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
         random_state: Seed = None,
@@ -215,6 +230,7 @@ class PrivateLinearSVC(LinearClassifier, CompositeModel):
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight
+        self.standard_errors = standard_errors
         self.relation = relation
         self.verbose = verbose
         self.random_state = random_state

@@ -167,7 +167,7 @@ class PrivateLogisticL1(LogisticClassifier):
     @with_hints(
         C="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
         "PrivateLogisticRegression(penalty='l1') has C.",
-        standard_errors="PrivateLogisticRegression has them, with penalty='l2' or None.",
+        standard_errors="PrivateLogisticRegression has them, also with penalty='l1'.",
     )
     def __init__(
         self,

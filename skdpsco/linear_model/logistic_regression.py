@@ -101,8 +101,8 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
     standard_errors : bool, default=False
         Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
         and `summary`. Six tenths of the budget's mu^2 then pay for a Newton step after gradient
-        descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent", and there
-        may be no l1 penalty. Scores are not calibrated then.
+        descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent". With an l1
+        penalty intervals are for coefficients without any penalty. Scores are not calibrated then.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver

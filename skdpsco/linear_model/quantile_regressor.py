@@ -15,10 +15,10 @@ from skdpsco._validation import (
     Real,
     StrOptions,
     check_n_iter,
-    with_hints,
 )
 from skdpsco.base.advice import counted
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
+from skdpsco.linear_model._inference import CoefficientInference
 from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
 from skdpsco.losses.library import SmoothQuantile
 from skdpsco.solvers.penalized.gradient_descent import full_passes
@@ -40,6 +40,10 @@ class QuantileTuning(NamedTuple):
     reach : float
         Smallest width, in units of columns over the square of the number of passes: steps, which
         are short where the loss is bent, have to reach the optimum.
+    known : float
+        Smallest width with standard errors, in units of one over the cube root of the number of
+        records: curvatures follow from the residuals within it. Fitted on the data of
+        examples/benchmarks/standard_errors.py.
     least_tail : float
         n mu times the share of the records beyond a quantile, from which on it is more than noise.
     """
@@ -48,13 +52,14 @@ class QuantileTuning(NamedTuple):
     ratio: float = 30.0
     least_width: float = 0.002
     reach: float = 4.0
+    known: float = 0.4
     least_tail: float = 25.0
 
 
 QUANTILE = QuantileTuning()
 
 
-class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
+class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, UncalibratedModel):
     """Differentially private quantile regression: the pinball loss, with an l1 penalty.
 
     It minimises ``1 / n_samples * sum_i pinball(y_i - x_i'w - b) + alpha * ||w||_1``, as
@@ -118,6 +123,12 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
         weight, so small weights lose accuracy. ``alpha`` has its meaning for weights of mean 1.
+    standard_errors : bool, default=False
+        Whether to estimate the uncertainty of the coefficients without the penalty:
+        `coef_standard_error_`, `confint` and `summary`. Two thirds of the budget's mu^2 then pay
+        for a Newton step after gradient descent, whose errors are known; ``solver`` must be "auto"
+        or "gradient-descent". The step is that of the pinball loss itself, and only the penalty
+        shrinks coefficients then.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
@@ -139,6 +150,14 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
         features were conditioned. It is a release.
     n_iter_ : int
         Number of private rounds, passes or steps.
+    coef_covariance_ : ndarray of shape (n_features, n_features)
+        Covariance of the coefficients without a penalty, by sampling and by noise; only with
+        ``standard_errors=True``.
+    coef_standard_error_ : ndarray of shape (n_features)
+        Standard errors: the roots of the diagonal.
+    uncertainty_ : Uncertainty
+        Uncertainty of the coefficients and the intercept together, as `confint` and `summary` use
+        it.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -186,9 +205,6 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
     _planned_with = ("alpha", "n_iter")
     _degree = 1.0
 
-    @with_hints(
-        standard_errors="Densities of targets are not released; PrivateHuberRegressor has them.",
-    )
     def __init__(
         self,
         *,
@@ -207,6 +223,7 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
         conditioning: Auto | None = "auto",
         clip_features: bool = True,
         max_weight: float | None = None,
+        standard_errors: bool = False,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
         random_state: Seed = None,
@@ -226,6 +243,7 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
         self.conditioning = conditioning
         self.clip_features = clip_features
         self.max_weight = max_weight
+        self.standard_errors = standard_errors
         self.relation = relation
         self.verbose = verbose
         self.random_state = random_state
@@ -240,7 +258,8 @@ class PrivateQuantileRegressor(LinearRegressor, UncalibratedModel):
         spread = 2.0 * math.sqrt(loss.level * (1.0 - loss.level))  # of the signs of residuals
         reached = QUANTILE.reach * d / (passes**2 * spread)
         falling = QUANTILE.width * math.sqrt(QUANTILE.ratio * d / (n_samples * mu))
-        width = min(max(reached, falling, QUANTILE.least_width), QUANTILE.width)
+        known = QUANTILE.known * n_samples ** (-1.0 / 3.0) if self.standard_errors else 0.0
+        width = min(max(reached, falling, known, QUANTILE.least_width), QUANTILE.width)
         return replace(problem, loss=loss._replace(width=width))
 
     def _advice(self, problem, mu):

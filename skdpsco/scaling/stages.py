@@ -103,8 +103,12 @@ class Units(NamedTuple):
             variance *= self.target.scale**2
         if joint is not None:
             joint = np.einsum("ai,kalb,bj->kilj", J, joint, J, optimize=True)
-        covariance = J.T @ known.covariance @ J
-        return known._replace(covariance=covariance, residual_variance=variance, joint=joint)
+        return known._replace(
+            covariance=J.T @ known.covariance @ J,
+            residual_variance=variance,
+            joint=joint,
+            debiasing=None if known.debiasing is None else known.debiasing @ J,
+        )
 
 
 class Stage(Protocol):

@@ -217,6 +217,10 @@ class Uncertainty(NamedTuple):
         Covariance of the coefficients of all classes together, if there are more than two, or of
         all targets (with n_targets in place of n_classes), if there are two or more, and at most
         1000 coefficients and intercepts. ``covariance[k]`` is ``joint[k, :, k]``.
+    debiasing : ndarray of shape (n_features + 1,), or (n_classes, n_features + 1), or None
+        What an l1 penalty has taken off the coefficients and the intercept: intervals are for
+        coefficients without any penalty, and around those of the model plus this. None without such
+        a penalty.
     """
 
     covariance: np.ndarray
@@ -224,6 +228,7 @@ class Uncertainty(NamedTuple):
     doubtful: Any
     residual_variance: Any = None
     joint: Any = None
+    debiasing: Any = None
 
 
 @dataclass

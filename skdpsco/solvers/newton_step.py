@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import helmert
+from scipy.stats import norm
 
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.pieces import replace_one, row_squares, sum_in_batches
@@ -16,6 +17,8 @@ from skdpsco.losses.library import (
     WEIGHTED,
     Huber,
     Logistic,
+    SmoothHinge,
+    SmoothQuantile,
     Squared,
     Weighted,
     for_kernels,
@@ -26,7 +29,7 @@ from skdpsco.losses.library import (
 )
 from skdpsco.losses.log_link import GammaDeviance, LogLink, PoissonDeviance, highest, usual_mean
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
-from skdpsco.penalties import L2
+from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.privacy import compose
 from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import Allowance, Plan, Result, Uncertainty, share_mu
@@ -37,6 +40,7 @@ from skdpsco.solvers.penalized.gradient_descent import (
     unscaled,
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem
+from skdpsco.solvers.penalized.quadratic_model import descend
 from skdpsco.solvers.penalized.second_moments import symmetric, upper_triangle
 
 __all__ = ["NewtonStep"]
@@ -65,9 +69,13 @@ class NewtonStepTuning(NamedTuple):
         Largest value of this bound, which grows if there is little noise.
     small : float
         The bound grows until the gradient's noise is this large, relative to that of sampling.
-    long : float
+    long, loud : float
         Squared norm beyond which rows count less, as this many standard deviations above the mean,
-        for normal columns.
+        for normal columns; and the noise of gradients, relative to derivatives of size 1 of the
+        records, from which on it is nearer to the mean: noise is in proportion to the norm.
+    slope_clip : float
+        Clipping norm of the descent over the root of the number of features, in Lipschitz
+        constants, where derivatives are no residuals.
     max_features : int
         Largest number of columns, times that of classes less one; chosen by hand, for time.
     curvature : float
@@ -90,13 +98,17 @@ class NewtonStepTuning(NamedTuple):
     most_reach: float = 8.0
     small: float = 0.5
     long: float = 3.0
+    loud: float = 0.05
+    slope_clip: float = 0.9
     max_features: int = 1000
-    curvature: float = 0.5
+    curvature: float = 0.3
     drowned: float = 2.0
     rounds: int = 5
 
 
 NEWTON_STEP = NewtonStepTuning()
+PIECEWISE = SmoothHinge, SmoothQuantile  # their curvature is either 0 or its bound
+KNOWN_LOSSES = Logistic, Squared, Huber, *SOFTMAX, PoissonDeviance, GammaDeviance, *PIECEWISE
 LEAST_KEPT = 0.5  # least assumed share of unclipped residuals, whatever the noise says
 # Mean squares of what a step moves logarithms of means by: from the first on more than two orders
 # count, and beyond the second nothing is known.
@@ -117,8 +129,8 @@ class NewtonStepPlan(Plan):
         number of unclipped ones or the sum of weights; None for labels.
     sampling_grid : float or None
         Grid of sums of products of gradients whose norms are at most 1; None without weights.
-    reach : float
-        See `NewtonStepTuning`; it is larger if there is little noise.
+    reach, long : float
+        See `NewtonStepTuning`; they are larger if there is little noise.
     tolerated : float
         Number of residuals that may exceed the size found.
     """
@@ -130,6 +142,7 @@ class NewtonStepPlan(Plan):
     square_grid: Any = None
     sampling_grid: Any = None
     reach: float = NEWTON_STEP.reach
+    long: float = NEWTON_STEP.long
     tolerated: float = 0.0
 
     @property
@@ -167,22 +180,28 @@ class NewtonStep:
         Raises
         ------
         ValueError
-            If the loss is not of a known type, the penalty is not L2, or there are too many
-            features.
+            If the loss or the penalty is not of a known type, or there are too many features.
         """
         loss = unweighted(problem.loss)
-        if type(loss) not in (Logistic, Squared, Huber, *SOFTMAX, PoissonDeviance, GammaDeviance):
+        if type(loss) not in KNOWN_LOSSES:
             raise ValueError(f"standard_errors must be False for the loss {loss!r}.")
-        if not isinstance(problem.penalty, L2):
-            raise ValueError(
-                f"standard_errors must be False with an l1 penalty; got {problem.penalty!r}. See "
-                "docs/standard-errors.md for what to do instead."
-            )
+        if not isinstance(problem.penalty, L1 | L2 | ElasticNet):
+            raise ValueError(f"standard_errors must be False for the penalty {problem.penalty!r}.")
         if n_directions(problem) > NEWTON_STEP.max_features:
             raise ValueError(
                 f"standard_errors must be False for more than {NEWTON_STEP.max_features} features, "
                 "times the number of classes less one."
             )
+
+    def unclipped(self, problem: CompositeProblem) -> GradientDescent:
+        """The descent, whose "auto" then shortens few gradients of labels.
+
+        What clipping moves is a part of the step, which is exact for short ones only.
+        """
+        if self.descent.clip != "auto" or problem.has_residuals:
+            return self.descent
+        clip = NEWTON_STEP.slope_clip * lipschitz_l2(problem.loss)
+        return GradientDescent(clip, shrunk=self.descent.shrunk)
 
     def plan(
         self, problem: CompositeProblem, budget: Any, n_iter: int | None = None
@@ -208,7 +227,8 @@ class NewtonStep:
             shares["sampling"] = (NEWTON_STEP.sampling_share, 1)
         multipliers, event = share_mu(mu, shares)
         left = 1.0 - sum(share * count for share, count in shares.values())
-        descent = self.descent.plan(problem, Allowance(0.5 * left * mu**2), n_iter)
+        left_over, free = Allowance(0.5 * left * mu**2), without_l1(problem)
+        descent = self.unclipped(problem).plan(free, left_over, n_iter)
         # Rounding of norms and of products of one record.
         slack = 1.0 + (problem.n_coefficients + 16) * 2.0**-50
 
@@ -216,10 +236,12 @@ class NewtonStep:
             return gaussian_grid(sensitivity, multipliers[name], dimension, 2.0 * n * slack)
 
         moved = replace_one(n, slack, math.sqrt(2.0) * slack)
-        residuals, c = has_spread(problem), longest(problem.n_features)
+        residuals, F = has_spread(problem), problem.n_features
         gradient_grid = grid("gradient", replace_one(n, slack), D)
-        # Deviations of both, for normal columns and residuals of size 1.
-        small = NEWTON_STEP.small * math.sqrt(n) / (deviation_on(gradient_grid) * c)
+        # Deviation relative to that of sampling, over norms of rows, for derivatives of size 1.
+        noise = deviation_on(gradient_grid) / math.sqrt(n)
+        long = NEWTON_STEP.long * min(NEWTON_STEP.loud / (noise * math.sqrt(F)), 1.0)
+        c = longest(F, long)
         plan = NewtonStepPlan(
             event=compose(descent.event, event),
             n_iter=descent.n_iter + 1,
@@ -233,13 +255,16 @@ class NewtonStep:
             sampling_grid=grid("sampling", moved, D * (D + 1) // 2)
             if "sampling" in shares
             else None,
-            reach=min(max(NEWTON_STEP.reach, small), NEWTON_STEP.most_reach),
+            reach=min(
+                max(NEWTON_STEP.reach, NEWTON_STEP.small / (noise * c)), NEWTON_STEP.most_reach
+            ),
+            long=long,
             tolerated=NEWTON_STEP.spread_tail * n,
             **descent.passed_on(),
         )
         # The spectral norm of the noise, relative to the largest curvature of normal columns.
         noise = deviation_on(plan.matrix_grid) / n * c * c * math.sqrt(2.0 * D)
-        noise *= bound_over_usual(problem.loss)
+        noise *= bound_over_usual(problem.loss) / kept_of_squares(F, long)
         if noise > NEWTON_STEP.curvature:
             said = NARROW_INTERVALS if noise > NEWTON_STEP.drowned else DOUBTFUL_STEP
             plan = replace(plan, warnings=(*plan.warnings, said))
@@ -255,7 +280,8 @@ class NewtonStep:
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
-        coordinates, start = self.descent.descend(plan.descent, problem, X, y, rng, progress)
+        descent, free = self.unclipped(problem), without_l1(problem)
+        coordinates, start = descent.descend(plan.descent, free, X, y, rng, progress)
         X, scale, loss = in_pieces(X, y), coordinates.scale, problem.loss
         basis = contrasts(loss.n_outputs)
         start = (basis.T @ start.reshape(len(basis), -1)).ravel()
@@ -267,13 +293,17 @@ class NewtonStep:
         w, slope = in_classes(start) + problem.begin, lipschitz_l2(loss)
         if plan.spread_grid is not None:
             slope = min(slope, release_reach(plan, problem, coordinates.target, X, y, w, rng))
-        model = release_model(plan, problem, (scale, row_limit(coordinates), slope), X, y, w, rng)
+        limits = scale, row_limit(coordinates, plan.long), slope
+        model = release_model(plan, problem, limits, X, y, w, rng)
         progress[0] += 1
-        weight = np.tile(problem.penalty_curvature / scale**2, basis.shape[1])
+        weight = np.tile(free.penalty_curvature / scale**2, basis.shape[1])
         step, known = newton_step(model, weight, start, problem.n_samples)
-        return Result(
-            in_classes(start + step), plan.n_iter, uncertainty=of_classes(known, basis, scale)
-        )
+        known, coef = of_classes(known, basis, scale), in_classes(start + step)
+        if free is not problem:
+            shrunk = penalised(model, problem, scale, start)
+            debiasing = (coef - shrunk).reshape(known.covariance.shape[:-1])
+            known, coef = known._replace(debiasing=debiasing), shrunk
+        return Result(coef, plan.n_iter, uncertainty=known)
 
 
 def contrasts(n_outputs: int) -> np.ndarray:
@@ -284,6 +314,13 @@ def contrasts(n_outputs: int) -> np.ndarray:
     return helmert(n_outputs).T if n_outputs > 1 else np.ones((1, 1))
 
 
+def without_l1(problem: CompositeProblem) -> CompositeProblem:
+    """The problem that errors are known of: with an L2 penalty, or with none."""
+    if isinstance(problem.penalty, L2):
+        return problem
+    return replace(problem, penalty=L2(0.0))
+
+
 def has_spread(problem: CompositeProblem) -> bool:
     """Whether a bound on derivatives is found, and their mean square: for the same law of all."""
     return problem.has_residuals and not isinstance(unweighted(problem.loss), LogLink)
@@ -291,7 +328,7 @@ def has_spread(problem: CompositeProblem) -> bool:
 
 def has_sampling(loss: Any) -> bool:
     """Whether the mean product of gradients is released, as it does not follow from curvatures."""
-    return isinstance(loss, WEIGHTED) or isinstance(unweighted(loss), LogLink)
+    return isinstance(loss, WEIGHTED) or isinstance(unweighted(loss), (LogLink, *PIECEWISE))
 
 
 def bound_over_usual(loss: Any) -> float:
@@ -421,10 +458,7 @@ def newton_step(
     n_samples : int
     """
     D, noise = len(point), model.gradient_noise**2
-    floor = model.curvature_noise * math.sqrt(2.0 * D)  # about the spectral norm of the noise
-    values, U = np.linalg.eigh(model.curvature)
-    raised = np.maximum(values, floor) - values
-    curvature, raised = (U * (values + raised)) @ U.T, (U * raised) @ U.T
+    curvature, raised = raised_curvature(model)
     inverse = np.linalg.inv(curvature + np.diag(weight))
     step = -inverse @ (model.gradient + weight * point)
     spread, variance = 1.0, None  # spread of derivatives, in units of curvatures
@@ -454,8 +488,29 @@ def newton_step(
             middle += 0.75 * scores**2 * usual * curvature
         covariance = inverse @ middle @ inverse
     relative = math.sqrt(uncertain) * float(np.trace(inverse))
-    doubtful = bool(values[0] < floor) or scores >= DOUBTFUL_MOVE
+    doubtful = bool(raised.any()) or scores >= DOUBTFUL_MOVE
     return step, Uncertainty(covariance, relative, doubtful, variance)
+
+
+def raised_curvature(model: NoisyModel) -> tuple[np.ndarray, np.ndarray]:
+    """The curvatures with eigenvalues of at least the noise, and what was added to them."""
+    values, U = np.linalg.eigh(model.curvature)
+    floor = model.curvature_noise * math.sqrt(2.0 * len(values))  # about its spectral norm
+    raised = np.maximum(values, floor) - values
+    return (U * (values + raised)) @ U.T, (U * raised) @ U.T
+
+
+def penalised(
+    model: NoisyModel, problem: CompositeProblem, scale: np.ndarray, point: np.ndarray
+) -> np.ndarray:
+    """Coefficients at the minimum of a noisy model, released at ``point``, plus the penalty."""
+    basis = contrasts(problem.loss.n_outputs)
+    turned, lengths = np.kron(basis, np.eye(len(scale))), np.tile(scale, len(basis))
+    curvature, _ = raised_curvature(model)
+    A, c = turned @ curvature @ turned.T, turned @ (curvature @ point - model.gradient)
+    v, unit = turned @ point, np.tile(problem.unit, len(basis)) / lengths
+    descend(A, c, problem.penalty, problem.weight, unit, v)
+    return v / lengths
 
 
 def products_near(curvature: np.ndarray, found: np.ndarray, noise: float) -> np.ndarray:
@@ -467,15 +522,21 @@ def products_near(curvature: np.ndarray, found: np.ndarray, noise: float) -> np.
     return (U * np.maximum(values, 0.0)) @ U.T
 
 
-def row_limit(coordinates: Coordinates) -> float:
+def row_limit(coordinates: Coordinates, long: float) -> float:
     """Norm beyond which rows count less, or that of the longest possible row if that is smaller."""
     largest = float(np.sqrt((coordinates.scale**-2.0).sum()))
-    return min(longest(coordinates.mean_square_norm), largest)
+    return min(longest(coordinates.mean_square_norm, long), largest)
 
 
-def longest(mean_square_norm: float) -> float:
-    """Norm that hardly any row of normal columns exceeds."""
-    return math.sqrt(mean_square_norm + NEWTON_STEP.long * math.sqrt(2.0 * mean_square_norm))
+def longest(mean_square_norm: float, long: float) -> float:
+    """Norm whose square is ``long`` deviations above the mean, for rows of normal columns."""
+    return math.sqrt(mean_square_norm + long * math.sqrt(2.0 * mean_square_norm))
+
+
+def kept_of_squares(n_features: int, long: float) -> float:
+    """Mean squared norm of rows of normal columns that are shortened to `longest`, over theirs."""
+    beyond = norm.pdf(long) - long * norm.sf(long)  # of a normal variable, in deviations
+    return 1.0 - math.sqrt(2.0 / n_features) * float(beyond)
 
 
 def release_reach(
@@ -522,6 +583,10 @@ def newton_sums(
         R, v = A @ W, np.empty(len(some))
         linearise(for_kernels(plain), R, targets, slope, plain.smoothness(), v)
         A = A / scale
+        if isinstance(plain, PIECEWISE):
+            v *= bent(plain, R[:, 0])
+        if isinstance(plain, SmoothQuantile):  # the step is to the quantile, and not near it
+            R = np.where(R > 0.5 - plain.level, 1.0 - plain.level, -plain.level)
         norms = np.sqrt(row_squares(A))
         shares = c / np.maximum(norms, c)
         A *= shares[:, None]
@@ -547,6 +612,12 @@ def newton_sums(
         return gradient, matrix.reshape(k * D, k * D), products, counts
 
     return sum_in_batches(X, y, np.arange(D), of_some)
+
+
+def bent(loss: Any, slopes: np.ndarray) -> np.ndarray:
+    """Whether derivatives of a `PIECEWISE` loss are between the ends of an interval of length 1."""
+    rise = slopes + loss.level if isinstance(loss, SmoothQuantile) else np.abs(slopes)
+    return (rise > 0.0) & (rise < 1.0)
 
 
 def class_curvatures(R: np.ndarray, labels: np.ndarray, basis: np.ndarray) -> np.ndarray:
