@@ -39,4 +39,4 @@ average.fit(X[::2], y[::2])
 other = {"X": X[1::2], "y": y[1::2], "sensitive_features": groups[1::2]}
 for name, model in {"worst hospital": worst, "average": average}.items():
     print(f"A model for the {name}:\n{group_report(model, **other)}\n")
-display = GroupLossDisplay.from_estimator(worst, **other, baseline={"average": average})
+_ = GroupLossDisplay.from_estimator(worst, **other, name="worst", baseline={"average": average})

@@ -27,8 +27,7 @@ train, test = table.loc[::2, list(columns)], table.loc[1::2, list(columns)]
 # For one epsilon, all tables of three columns that include the label should be accurate.
 model = PrivateSynthesizer(epsilon=1.0, delta=1e-7, domain=schema, workload="target", target="late")
 synthetic = model.fit(train).sample(len(train))
-print(model.privacy_, "\n")
-print(synthetic.head(), "\n")
+print(model.privacy_, synthetic.head(), "", sep="\n\n")
 
 # %%
 # A classifier fitted to them, beside one that is fitted to the records themselves.
@@ -38,5 +37,6 @@ for name, records in {"synthetic records": synthetic, "the records": train}.item
     score = get_scorer("roc_auc")(trees, test[schema.features], test["late"])
     print(f"AUC of trees fitted to {name}: {score:.3f}")
     plt.plot((records["late"] == "yes").groupby(records["hour"]).mean(), label=name)
-plt.legend(title="share of late flights, by the hour of departure")
+plt.gca().set(xlim=(5, 23), xlabel="hour of departure", ylabel="share of late flights")
+plt.legend()
 plt.show()

@@ -44,14 +44,14 @@ def fitted(problem, noise, batch, epochs, rate):
 
 def run(problem, budget, rng, batch=256, epochs=20, rate=1.0):
     # The environment of Opacus does not have them.
-    from skdpsco.privacy import NoOpEvent
-    from skdpsco.solvers.penalized.sgd import noise_multiplier
+    from skdpsco.privacy import NoOpEvent, PoissonSampledGaussianEvent
+    from skdpsco.solvers.penalized.sgd import with_least_noise
 
     batch = min(batch, len(problem.y) // 2)
     batches = math.ceil(len(problem.y) / batch)  # a record is in each with probability 1 / batches
     steps = epochs * batches
-    start = math.sqrt(2.0 * steps / budget.rho)
-    noise = noise_multiplier(budget, NoOpEvent(), 1.0 / batches, steps, "rdp", start)
+    enough = PoissonSampledGaussianEvent(math.sqrt(2.0 * steps / budget.rho), 1.0 / batches)
+    noise = with_least_noise(budget, NoOpEvent(), enough, steps, "rdp").noise_multiplier
     return elsewhere.call("opacus", "opacus_sgd", "fitted", problem, noise, batch, epochs, rate)
 
 
