@@ -15,11 +15,13 @@ from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
 
 from skdpsco import (
     Ledger,
     PrivateElasticNet,
     PrivateGammaRegressor,
+    PrivateGridSearchCV,
     PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearRegressor,
@@ -29,12 +31,15 @@ from skdpsco import (
     PrivatePoissonRegressor,
     PrivateQuantileRegressor,
     PrivateRidge,
+    UtilityWarning,
 )
 from skdpsco.data import RowBlocks
 from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Multinomial
 from skdpsco.losses.library import WeightedMultinomial
 from skdpsco.penalties import L2
+from skdpsco.preprocessing import PublicBoundsScaler
+from skdpsco.privacy import is_gaussian, mu_of
 from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.scaling.stages import Units
 from skdpsco.solvers import CompositeProblem, GradientDescent
@@ -185,6 +190,129 @@ def test_counts_and_sizes_begin_in_blocks_and_where_records_are_added(Model, y, 
     assert_allclose(added.coef_, expected.coef_, atol=0.1)
 
 
+TWO = SimpleNamespace(coef_=np.ones((2, 4)), intercept_=np.zeros(2))
+PUBLIC, PRIVATE = slice(200), slice(200, 600)
+DATA = {
+    PrivateRidge: (Y, {}),
+    PrivateElasticNet: (Y, {"alpha": 1e-4}),
+    PrivateHuberRegressor: (Y, {}),
+    PrivateQuantileRegressor: (Y, {}),
+    PrivatePoissonRegressor: (LAWS[0][1], {"target_bound": 60.0}),
+    PrivateGammaRegressor: (LAWS[1][1], {"target_bound": 60.0}),
+    PrivateLogisticRegression: (LABELS, {"classes": [False, True]}),
+    PrivateLinearSVC: (LABELS, {"classes": [False, True]}),
+}
+
+
+def beside(Model, rows=PRIVATE, **params):
+    """A fit to some records that is given the public ones."""
+    y, options = DATA[Model]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # public fits say nothing
+        warnings.simplefilter("ignore", UtilityWarning)
+        model = Model(**options, **params)
+        return model.fit(X[rows], y[rows], public_data=(X[PUBLIC], y[PUBLIC]))
+
+
+@pytest.mark.parametrize("Model", DATA)
+def test_public_records_cost_nothing_and_replace_what_units_cost(Model):
+    ledger = Ledger(1.0, 1e-6)
+    model = beside(Model, epsilon=0.9, ledger=ledger)
+    (charge,) = ledger.charges()
+    assert charge.rho == pytest.approx(model.privacy_.rho)
+    assert charge.rho <= model._budget().rho * (1 + 1e-9)
+    alone = beside(Model, epsilon=1.0)
+    assert is_gaussian(alone.privacy_.event)  # there are no draws for the scale of targets
+    assert mu_of(alone.privacy_.event) == pytest.approx(alone._budget().mu)
+    assert any("those of public_data" in line for line in alone.privacy_.assumptions)
+    # Units are the same, whatever the private records are.
+    other = beside(Model, slice(300, 450), epsilon=1.0)
+    assert_allclose(other.feature_range_, alone.feature_range_, atol=1e-4)
+    assert other.privacy_.epsilon == 1.0
+
+
+@pytest.mark.parametrize("Model", DATA)
+def test_with_little_budget_it_is_the_public_model_and_with_much_that_of_the_records(Model):
+    y, options = DATA[Model]
+    public = fitted(Model, X[PUBLIC], y[PUBLIC], None, **options)
+    model = beside(Model, epsilon=0.05)
+    alone = fitted(Model, X[PRIVATE], y[PRIVATE], None, epsilon=0.05, **options)
+    assert norm(model.coef_ - public.coef_) < 0.5 * norm(alone.coef_ - public.coef_)
+    weak = {"C": 1e4} if "classes" in options else {"alpha": 1e-6}
+    options = {**options, **weak}
+    exact = Model(**{**options, "epsilon": EXACT})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exact.fit(X[PRIVATE], y[PRIVATE], public_data=(X[PUBLIC], y[PUBLIC]))
+    truth = fitted(Model, X[PRIVATE], y[PRIVATE], None, **options)
+    assert_allclose(exact.coef_, truth.coef_, atol=0.1)
+
+
+def test_bounds_are_those_of_public_records():
+    wide = X * [1e-3, 1.0, 50.0, 1.0]
+    model = PrivateRidge(feature_bound=None, epsilon=0.5)
+    found = [
+        model.fit(rows, y, public_data=(wide[PUBLIC], Y[PUBLIC])).feature_bound_
+        for rows, y in ((wide[PRIVATE], Y[PRIVATE]), (9.0 * wide[300:320], Y[300:320]))
+    ]
+    assert_allclose(*found)
+    assert (found[0] >= 0.5 * abs(wide[PUBLIC]).max(axis=0)).all()
+    assert (found[0] <= 4.0 * abs(wide[PUBLIC]).max(axis=0)).all()
+    assert model.feature_bound is None
+
+
+def test_public_records_with_a_model_blocks_units_pipelines_and_added_records():
+    data = X[PUBLIC], LABELS[PUBLIC]
+    params = {"classes": [False, True], "epsilon": 50.0, "n_iter": 5}
+    expected = beside(PrivateLogisticRegression, epsilon=50.0, n_iter=5)
+    blocks = RowBlocks.from_arrays(X[PRIVATE], LABELS[PRIVATE], block_size=150)
+    model = PrivateLogisticRegression(**params)
+    assert_allclose(model.fit(blocks, public_data=data).coef_, expected.coef_, atol=0.3)
+    start = SimpleNamespace(coef_=[9.0, 9.0, 9.0, 9.0], intercept_=0.0)
+    far = PrivateLogisticRegression(**{**params, "epsilon": 0.01})
+    far.fit(X[PRIVATE], LABELS[PRIVATE], public_data=data, init=start)
+    assert_allclose(far.coef_, [start.coef_], atol=2.0)
+    added = PrivateLogisticRegression(relation="add-or-remove-one", **params)
+    added.fit(X[PRIVATE], LABELS[PRIVATE], public_data=data)
+    assert_allclose(added.coef_, expected.coef_, atol=0.5)
+    of_units = PrivateLogisticRegression(max_records_per_unit=2, **params)
+    of_units.fit(X[PRIVATE], LABELS[PRIVATE], units=np.arange(400) // 2, public_data=data)
+    assert of_units.privacy_.relation == "replace one unit of at most 2 records"
+    steps = make_pipeline(PublicBoundsScaler(-1, 1), model)
+    steps.fit(X[PRIVATE], LABELS[PRIVATE], privatelogisticregression__public_data=data)
+    assert steps.score(X, LABELS) > 0.8
+    search = PrivateGridSearchCV(model, {"C": [0.1, 1.0]}, epsilon=50.0)
+    search.fit(X[PRIVATE], LABELS[PRIVATE], public_data=data)
+    assert search.score(X, LABELS) > 0.8
+
+
+def test_several_targets_begin_at_public_records():
+    both = np.column_stack([Y, -Y])
+    model = PrivateRidge(epsilon=3.0, target_bound=8.0)
+    model.fit(X[PRIVATE], both[PRIVATE], public_data=(X[PUBLIC], both[PUBLIC]))
+    assert model.score(X, both) > 0.8
+
+
+BAD_PUBLIC = [
+    (PrivateRidge, X, "public_data must be a pair"),
+    (PrivateRidge, (X[:1], Y[:1]), "There is no fit to public_data"),
+    (PrivateRidge, (X[:9], Y[:8]), "public_data"),
+    (PrivateRidge, (X[:9] * np.nan, Y[:9]), "There is no fit to public_data"),
+    (PrivateRidge, (X[:, :3], Y), "one coefficient for each of 4 columns"),
+    (PrivateLasso, (X, Y), "init must be None for this fit"),
+    (PrivateLinearSVC, (X, Y > 99.0), "There is no fit to public_data"),
+]
+
+
+@each(("Model", "data", "message"), BAD_PUBLIC)
+def test_public_records_that_are_refused(Model, data, message):
+    ledger = Ledger(2.0, 1e-5)
+    y = LABELS if Model is PrivateLinearSVC else Y
+    with pytest.raises((ValueError, TypeError), match=message):
+        Model(ledger=ledger).fit(X, y, public_data=data)
+    assert ledger.charges() == []
+
+
 PARTS = np.array([[1.0, -1.0, 0.0, 0.5], [0.0, 1.0, -0.5, 0.0], [-1.0, 0.0, 0.5, -0.5]])
 THREE = SimpleNamespace(coef_=PARTS, intercept_=np.array([0.2, 0.0, -0.1]))
 CLASS = (X @ (2.0 * PARTS).T + rng.gumbel(size=(600, 3))).argmax(axis=1)
@@ -298,9 +426,6 @@ def test_names_of_columns_are_compared():
     with pytest.raises(ValueError, match="in the same order"):
         fitted(PrivateRidge, frame[list("bacd")], Y, init=public, ledger=ledger, epsilon=0.1)
     assert ledger.spent().rho == 0.0
-
-
-TWO = SimpleNamespace(coef_=np.ones((2, 4)), intercept_=np.zeros(2))
 
 
 @each(

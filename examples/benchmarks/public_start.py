@@ -3,8 +3,8 @@
     python examples/benchmarks/public_start.py --data-dir DIR [--seeds 10]
 
 DIR holds the files that raw_tables.py names. It prints medians over splits
-of the area under the curve and of R^2: for the public model alone, for private fits without it, and
-for private fits that begin at it.
+of the area under the curve and of R^2: for the public model alone, for private fits without it, for
+private fits that begin at it, and for private fits that are given its records.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def explained(model, X, y):
 
 def measure(name, data, public, private, score, seeds):
     X, y, X_test, y_test = data
-    print(f"{name}, {X.shape[1]} columns\nrecords epsilon  public  private  both")
+    print(f"{name}, {X.shape[1]} columns\nrecords epsilon  public  private  init  public_data")
     for n in SIZES:
         found = {epsilon: [] for epsilon in EPSILONS}
         for seed in range(seeds):
@@ -45,7 +45,9 @@ def measure(name, data, public, private, score, seeds):
             known, rows = order[:N_PUBLIC], order[N_PUBLIC : N_PUBLIC + n]
             start = public().fit(X[known], y[known])
             for epsilon, results in found.items():
-                fits = [private(epsilon).fit(X[rows], y[rows], init=i) for i in (None, start)]
+                public_data = X[known], y[known]
+                given = {}, {"init": start}, {"public_data": public_data}
+                fits = [private(epsilon).fit(X[rows], y[rows], **more) for more in given]
                 results.append([score(model, X_test, y_test) for model in (start, *fits)])
         for epsilon, results in found.items():
             print(n, epsilon, *np.median(results, axis=0).round(3), sep="\t", flush=True)

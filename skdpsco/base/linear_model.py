@@ -30,7 +30,7 @@ from skdpsco.base.plain import plain_pipeline
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
-from skdpsco.base.public_start import PublicStart, checked_start, clip_columns
+from skdpsco.base.public_start import PublicStart, checked_start, clip_columns, learnt_from
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.block_records import BlockRecords, is_blocks
 from skdpsco.data.design import as_design
@@ -49,7 +49,7 @@ from skdpsco.scaling.calibration import (
 from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.record_count import RECORD_COUNT, CountPlan, plan_count
-from skdpsco.scaling.stages import Stage, Units, rehearsed, release_stages
+from skdpsco.scaling.stages import Stage, Units, known_stages, rehearsed, release_stages
 from skdpsco.scaling.target import Target, TargetPlan, declared_target, least_n_mu, plan_target
 from skdpsco.solvers import (
     Allowance,
@@ -107,6 +107,7 @@ L1_SOLVERS: dict[str, Callable[[], Any]] = {
 }
 
 INIT_NOTE = "the records had no part in the fit of init"
+PUBLIC_NOTE = "no record is in public_data, nor had a part in the fit of an init"
 
 _REFUSED_INIT = (
     "init must be None for this fit. A fit may begin at a model of other records if it is one of "
@@ -239,6 +240,8 @@ class PrivateLinearModel(PrivateEstimator):
     # predictions are subtracted from targets.
     _begins_at_scores: ClassVar[bool] = True
     _init: PublicStart | None = None  # of a draft: that model
+    _public_units: Units | None = None  # of a draft: units that public records tell
+    _units: Units | None = None  # of a draft: its own, once it is fitted
     _conditioned = False  # of a draft: whether features are conditioned
     _sparse = False  # of a draft: whether its records are sparse
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
@@ -280,7 +283,10 @@ class PrivateLinearModel(PrivateEstimator):
             ``init``, a fitted linear model of the same columns, in the fit of which the records had
             no part, for models with a penalty that have a public ``feature_bound``; regressions
             other than those of exponentials need X in memory. What is added to it is learnt:
-            penalties are those of the difference.
+            penalties are those of the difference. ``public_data``, a pair (X, y) of records in
+            memory that need no protection, for the same models: the fit begins at a model of them,
+            unless there is an ``init``, and takes bounds that are None, a centre and scales of
+            features and units of targets from them, at no cost.
 
         Returns
         -------
@@ -296,17 +302,25 @@ class PrivateLinearModel(PrivateEstimator):
         BudgetExceededError
             If the ledger's remaining budget is too small.
         """
-        init = fit_params.pop("init", None)
+        init, public_data = (fit_params.pop(name, None) for name in ("init", "public_data"))
         weights = check_fit_params(self, fit_params)
         self._validate_params()
         if getattr(self, "max_weight", None) is not None:
             check_bound("max_weight", self.max_weight)
         draft = self._draft()
-        if init is not None:
+        begins = init is not None or public_data is not None
+        if begins:
             blocks = is_blocks(X) and not self._begins_at_scores
             if not self._takes_init or blocks or hasattr(type(X), "_released"):
                 raise ValueError(_REFUSED_INIT)
-            draft._init = checked_start(init)
+            if public_data is None:
+                draft._init = checked_start(init)
+            else:
+                draft._init, draft._public_units, draft.feature_bound = learnt_from(
+                    self, public_data, init
+                )
+                if self.feature_bound is None:
+                    draft.feature_bound_ = draft.feature_bound
         if hasattr(type(X), "_released"):
             if not (weights is None and units is None):
                 raise ValueError("sample_weight and units must be None where X holds moments.")
@@ -314,7 +328,7 @@ class PrivateLinearModel(PrivateEstimator):
             return self._accept(draft)
         X, y, draft._sample_weight = self._of_units(units, X=X, y=y, sample_weight=weights)
         coef, intercept = draft._learn(X, y)
-        if init is not None and not self._begins_at_scores:
+        if begins and not self._begins_at_scores:
             coef, intercept = draft._init.added(coef, intercept)
         draft.coef_, draft.intercept_ = coef, intercept
         return self._accept(draft)
@@ -563,7 +577,7 @@ class PrivateLinearModel(PrivateEstimator):
         if self._init is not None:
             if not self._begins_at_scores:
                 self._refuse_added_init()
-            assumptions = (*assumptions, INIT_NOTE)
+            assumptions = (*assumptions, INIT_NOTE if self._public_units is None else PUBLIC_NOTE)
         if target_bound is not None:
             target_bound = check_bound("target_bound", target_bound)
         self._by_blocks = isinstance(X, BlockRecords)
@@ -614,6 +628,7 @@ class PrivateLinearModel(PrivateEstimator):
         if bounds is None:
             self.feature_bound_ = units.bounds
         self._set_ranges(units)
+        self._units = units
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds
@@ -639,7 +654,10 @@ class PrivateLinearModel(PrivateEstimator):
         n, d, loss, budget = n_samples, task.X.shape[1], task.loss, self._budget()
         seen = loss if task.weights is None else Weighted(loss)  # what the solver sees
         added = self._relation == ADD_OR_REMOVE
+        public = self._public_units
         self._conditioned = self._conditions(task.X, n, budget.mu)
+        if public is not None:
+            self._conditioned = public.conditioning is not None
         solver = self._resolved_solver(seen, n, d, budget.rho)
         if self._by_blocks and not getattr(solver, "by_blocks", False):
             raise ValueError(
@@ -652,13 +670,13 @@ class PrivateLinearModel(PrivateEstimator):
         def planned(make_plan: Any) -> Any:
             return self._planned(make_plan, available, n, d, *self._planned_with)
 
-        stages: list[Stage] = []
+        stages: list[Stage] = [] if public is None else known_stages(public, task.regression)
         if task.bounds is None:
             stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho, added)))
-        if task.regression:
+        if task.regression and public is None:
             bound = task.target_bound
             stages.append(planned(lambda spend: self._plan_target(loss, bound, n, spend.rho)))
-        if self._conditioned:
+        if self._conditioned and public is None:
             scaled = not self._ball_is_given()
             widens = getattr(solver, "clips_gradients", False)
             labelled = not task.regression
@@ -704,7 +722,10 @@ class PrivateLinearModel(PrivateEstimator):
         if self._conditioned:
             one, in_memory = loss.n_outputs == 1, isinstance(task.X, np.ndarray)
             tiled = plan.only_gradients and one and in_memory
-            stages[-1] = replace(centring, widens=plan.clips_gradients, tiled=tiled)
+            if public is None:
+                stages[-1] = replace(centring, widens=plan.clips_gradients, tiled=tiled)
+            else:
+                stages[-1] = known_stages(public, False, tiled)[0]
         warnings = () if added else self._advice(problems[0], self._available(budget).mu)
         return Prepared(
             n_samples=n,

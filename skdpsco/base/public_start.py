@@ -1,15 +1,23 @@
-"""Fits that begin at a linear model of other records: docs/proofs/public_start.md."""
+"""Fits that begin at a linear model of other records, or at these: docs/proofs/public_start.md."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import indexable
 from sklearn.utils.extmath import safe_sparse_dot
 
+from skdpsco._random import without_warnings
+from skdpsco._upstream import num_samples, safe_indexing
 from skdpsco._validation import LARGEST
+from skdpsco.privacy.relations import REPLACE_ONE
 
-__all__ = ["PublicStart", "checked_start", "clip_columns"]
+__all__ = ["PublicStart", "checked_start", "clip_columns", "learnt_from"]
 
+NOISELESS = 1e9  # an epsilon for public records
+FACTORS = (1.0, 0.01, 0.1, 10.0, 100.0)  # of the weight of their penalty, the first if all is equal
+N_PARTS, LEAST_PART = 4, 10  # of their cross-validation: number of parts, and records in a part
 LEGAL_INIT = "init must be a fitted linear model with coef_ and intercept_"
 
 
@@ -104,6 +112,91 @@ def checked_start(init: Any) -> PublicStart:
     intercept = np.broadcast_to(intercept.ravel().astype(np.float64), len(coef))
     names, classes = (getattr(init, name, None) for name in ("feature_names_in_", "classes_"))
     return PublicStart(coef, intercept, names, classes)
+
+
+class Unaccounted:
+    """A ledger for fits to public records, which cost nothing."""
+
+    def charge(self, *charged: Any) -> None:
+        """Charge nothing."""
+
+
+def learnt_from(model: Any, public_data: Any, init: Any) -> tuple[PublicStart, Any, Any]:
+    """What a fit knows from public records: where it begins, its units, and bounds of features.
+
+    They are those of fits of the same model to these records, with hardly any noise. Units of
+    residuals are those of one half of the records, for a start that is fitted to the other half.
+
+    Parameters
+    ----------
+    model : PrivateLinearModel
+    public_data : tuple of X and y
+    init : object or None
+        The model to begin at in place of one that is fitted here.
+
+    Raises
+    ------
+    TypeError
+        If ``public_data`` is not a pair.
+    ValueError
+        If a fit to these records is refused.
+    """
+    if not isinstance(public_data, tuple | list) or len(public_data) != 2:
+        raise TypeError("public_data must be a pair of X and y, or None.")
+    with without_warnings():  # which are about private records
+        try:
+            records = indexable(*public_data)
+            known = _public_fit(model, records)
+            if model.feature_bound is None:
+                model = clone(model).set_params(feature_bound=known.feature_bound_)
+            if init is None:
+                known = init = _best_public_fit(model, records)
+            start = checked_start(init)
+            if not model._begins_at_scores:
+                half, rest = _one_part(records, 2, 0)
+                begun = checked_start(_public_fit(model, half)) if init is known else start
+                known = _public_fit(model, rest, begun)
+        except ValueError as error:
+            raise ValueError(f"There is no fit to public_data. {error}") from error
+    return start, known._units, model.feature_bound
+
+
+def _one_part(records: Any, n_parts: int, k: int) -> tuple[Any, Any]:
+    """X and y of all records but those of part k, and those of this part."""
+    own = np.arange(num_samples(records[0])) % n_parts == k
+    left, right = (
+        [safe_indexing(part, np.flatnonzero(rows)) for part in records] for rows in (~own, own)
+    )
+    return left, right
+
+
+def _best_public_fit(model: Any, records: Any) -> Any:
+    """A fit whose weight of the penalty has the best score in cross-validation."""
+    name = "C" if hasattr(model, "C") else "alpha"
+    n_parts = min(N_PARTS, num_samples(records[0]) // LEAST_PART)
+    best, most = model, -np.inf
+    for factor in FACTORS if n_parts > 1 else ():
+        other = clone(model).set_params(**{name: getattr(model, name) * factor})
+        splits = [_one_part(records, n_parts, k) for k in range(n_parts)]
+        score = np.mean([_public_fit(other, rest).score(*part) for rest, part in splits])
+        if score > most:
+            best, most = other, score
+    return _public_fit(best, records)
+
+
+def _public_fit(model: Any, records: Any, start: PublicStart | None = None) -> Any:
+    """A draft that is fitted to public records with hardly any noise."""
+    others = {"standard_errors": False, "relation": REPLACE_ONE, "max_records_per_unit": None}
+    names = model._get_param_names()
+    draft = clone(model).set_params(
+        epsilon=NOISELESS,
+        ledger=Unaccounted(),
+        random_state=None,
+        **{name: value for name, value in others.items() if name in names},
+    )
+    draft._init = start
+    draft.coef_, draft.intercept_ = draft._learn(*records)
+    return draft
 
 
 def clip_columns(X: Any, low: np.ndarray, high: np.ndarray) -> Any:

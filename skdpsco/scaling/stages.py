@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skdpsco.privacy import Event
+from skdpsco.privacy import Event, NoOpEvent
 from skdpsco.scaling.calibration import Calibration
-from skdpsco.scaling.conditioning import Conditioning
-from skdpsco.scaling.target import Target
+from skdpsco.scaling.conditioning import Conditioning, ConditioningPlan
+from skdpsco.scaling.target import Target, declared_target
 from skdpsco.solvers.base import Uncertainty
 
-__all__ = ["Stage", "Units", "rehearsed", "release_stages"]
+__all__ = ["Stage", "Units", "known_stages", "rehearsed", "release_stages"]
 
 
 class Units(NamedTuple):
@@ -134,6 +134,62 @@ class Stage(Protocol):
 
     def note(self, value: Any) -> str:
         """A line for the report."""
+
+
+class KnownStage(NamedTuple):
+    """A stage whose value is public, so that nothing is released.
+
+    Parameters
+    ----------
+    stage : TargetPlan or ConditioningPlan
+        It applies the value.
+    value : Target or Conditioning
+    """
+
+    stage: Any
+    value: Any
+
+    @property
+    def event(self) -> Event:
+        """Nothing is released."""
+        return NoOpEvent()
+
+    @property
+    def part(self) -> str:
+        """The field of `Units`."""
+        return self.stage.part
+
+    @property
+    def extremes(self) -> tuple[Any, ...]:
+        """The value."""
+        return (self.value,)
+
+    def release(self, X: Any, y: Any, rng: Any) -> Any:
+        """The value."""
+        return self.value
+
+    def apply(self, value: Any, X: Any, y: Any) -> tuple[Any, Any]:
+        """The records and targets as the solver sees them."""
+        return self.stage.apply(value, X, y)
+
+    def note(self, value: Any) -> str:
+        """A line for the report."""
+        return "units of columns and targets are those of public_data"
+
+
+def known_stages(units: Units, regression: bool, tiled: bool = False) -> list[Any]:
+    """Stages for units that are public: the target of a regression, and conditioned features.
+
+    ``tiled`` asks for dense conditioned records as `Tiles`.
+    """
+    stages: list[Any] = []
+    if regression:
+        stages.append(KnownStage(declared_target(units.target.bound), units.target))
+    if units.conditioning is not None:
+        d = len(units.conditioning.centre)
+        centring = ConditioningPlan(NoOpEvent(), 0, d, {}, 0.0, False, 0.0, tiled=tiled)
+        stages.append(KnownStage(centring, units.conditioning))
+    return stages
 
 
 def rehearsed(stages: Sequence[Stage], units: Units) -> list[Units]:

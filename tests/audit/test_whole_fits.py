@@ -56,6 +56,9 @@ FITS = {
     "added to an init of sizes": lambda: PrivateGammaRegressor(
         feature_bound=1.0, n_iter=3, **ADDED
     ),
+    "added beside public classes": lambda: PrivateLogisticRegression(
+        classes=[0, 1], n_iter=3, **ADDED
+    ),
     "added to a ball": lambda: PrivateLasso(feature_bound=None, **ADDED),
     "added to a path": lambda: PrivateLasso(n_iter=5, target_bound=2.0, **ADDED),
     "added to a path of classes": lambda: PrivateLogisticL1(**BALL, **ADDED),
@@ -90,6 +93,11 @@ FITS = {
         classes=[0, 1], class_weight={0: 0.2}, max_weight=2.0, **BY_STEPS
     ),
     "init": lambda: PrivateQuantileRegressor(feature_bound=1.0, **BY_STEPS),
+    "public records": lambda: PrivateRidge(feature_bound=None, **BY_STEPS),
+    "public counts": lambda: PrivatePoissonRegressor(**BY_STEPS),
+    "public classes with weights": lambda: PrivateLogisticRegression(
+        classes=[0, 1, 2], max_weight=2.0, **BY_STEPS
+    ),
     "init of counts": lambda: PrivatePoissonRegressor(feature_bound=1.0, **BY_STEPS),
     "init of several": lambda: PrivateRidge(feature_bound=1.0, target_bound=2.0),
     "init of classes": lambda: PrivateLogisticRegression(classes=[0, 1], **BY_STEPS),
@@ -127,6 +135,10 @@ FITS = {
 }
 
 
+COMMON = "init", "public_data"  # what neighbours have in common
+PUBLIC = np.random.default_rng(1).uniform(-1, 1, (20, D))
+
+
 class Rho:
     """A ledger that remembers the last charge."""
 
@@ -157,6 +169,8 @@ def neighbours(name, rng):
     several = name in ("moments", "several", "init of several")
     X = rng.choice([0.0, 0.2, 1.0]) * rng.uniform(-1, 1, (N, D))
     labels = {
+        "added beside public classes": 2,
+        "public classes with weights": 3,
         "init of classes": 2,
         "init of three classes with weights": 3,
         "errors of classes": 2,
@@ -194,6 +208,8 @@ def neighbours(name, rng):
             more["init"] = PublicClasses() if K == 3 else Public()
             if several:
                 more["init"] = PublicTargets()
+        if "public" in name:
+            more["public_data"] = PUBLIC, np.arange(20) % (K or 7)
         if "group" in name:
             first = rng.integers(2) if "any" in name else 0
             more["sensitive_features"] = np.append(first, np.ones(N - 1, dtype=int))
@@ -276,7 +292,7 @@ def test_no_release_tells_more_than_is_charged(name, monkeypatch):
         for other in others:
             if "added" in name:
                 X, y, more = one
-                fewer = {key: value[1:] for key, value in more.items() if key != "init"}
+                fewer = {key: value[1:] for key, value in more.items() if key not in COMMON}
                 other = X[1:], tuple(part[1:] for part in y), {**more, **fewer}
             found, _ = recorder.fit(model, other, first)
             assert fitted(model) == known
