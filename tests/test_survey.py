@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
+from skdpsco import PrivateLogisticL1
 from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Multinomial, Squared
 from skdpsco.mechanisms.samplers import deviation_on
@@ -94,3 +96,12 @@ def test_noise_is_that_of_the_shares(added):
     assert plan.first.grid >= grid(SURVEY.first_share) * (1.0 - 1e-9)
     least = 2.0 / (np.sqrt(SURVEY.spread_share) * mu)  # four counts
     assert deviation_on(plan.first.spread_grid) >= least
+
+
+def test_dense_labels_are_no_constant_with_little_budget_nor_confined_with_much():
+    """Digits: a constant at epsilon 1, and a ball that was too small for ten classes, before."""
+    X, y = load_digits(return_X_y=True)
+    for K, epsilon, least in ((3, 1.0, 0.8), (3, 2.0, 0.8), (10, 0.7, 0.6), (10, 100.0, 0.96)):
+        some = y < K
+        model = PrivateLogisticL1(epsilon=epsilon, feature_bound=16, classes=range(K))
+        assert model.fit(X[some], y[some]).score(X[some], y[some]) > least
