@@ -269,7 +269,7 @@ def test_vouching_for_what_was_cloned_by_a_fit():
         ([VOUCHED[2]], ValueError, "privatelasso.*has a cost"),
         ("pipeline__own", TypeError, "record_wise must be a list"),
         (None, TypeError, "record_wise must be a list"),
-        ([3], TypeError, "names of steps.*got 3"),
+        ([3], TypeError, "names of steps.*got int"),
     ],
 )
 def test_bad_record_wise(record_wise, error, match):
