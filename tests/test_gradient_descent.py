@@ -127,6 +127,26 @@ def test_passes_and_clipping_follow_public_sizes():
         assert slack == pytest.approx(growth, rel=1e-3)
 
 
+def test_wide_sparse_records_of_two_classes_get_as_many_passes_as_dense_ones():
+    def plan(loss, d, epsilon, sparse):
+        problem = make_problem(loss, 4000, d, True)
+        problem = dataclasses.replace(problem, sparse=sparse, centred=True)
+        return GradientDescent().plan(problem, Budget(epsilon, 1e-6))
+
+    measured = []
+    for d, epsilon in itertools.product((100, 300, 1000), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)):
+        dense, wide = (plan(Logistic(), d, epsilon, sparse) for sparse in (False, True))
+        assert dense.metric_grid is not None or wide.n_iter == dense.n_iter
+        # The spread is worth its noise only if the usual steps end too soon.
+        far_enough = wide.n_iter**2 / (d + 1) >= wide.way
+        measured.append(wide.spread_grid is not None)
+        assert not (far_enough and measured[-1])
+        shorter = plan(Logistic(), d, epsilon / 2.0, True).way
+        assert shorter < wide.way  # where less is known, a descent ends sooner
+        assert plan(Squared(), d, epsilon, True).way == math.inf
+    assert 0 < sum(measured) < len(measured)
+
+
 def test_heavy_tails_are_part_of_a_mean():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (5000, 2))
