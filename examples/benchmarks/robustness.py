@@ -143,6 +143,12 @@ def correlated(rng, d=20):
     return X
 
 
+def factors(rng, d=300):
+    """Columns that follow from five numbers of a record."""
+    X = rng.normal(size=(N + N_TEST, 5)) @ rng.normal(size=(5, d))
+    return np.clip(X / 6.0, -1.0, 1.0)
+
+
 def one_hot(rng, columns=8, categories=8):
     """Indicators of categories of which some are frequent."""
     p = 1.0 / np.arange(1, categories + 1)
@@ -224,6 +230,7 @@ FAMILIES = {
     "200 columns in [0, 1]": (CLASSIFIERS, of(uniform, labelled, 200)),
     "strip": (CLASSIFIERS, of(uniform, labelled, 20, 0.85, 0.95)),
     "correlated": (CLASSIFIERS, of(correlated, labelled)),
+    "common factors": (CLASSIFIERS, of(factors, labelled)),
     "one-hot": (CLASSIFIERS, of(one_hot, labelled)),
     "words": (CLASSIFIERS, of(words, labelled)),
     "outliers": (CLASSIFIERS, outliers),
@@ -234,6 +241,7 @@ FAMILIES = {
     "regression, 200 columns": (REGRESSORS, of(uniform, measured, 200)),
     "regression, strip": (REGRESSORS, of(uniform, measured, 20, 0.85, 0.95)),
     "regression, correlated": (REGRESSORS, of(correlated, measured)),
+    "regression, common factors": (REGRESSORS, of(factors, measured)),
     "regression, far target": (REGRESSORS, of(uniform, measured, centre=2000.0)),
     "regression, one-hot": (REGRESSORS, of(one_hot, measured)),
     "regression, heavy tails": (REGRESSORS, heavy),
