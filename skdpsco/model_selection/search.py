@@ -175,7 +175,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
     >>> X = rng.uniform(-1, 1, (20000, 50))
     >>> y = X[:, 0] - X[:, 3] > 0.1
     >>> model = PrivateLogisticL1(classes=[False, True])
-    >>> search = PrivateGridSearchCV(model, {"radius": [1.0, 10.0, 100.0]}, epsilon=1.0)
+    >>> search = PrivateGridSearchCV(model, {"radius": [10.0, 30.0, 100.0]}, epsilon=1.0)
     >>> bool(search.fit(X, y).score(X, y) > 0.9)
     True
     """
