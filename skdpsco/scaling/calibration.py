@@ -23,7 +23,7 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy._cache import cached
 from skdpsco.scaling.conditioning import shrunk
-from skdpsco.scaling.quantiles import count_above, halve
+from skdpsco.scaling.quantiles import halve, longer_scores
 from skdpsco.solvers.base import share_mu
 
 __all__ = [
@@ -297,7 +297,7 @@ class CalibrationPlan:
             return 1.0
         factors = CALIBRATION.least_spread * 2.0 ** (np.arange(2**CALIBRATION.spread_counts) / 2.0)
         limits = CALIBRATION.spread_deviations * typical * factors
-        above = map_reduce(X, y, longer_scores, w, limits)
+        above = map_reduce(X, y, longer_scores, w, 1, limits)
         found = halve(above, CALIBRATION.spread_tail * self.n_samples, self.spread_grid, rng)
         return float(factors[found]) * 2.0**-0.25  # between this candidate and the one before
 
@@ -448,14 +448,6 @@ def sum_of_scores(X: Dense | CSR, y: np.ndarray, w: np.ndarray, top: float) -> n
     scores = np.empty((len(y), 1))
     predict_all(X, w, scores)
     return within(scores / top, -1.0, 1.0).sum(keepdims=True)[0]
-
-
-@without_gil
-def longer_scores(X: Dense | CSR, y: np.ndarray, w: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """How many records have a score beyond each of the increasing ``limits``, on either side."""
-    scores = np.empty((len(y), 1))
-    predict_all(X, w, scores)
-    return count_above(np.abs(scores[:, 0]), limits)
 
 
 @without_gil

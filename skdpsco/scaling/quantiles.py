@@ -3,9 +3,13 @@
 Counts by halving: docs/proofs/conditioning.md.
 """
 
+from typing import Any
+
 import numpy as np
 
 from skdpsco._kernels import njit
+from skdpsco.data.products import predict_all
+from skdpsco.data.record_sums import without_gil
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
     deviation_on,
@@ -22,6 +26,7 @@ __all__ = [
     "count_up_to",
     "cover_scores",
     "halve",
+    "longer_scores",
     "quantile_scores",
     "tolerated",
 ]
@@ -63,6 +68,14 @@ def count_above(values, candidates):
             total += 0 if values[i] <= candidates[k] else 1
         counts[k] = total
     return counts
+
+
+@without_gil
+def longer_scores(X: Any, y: Any, w: np.ndarray, n_outputs: int, limits: np.ndarray) -> np.ndarray:
+    """How many records have scores of a norm above each of the increasing ``limits``."""
+    scores = np.empty((len(y), n_outputs))
+    predict_all(X, w, scores)
+    return count_above(np.sqrt(np.square(scores).sum(axis=1)), limits)
 
 
 def halve(above: np.ndarray, tolerated: float, grid: float, rng: np.random.Generator) -> int:

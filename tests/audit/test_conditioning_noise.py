@@ -10,12 +10,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from recorded_releases import RecordedReleases
 from scipy import sparse
 
 from skdpsco._kernels import njit
 from skdpsco.data import products
 from skdpsco.data.design import as_design, columns_of
-from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on
 from skdpsco.privacy import mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling import conditioning as module
@@ -47,26 +48,14 @@ def charges(plan, mu):
     return each
 
 
-class Releases:
-    """Stand-in for the noise: keeps grid units, makes up outputs or replays them."""
+class Releases(RecordedReleases):
+    """Releases of conditioning."""
 
     def __init__(self, monkeypatch):
-        monkeypatch.setattr(module, "gaussian_mechanism", self.add)
-        monkeypatch.setattr(quantiles, "gaussian_mechanism", self.add)
-
-    def add(self, rng, values, grid):
-        units = [int(to_grid(v, grid)) for v in values]
-        assert max(map(abs, units)) < 2**49  # nothing is clamped
-        self.units.append(np.array(units, dtype=float))
-        if self.outputs is None:
-            values += rng.uniform(-0.1, 0.1, len(values)) * (np.abs(values).max() + 0.1)
-        else:
-            values[:] = self.outputs[len(self.units) - 1]
-        self.seen.append(values.copy())
-        return deviation_on(grid)
+        super().__init__(monkeypatch, module, quantiles)
 
     def run(self, plan, rows, outputs=None):
-        self.units, self.seen, self.outputs = [], [], outputs
+        self.begin(outputs)
         X = sparse.csr_matrix(rows) if plan.sparse else np.array(rows)
         X = as_design(X, BOUNDS[: plan.n_features], True)
         return plan.release(X, np.zeros(len(rows)), np.random.default_rng(0))

@@ -12,11 +12,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from recorded_releases import RecordedReleases
 from scipy import sparse
 
 from skdpsco.constraints import L2Ball
 from skdpsco.data.design import as_design
-from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism
 from skdpsco.privacy import Budget, epsilon_of, mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
@@ -73,27 +74,15 @@ def kinds(plan, problem):
     return order, mu
 
 
-class Releases:
-    """Stand-in for the noise: keeps grid units, makes up outputs or replays them."""
+class Releases(RecordedReleases):
+    """Releases of group moments."""
 
     def __init__(self, monkeypatch):
-        add = self.add
-        monkeypatch.setattr(module, "gaussian_mechanism", lambda *args: add(*args))
-
-    def add(self, rng, values, grid):
-        units = [int(to_grid(v, grid)) for v in values]
-        assert max(map(abs, units)) < 2**49  # nothing is clamped
-        self.units.append(np.array(units, dtype=float))
-        if self.outputs is None:
-            values += rng.uniform(-0.1, 0.1, len(values)) * (np.abs(values).max() + 0.1)
-        else:
-            values[:] = self.outputs[len(self.units) - 1]
-        self.seen.append(values.copy())
-        return deviation_on(grid)
+        super().__init__(monkeypatch, module)
 
     def run(self, plan, problem, rows, member, layout, outputs=None):
         """Fit; return the units of every release, groups apart: a list of lists."""
-        self.units, self.seen, self.outputs = [], [], outputs
+        self.begin(outputs)
         X = np.array([x for x, _ in rows])
         y = np.array([t for _, t in rows])
         X = as_design(layout(X), BOUNDS[: X.shape[1]], problem.intercept)

@@ -9,10 +9,11 @@ import math
 
 import numpy as np
 import pytest
+from recorded_releases import RecordedReleases
 from scipy import sparse
 
 from skdpsco.data.design import as_design
-from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling import feature_bounds as module
@@ -45,28 +46,16 @@ def charges(plan, mu):
     return each
 
 
-class Releases:
-    """Stand-in for the noise: keeps grid units, makes up outputs or replays them."""
+class Releases(RecordedReleases):
+    """Releases of levels."""
 
     def __init__(self, monkeypatch):
         tuning = FEATURE_BOUNDS._replace(**SMALL)
         monkeypatch.setattr(module, "FEATURE_BOUNDS", tuning)
-        for place in (module, quantiles):
-            monkeypatch.setattr(place, "gaussian_mechanism", self.add)
-
-    def add(self, rng, values, grid):
-        units = [int(to_grid(v, grid)) for v in values]
-        assert max(map(abs, units)) < 2**49  # nothing is clamped
-        self.units.append(np.array(units, dtype=float))
-        if self.outputs is None:
-            values += rng.uniform(-0.1, 0.1, len(values)) * (np.abs(values).max() + 0.1)
-        else:
-            values[:] = self.outputs[len(self.units) - 1]
-        self.seen.append(values.copy())
-        return deviation_on(grid)
+        super().__init__(monkeypatch, module, quantiles)
 
     def run(self, plan, rows, outputs=None, is_sparse=False, target=False):
-        self.units, self.seen, self.outputs = [], [], outputs
+        self.begin(outputs)
         rows = np.array(rows)
         d = rows.shape[1] - target
         X, y = rows[:, :d], rows[:, -1] if target else np.zeros(len(rows))

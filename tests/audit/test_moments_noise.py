@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from recorded_releases import RecordedReleases
 from scipy import sparse
 
 from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Multinomial, Squared
-from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism
 from skdpsco.penalties import L1, L2, prox
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import Allowance
@@ -61,26 +62,14 @@ def charges(solver, plan, problem, mu):
     return {name: mu * math.sqrt(share) for name, (share, _) in parts.items()}
 
 
-class Releases:
-    """Stand-in for the noise: keeps grid units, makes up outputs or replays them."""
+class Releases(RecordedReleases):
+    """Releases of moments and rounds."""
 
     def __init__(self, monkeypatch):
-        add = self.add
-        monkeypatch.setattr(module, "gaussian_mechanism", lambda *args: add(*args))
-
-    def add(self, rng, values, grid):
-        units = [int(to_grid(v, grid)) for v in values]
-        assert max(map(abs, units)) < 2**49  # nothing is clamped
-        self.units.append(np.array(units, dtype=float))
-        if self.outputs is None:
-            values += rng.uniform(-0.1, 0.1, len(values)) * (np.abs(values).max() + 0.1)
-        else:
-            values[:] = self.outputs[len(self.units) - 1]
-        self.seen.append(values.copy())
-        return deviation_on(grid)
+        super().__init__(monkeypatch, module)
 
     def run(self, solver, plan, problem, rows, layout, outputs=None):
-        self.units, self.seen, self.outputs = [], [], outputs
+        self.begin(outputs)
         X = np.array([x for x, _ in rows])
         X = as_design(layout(X), BOUNDS[: X.shape[1]], problem.intercept)
         y = np.array([t for _, t in rows], dtype=float)

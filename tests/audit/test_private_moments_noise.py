@@ -9,10 +9,11 @@ import math
 
 import numpy as np
 import pytest
+from recorded_releases import RecordedReleases
 from scipy import sparse
 
 from skdpsco.data.design import as_design
-from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.moments import release as module
 from skdpsco.moments.release import declared_or_found, plan_matrix, release_matrix
 from skdpsco.moments.table_sums import TableSums
@@ -46,26 +47,14 @@ def charges(plan, mu):
     return each
 
 
-class Releases:
-    """Stand-in for the noise: keeps grid units, makes up outputs or replays them."""
+class Releases(RecordedReleases):
+    """Releases of moments."""
 
     def __init__(self, monkeypatch):
-        for place in (module, conditioning, feature_bounds, quantiles):
-            monkeypatch.setattr(place, "gaussian_mechanism", self.add)
-
-    def add(self, rng, values, grid):
-        units = [int(to_grid(v, grid)) for v in values]
-        assert max(map(abs, units)) < 2**49  # nothing is clamped
-        self.units.append(np.array(units, dtype=float))
-        if self.outputs is None:
-            values += rng.uniform(-0.1, 0.1, len(values)) * (np.abs(values).max() + 0.1)
-        else:
-            values[:] = self.outputs[len(self.units) - 1]
-        self.seen.append(values.copy())
-        return deviation_on(grid)
+        super().__init__(monkeypatch, module, conditioning, feature_bounds, quantiles)
 
     def run(self, plan, rows, is_sparse, outputs=None):
-        self.units, self.seen, self.outputs = [], [], outputs
+        self.begin(outputs)
         rows, p = np.array(rows), len(rows[0])
         X, y = rows[:, : max(p - 1, 1)], rows[:, -1] if p > 1 else np.zeros(len(rows))
         design = as_design(sparse.csr_matrix(X) if is_sparse else X, BOUNDS[: X.shape[1]], False)

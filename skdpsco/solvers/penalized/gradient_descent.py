@@ -9,8 +9,7 @@ import numpy as np
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_bound
 from skdpsco.data.pieces import one_record
-from skdpsco.data.products import predict_all
-from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
+from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.library import (
     SOFTMAX,
     Huber,
@@ -26,7 +25,7 @@ from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_me
 from skdpsco.penalties import prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
 from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
-from skdpsco.scaling.quantiles import count_above, halve
+from skdpsco.scaling.quantiles import halve, longer_scores
 from skdpsco.solvers.base import Plan, Result, check_bound_on, share_mu
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum, longer_gradients
 from skdpsco.solvers.penalized.metric import METRIC, metric_grid, metric_pays, release_metric
@@ -579,18 +578,10 @@ def release_spread(
     w = unscaled(problem, coordinates, along.ravel() / max(float(np.linalg.norm(along)), 1e-300))
     powers = np.arange(1 - 2**GRADIENT_DESCENT.spread_counts, 1) / 2.0
     limits = math.sqrt(coordinates.mean_square_norm) * 2.0**powers
-    above = map_reduce(X, y, larger_scores, w, problem.loss.n_outputs, limits)
+    above = map_reduce(X, y, longer_scores, w, problem.loss.n_outputs, limits)
     tolerated = GRADIENT_DESCENT.spread_tail * problem.n_samples
     found = limits[halve(above, tolerated, plan.spread_grid, rng)]
     return float(found) / GRADIENT_DESCENT.spread_deviations
-
-
-@without_gil
-def larger_scores(X, y, w, n_outputs, limits) -> np.ndarray:
-    """How many records have scores of a norm above each of the increasing ``limits``."""
-    scores = np.empty((len(y), n_outputs))
-    predict_all(X, w, scores)
-    return count_above(np.sqrt(np.square(scores).sum(axis=1)), limits)
 
 
 def with_ones(
