@@ -60,6 +60,8 @@ def test_without_noise_they_are_those_of_the_records(conditioning):
     covariance = np.cov(table.T, bias=True)
     assert np.allclose(moments.covariance_, covariance, rtol=0, atol=limit)
     assert np.allclose(moments.correlation_, np.corrcoef(table.T), rtol=0, atol=limit)
+    sizes = f"n_samples={N}, n_features={D}, n_targets=1"
+    assert repr(moments.moments_) == f"ReleasedMoments({sizes})"
 
 
 @pytest.mark.parametrize("epsilon", [1e7, 1.0])

@@ -153,7 +153,8 @@ def test_a_remainder_is_spent_and_not_more(epsilon, share):
     if share > 0.0:
         draw = ExponentialMechanismEvent(math.sqrt(8.0 * share * budget.rho / 2.0))
         spent = RepeatedEvent(draw, 2)
-    rest = Remainder(budget, spent)
+        assert Remainder(budget, draw).minus(draw) == Remainder(budget, spent)
+    rest = Remainder(budget, NoOpEvent()).minus(spent)
     event = GaussianEvent(1.0 / rest.mu)
     check_cost(event, rest)
     assert delta_of(compose(spent, event), budget.epsilon) <= budget.delta

@@ -37,7 +37,7 @@ from skdpsco.data.design import as_design
 from skdpsco.data.pieces import MOST_RECORDS_ADDED
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses.library import Weighted, is_proven, with_weights
-from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
+from skdpsco.privacy import Budget, Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.calibration import (
     CalibrationPlan,
@@ -710,10 +710,11 @@ class PrivateLinearModel(PrivateEstimator):
         known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
         if not isinstance(released, NoOpEvent):
             # In zCDP any plan may follow; (epsilon, delta) of different curves cannot be mixed.
-            in_zcdp = isinstance(available, Allowance) or not known
-            available = (
-                Allowance(available.rho).minus(released) if in_zcdp else Remainder(budget, released)
-            )
+            if isinstance(available, Budget):
+                available = Remainder(available, NoOpEvent())
+            if not known:
+                available = Allowance(available.rho)
+            available = available.minus(released)
         cost: Any = None
         for problem in problems[:1] if same else problems:
             check_supported(solver, problem)

@@ -151,7 +151,7 @@ class MomentAnswers:
         return self._released.merged(other._released)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReleasedMoments(MomentAnswers):
     """Released means and covariances of columns; fitting models to them costs nothing.
 
@@ -197,6 +197,12 @@ class ReleasedMoments(MomentAnswers):
     classes: np.ndarray | None = None
     max_weight: float = 1.0
     groups: Mapping[Any, "ReleasedMoments"] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return (
+            f"ReleasedMoments(n_samples={self.n_samples:.10g}, n_features={self.n_features}, "
+            f"n_targets={self.n_targets})"
+        )
 
     @property
     def _released(self) -> "ReleasedMoments":

@@ -193,6 +193,10 @@ class Remainder:
         squares = self.budget.mu**2 - gdp_of(self.spent) ** 2
         return math.sqrt(max(squares, 2.0 * self.rho, 0.0)) * (1.0 - 2.0**-40)
 
+    def minus(self, event: Event) -> "Remainder":
+        """What is left after ``event``, too."""
+        return Remainder(self.budget, compose(self.spent, event))
+
 
 class Uncertainty(NamedTuple):
     """Uncertainty of a model's coefficients and intercept.
