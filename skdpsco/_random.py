@@ -1,5 +1,6 @@
 """Random bits: where they come from and how kernels read them; and all warnings."""
 
+import ctypes
 import os
 import sys
 import threading
@@ -8,10 +9,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import overload
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
 from randomgen import AESCounter
 from sklearn.utils import check_random_state
 
@@ -31,6 +34,7 @@ __all__ = [
     "warn_privacy",
     "warn_utility",
     "without_warnings",
+    "words_of",
 ]
 
 # The list that collects texts of utility warnings, or None to show them.
@@ -243,8 +247,46 @@ def next_uint64(rng):
     return rng.bit_generator.random_raw()
 
 
+class Words(NamedTuple):
+    """The words of a generator for a kernel: Numba takes a while to read a ``Generator``.
+
+    Parameters
+    ----------
+    function : int
+        Address of a C function of the state, which returns the next 64 bits.
+    state : int
+        Address of the state, which lives as long as the generator.
+    """
+
+    function: int
+    state: int
+
+
+def words_of(rng: np.random.Generator) -> Words:
+    """The words of ``rng`` for a kernel, during whose run the caller must hold ``rng``."""
+    source = rng.bit_generator.ctypes
+    function = ctypes.cast(source.next_uint64, ctypes.c_void_p).value
+    return Words(function, source.state_address)  # type: ignore[arg-type]
+
+
+@overload(words_of)
+def _words_in_kernels(rng):
+    return lambda rng: rng
+
+
+@intrinsic
+def _call(_context, function, state):
+    def code(_context, builder, _signature, arguments):
+        kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)])
+        return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1]])
+
+    return types.uint64(function, state), code
+
+
 @overload(next_uint64)
 def _next_uint64_in_kernels(rng):
+    if getattr(rng, "instance_class", None) is Words:
+        return lambda rng: _call(rng.function, rng.state)
     return lambda rng: next_word(rng.bit_generator)
 
 

@@ -9,7 +9,7 @@ import pytest
 from cases import each
 from scipy import stats
 
-from skdpsco._random import PrivacyWarning, below, generator, next_uint64
+from skdpsco._random import PrivacyWarning, below, generator, next_uint64, words_of
 
 
 def next_uint64_of(rng):
@@ -30,6 +30,8 @@ def test_words_are_the_raw_stream():
     rng.bit_generator.state = state
     compiled = numba.njit(next_uint64_of)
     assert drawn == [int(compiled(rng)) for _ in range(100)]
+    rng.bit_generator.state = state
+    assert drawn == [int(compiled(words_of(rng))) for _ in range(100)]
 
 
 def test_aes_words_are_the_raw_stream():
@@ -38,6 +40,9 @@ def test_aes_words_are_the_raw_stream():
     drawn = words(rng, 100)
     rng.bit_generator.state = state
     assert drawn == rng.bit_generator.random_raw(100).tolist()
+    rng.bit_generator.state = state
+    compiled = numba.njit(next_uint64_of)
+    assert drawn == [int(compiled(words_of(rng))) for _ in range(100)]
 
 
 def test_default_is_secret_and_silent():

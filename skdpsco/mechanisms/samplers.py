@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpsco._kernels import inner, kernel, njit
-from skdpsco._random import below
+from skdpsco._random import below, words_of
 from skdpsco.privacy import Event, ExponentialMechanismEvent, LaplaceNoisyMaxEvent
 
 __all__ = [
@@ -212,15 +212,20 @@ def deviation_on(grid):
     return grid * 2.0**SCALE_BITS
 
 
-@njit
+@inner
 def gaussian_mechanism(rng, values, grid):
     """Release ``values`` in place: round them to the grid, and add discrete Gaussian noise.
 
     Return the standard deviation of the noise.
     """
+    _add_noise(words_of(rng), values, grid)
+    return deviation_on(grid)
+
+
+@njit
+def _add_noise(rng, values, grid):
     for j in range(values.shape[0]):
         values[j] = (to_grid(values[j], grid) + discrete_gaussian(rng, SCALE_BITS)) * grid
-    return deviation_on(grid)
 
 
 def release(

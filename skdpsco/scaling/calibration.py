@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from skdpsco._clipping import clip, within
 from skdpsco._kernels import njit
-from skdpsco.data.design import CSR, Dense
+from skdpsco.data.design import CSR, Dense, read_only
 from skdpsco.data.pieces import one_record
 from skdpsco.data.products import predict_all
-from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
+from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import Logistic, SmoothHinge, Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
@@ -97,6 +96,8 @@ class CalibrationTuning(NamedTuple):
 
 
 CALIBRATION = CalibrationTuning()
+
+UNCLIPPED = 2.0**100  # no score is as large
 
 
 class Calibration(NamedTuple):
@@ -251,7 +252,8 @@ class CalibrationPlan:
         longer = max(self.curve.spread / (CALIBRATION.typical_score * size), 1.0)
         w *= longer
         size, length, shorter = size * longer, length * longer, shorter * longer
-        top, records = CALIBRATION.top * size, in_pieces(X, y)
+        top = CALIBRATION.top * size
+        records, w = scored(X, y, w)
         # Where the centre of the features is noisy, coefficients may point along its error.
         location = self.located(records, y, w, top, rng)
         w[-1] = -location
@@ -416,30 +418,57 @@ def plan_calibration(
     )
 
 
-def typical_scores(
-    limits: np.ndarray, counts: np.ndarray, spread: float
-) -> tuple[np.ndarray, np.ndarray]:
+def typical_scores(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.ndarray:
     """Means and deviations of the scores in each range, for a normal law with the given counts."""
-    weights = np.maximum(counts, 0.0) / max(float(np.maximum(counts, 0.0).sum()), 1.0)
-    mean, widths = 0.0, np.diff(limits)
-    below = np.zeros(len(limits))  # share of the scores below each limit
-    below[-1] = 1.0
-    for _ in range(10):
-        t = (limits - mean) / spread
-        density = np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
-        density[0] = density[-1] = 0.0  # the outer ranges are unbounded
-        ndtr(t[1:-1], out=below[1:-1])
-        share = below[1:] - below[:-1] + 1e-12
-        first, moment = (density[:-1] - density[1:]) / share, t * density
-        within = np.maximum(1.0 - (moment[1:] - moment[:-1]) / share - first * first, 0.0)
-        x = np.minimum(np.maximum(mean + spread * first, limits[:-1]), limits[1:])
-        deviation = np.minimum(spread * np.sqrt(within), widths)
-        if len(counts) == 2:
-            break
-        mean = float(weights @ x)
-        square = float(weights @ ((x - mean) ** 2 + deviation**2))
-        spread = max(math.sqrt(square), limits[-1] / 64.0)
-    return x, deviation
+    weights, out = np.maximum(counts, 0.0), np.empty((2, len(counts)))
+    write_typical_scores(limits, weights / max(float(weights.sum()), 1.0), spread, out)
+    return out
+
+
+@njit
+def write_typical_scores(limits, weights, spread, out):
+    """Write what `typical_scores` returns, for shares of the counts."""
+    x, deviation = out
+    K, mean = weights.shape[0], 0.0
+    for _ in range(10 if K > 2 else 1):
+        total = square = 0.0
+        below = density = moment = 0.0  # up to the lower limit; the outer ranges are unbounded
+        for k in range(K):
+            up_to, own, next_moment = 1.0, 0.0, 0.0
+            if k < K - 1:
+                t = (limits[k + 1] - mean) / spread
+                up_to = 0.5 * math.erfc(-t / math.sqrt(2.0))
+                own = math.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
+                next_moment = t * own
+            share = up_to - below + 1e-12
+            first = (density - own) / share
+            within = max(1.0 - (next_moment - moment) / share - first * first, 0.0)
+            x[k] = min(max(mean + spread * first, limits[k]), limits[k + 1])
+            deviation[k] = min(spread * math.sqrt(within), limits[k + 1] - limits[k])
+            below, density, moment = up_to, own, next_moment
+            total += weights[k] * x[k]
+        if K > 2:
+            mean = total
+            for k in range(K):
+                square += weights[k] * ((x[k] - mean) ** 2 + deviation[k] ** 2)
+            spread = max(math.sqrt(square), limits[K] / 64.0)
+
+
+def scored(X: Any, y: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Records in pieces, and their coefficients; of those in memory scores are all that is read."""
+    if isinstance(X, BlockDesign):
+        return X, w
+    scores = np.empty((len(y), 1))
+    map_reduce(in_pieces(X, scores), scores, written_scores, w)
+    unit = np.array([UNCLIPPED])
+    return in_pieces(Dense(read_only(scores), unit, 1), y), np.append(unit, 0.0)
+
+
+@without_gil
+def written_scores(X: Any, scores: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Write scores in the place of targets; there is nothing to add up."""
+    predict_all(X, w, scores)
+    return np.zeros(0)
 
 
 @without_gil

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._kernels import njit
+from skdpsco._random import words_of
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import without_gil
 from skdpsco.mechanisms.samplers import (
@@ -107,7 +108,7 @@ def choose(
 def choose_index(rng: np.random.Generator, scores: np.ndarray, grid: float) -> int:
     """Index of a large score, by the exponential mechanism on a grid of `exponential_grid`."""
     units = np.empty(len(scores), dtype=np.int64)
-    return choose_score(scores, grid, EXPONENTIAL, rng, units)
+    return choose_score(scores, grid, EXPONENTIAL, words_of(rng), units)
 
 
 @njit

@@ -417,7 +417,7 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
             return kernel(scores, grid, mechanism, rng, units)
 
         monkeypatch.setattr(quantiles_module, "choose_score", forced)
-        target_module.release_target(plan, np.array(y), None)
+        target_module.release_target(plan, np.array(y), np.random.default_rng())
         assert len(mechanism.log) == len(charges)
         return mechanism.log
 
