@@ -3,10 +3,9 @@
 import ctypes
 import os
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from randomgen import AESCounter
 from sklearn.utils import check_random_state
 
 from skdpsco._kernels import inner
+from skdpsco._threads import Joint
 from skdpsco._upstream import next_word
 
 __all__ = [
@@ -39,17 +39,6 @@ __all__ = [
 
 # The list that collects texts of utility warnings, or None to show them.
 _advice: ContextVar[list[str] | None] = ContextVar("advice", default=None)
-
-
-_filters = ExitStack()  # restores the filters of warnings
-_silent: list[bool] = []  # one entry for every `without_warnings` in progress
-_entering = threading.RLock()
-if hasattr(os, "register_at_fork"):  # no child may inherit a lock that nobody releases
-    os.register_at_fork(
-        before=_entering.acquire,
-        after_in_parent=_entering.release,
-        after_in_child=_entering.release,
-    )
 
 
 class PrivacyWarning(UserWarning):
@@ -120,29 +109,23 @@ def warn_of_version(name: str, stored: str, current: str) -> None:
 
 
 @contextmanager
-def without_warnings():
+def _ignored():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+_without_warnings = Joint(_ignored)
+
+
+def without_warnings() -> Any:
     """Show no warnings within: their number would reveal how many fits there are.
 
     Threads share the filters of warnings, unless Python was configured otherwise. The first thread
     that enters silences all of them, and only the last that leaves restores the filters.
     """
-    if getattr(sys.flags, "context_aware_warnings", False):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-        return
-    with _entering:
-        if not _silent:
-            _filters.enter_context(warnings.catch_warnings())
-            warnings.simplefilter("ignore")
-        _silent.append(True)
-    try:
-        yield
-    finally:
-        with _entering:
-            _silent.pop()
-            if not _silent:
-                _filters.close()
+    alone = getattr(sys.flags, "context_aware_warnings", False)
+    return _ignored() if alone else _without_warnings
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """All uses of what other libraries do not call public; `tests/test_upstream.py` covers them.
 
 Some private names stand elsewhere because they are inherited from scikit-learn's classes:
-``_validate_params``, ``_get_param_names``, ``_repr_html_inner`` and ``_sklearn_output_config``. The
-test covers these too.
+``_parameter_constraints``, ``_get_param_names``, ``_repr_html_inner`` and
+``_sklearn_output_config``. The test covers these too.
 """
 
 import sys
@@ -14,7 +14,7 @@ from numba.core.event import Listener as NumbaListener
 from numba.core.event import install_listener
 from numba.np.random.generator_core import next_uint64 as next_word
 from sklearn.utils import _safe_indexing as safe_indexing
-from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions, validate_parameter_constraints
 from sklearn.utils._param_validation import Interval as _Interval
 from sklearn.utils.validation import _check_feature_names_in as feature_names_in
 from sklearn.utils.validation import _num_samples as num_samples
@@ -34,6 +34,7 @@ __all__ = [
     "num_samples",
     "safe_indexing",
     "stamp_cache",
+    "validate_parameter_constraints",
 ]
 
 

@@ -20,6 +20,7 @@ ROOMS = (
     "_typing",
     "_upstream",
     "_kernels",
+    "_threads",
     "_random",
     "_quiet",
     "_validation",

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from inspect import signature
+from inspect import Parameter, signature
 
 import joblib
 import numpy as np
@@ -50,6 +50,7 @@ from skdpsco import (
     draw_records,
     make_private_pipeline,
 )
+from skdpsco._upstream import validate_parameter_constraints
 from skdpsco._validation import check_X_y
 from skdpsco.base.private_estimator import fitted_names
 from skdpsco.data.design import as_design
@@ -240,6 +241,14 @@ def test_parameters_are_checked(Estimator):
     assert set(signature(Estimator).parameters) - free <= set(Estimator._parameter_constraints)
 
 
+@each("Estimator", MODELS)
+def test_defaults_are_legal(Estimator):
+    """Fits check parameters that have other values only."""
+    defaults = {name: p.default for name, p in signature(Estimator).parameters.items()}
+    given = {name: value for name, value in defaults.items() if value is not Parameter.empty}
+    validate_parameter_constraints(Estimator._parameter_constraints, given, Estimator.__name__)
+
+
 GAMES = [MatrixGame, BilinearGame, QuadraticGame]
 CALLS = {  # a call of other public functions by one argument, and its name
     "a target of synthetic records": (lambda: synthetic(target="b"), "workload='target'"),
@@ -392,6 +401,17 @@ def designs_of(odd):
     tidy = sparse.csr_matrix(X) if sparse.issparse(odd) else X
     checked = (check_X_y(PrivateLasso(), one, Y, y_numeric=True)[0] for one in (odd, tidy))
     return [as_design(one, np.ones(3), True) for one in checked]
+
+
+def test_numbers_whose_sum_is_infinite_are_finite():
+    large = np.full((4, 3), 1e308)
+    model = PrivateLasso()
+    checked, _ = check_X_y(model, large, np.zeros(4), y_numeric=True)
+    assert checked is large
+    assert model.n_features_in_ == 3
+    for odd in (np.nan, np.inf, -np.inf):
+        with pytest.raises(ValueError, match="Input X contains"):
+            check_X_y(model, np.append(large, [[0, odd, 0]], axis=0), np.zeros(5), y_numeric=True)
 
 
 @each("case", MEMORY)

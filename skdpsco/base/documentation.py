@@ -3,9 +3,10 @@
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from inspect import signature
+from typing import Any, ClassVar
 
-from skdpsco._upstream import captioned_block
+from skdpsco._upstream import captioned_block, validate_parameter_constraints
 from skdpsco.privacy._checks import abridged
 
 __all__ = ["Documented"]
@@ -20,10 +21,24 @@ class Documented:
     _doc_link_module = "skdpsco"
     _doc_link_template = "https://skdpsco.readthedocs.io/en/stable/api/generated/{page}.html"
 
+    _parameter_constraints: ClassVar[dict[str, Any]]
+    _defaults: ClassVar[dict[str, Any]]
+
+    @classmethod
+    def _default_params(cls) -> dict[str, Any]:
+        """Parameters with their defaults, read off the signature once per class."""
+        if "_defaults" not in vars(cls):
+            cls._defaults = {name: p.default for name, p in signature(cls).parameters.items()}
+        return cls._defaults
+
     def _validate_params(self) -> None:
         """Check types and ranges of parameters; errors show no long value, which may hold data."""
+        defaults, params = self._default_params(), self.get_params(deep=False)  # type: ignore[attr-defined]
+        # Defaults are legal.
+        given = {name: value for name, value in params.items() if value is not defaults.get(name)}
+        name = type(self).__name__
         try:
-            super()._validate_params()  # type: ignore[misc]
+            validate_parameter_constraints(self._parameter_constraints, given, name)
         except ValueError as error:
             failure = error
         else:

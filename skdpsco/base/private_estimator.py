@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -524,7 +523,7 @@ class PrivateEstimator(Documented, BaseEstimator):
 
     def _changed_first(self) -> dict[str, Any]:
         """The parameters, those that differ from their defaults first, for a ledger's history."""
-        defaults = {name: p.default for name, p in signature(type(self)).parameters.items()}
+        defaults = self._default_params()
 
         def unchanged(item: tuple[str, Any]) -> bool:
             default = defaults.get(item[0])

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_array
 from threadpoolctl import ThreadpoolController  # a dependency of scikit-learn
 
 from skdpsco._quiet import quietly
+from skdpsco._threads import Joint
 from skdpsco._validation import FLOATS, read_X
 from skdpsco.data.block_sources import canonical
 from skdpsco.data.design import CSR, Dense, Tiles, as_design
@@ -474,11 +475,18 @@ def one_after_other(first: Callable[..., Any], second: Callable[..., Any], y: An
 _blas: list[ThreadpoolController] = []
 
 
-def one_blas_thread() -> Any:
-    """A context in which BLAS has one thread, for pieces that threads sum up, or small products.
-
-    To look for its libraries takes longer than a small fit, so it is done once per process.
-    """
-    if not _blas:
+def _limited() -> Any:
+    if not _blas:  # to look for the libraries takes longer than a small fit
         _blas.append(ThreadpoolController())
     return _blas[0].limit(limits=1, user_api="blas")
+
+
+_one_blas_thread = Joint(_limited)
+
+
+def one_blas_thread() -> Joint:
+    """A context in which BLAS has one thread, for pieces that threads sum up, or small products.
+
+    Threads of BLAS that have ended a product wait for the next one, and keep processors busy.
+    """
+    return _one_blas_thread

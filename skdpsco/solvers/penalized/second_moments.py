@@ -4,12 +4,14 @@ Proof of the bounds on rounding: docs/proofs/noise.md, section 8.
 """
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 
 from skdpsco._kernels import inner, reduction
 from skdpsco.data.design import TILE_ROWS
 from skdpsco.data.pieces import LEAST_WORK
+from skdpsco.data.record_sums import one_blas_thread
 
 __all__ = [
     "add_outer",
@@ -20,6 +22,8 @@ __all__ = [
     "symmetric",
     "upper_triangle",
 ]
+
+FEW_COLUMNS = 256  # threads do not make BLAS faster at matrices of this size
 
 SINGLE_SIZE = 1.0 + 2.0**-22  # of a squared norm of numbers that were rounded
 SINGLE_ERROR = 2.0 * (TILE_ROWS + 1) * TILE_ROWS * 2.0**-24 * 1.001  # of two sums over a run
@@ -109,7 +113,8 @@ def positive_definite(entries: np.ndarray, deviation: float, ridge: float = 1.0)
     """
     M = symmetric(entries)
     F = len(M)
-    values, U = np.linalg.eigh(M)
+    with one_blas_thread() if F <= FEW_COLUMNS else nullcontext():
+        values, U = np.linalg.eigh(M)
     # The noise has a spectral norm of about deviation * sqrt(2 F), below which nothing is known.
     ridge *= deviation * math.sqrt(2.0 * F)
     return (U * (np.maximum(values, 0.0) + ridge)) @ U.T
