@@ -219,6 +219,19 @@ def test_reports_of_pipelines_count_the_moments_beside_other_steps(moments):
     assert privacy_report(pca).epsilon == moments.privacy_.epsilon
 
 
+def test_scales_of_rare_indicators_are_raised_and_those_of_small_columns_are_not():
+    """Rare categories would make a few rows long; columns in generous bounds do not."""
+    rng = np.random.default_rng(0)
+    p = np.arange(1.0, 31.0) ** -1.5
+    rare = np.eye(30)[rng.choice(30, (20_000, 3), p=p / p.sum())].reshape(20_000, 90)
+    small = rng.uniform(-1.0, 1.0, (20_000, 20)) * np.repeat([1.0, 0.05], [15, 5])
+    for rows, raised in ((rare, True), (small, False)):
+        fits = [PrivateMoments(epsilon=10.0).fit(rows).moments_ for _ in range(3)]
+        scales = [moments.measured[0][1].scale for moments in fits]  # one in 200 is a chance
+        ratio = np.median([scale.max() / scale.min() for scale in scales])
+        assert (ratio < 7.0) == raised
+
+
 def test_one_charge_within_the_budget():
     ledger = Ledger(2.0, 1e-5)
     model = PrivateMoments(epsilon=1.0, delta=1e-6, ledger=ledger, feature_bound=30.0).fit(X)

@@ -65,7 +65,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of the columns and the norm of rows privately, for at most
         a fifth of the budget's mu^2, if there are enough records. None measures columns in units of
-        their bounds, which is better where most columns are indicators of categories.
+        their bounds.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, scores
         are linear everywhere.

@@ -65,7 +65,7 @@ __all__ = ["MomentRelease", "PrivateMoments", "release_moments_of"]
 
 # Indicators of classes have root mean squares of up to half of their bound, and most features have
 # smaller ones. All columns share the noise in scales, so they should be alike beforehand.
-INDICATOR_UNIT = 2.0
+INDICATOR_UNIT = 1.4
 
 
 class MomentRelease:
@@ -412,7 +412,7 @@ def release_moments_of(
         if classes is not None and plan.has_scales:
             units[d:] = INDICATOR_UNIT
         sums = TableSums(design, y, units)
-        found = release_matrix(plan, sums, units, weighted, release.rng)
+        found = release_matrix(plan, sums, units, d, weighted, release.rng)
         release.assumptions = _assumptions(plan, bounds if classes is None else bounds[:d], d)
         if classes is not None:
             release.assumptions += (labels_note(classes, estimator.classes),)

@@ -52,6 +52,10 @@ class MatrixTuning(NamedTuple):
         Number of records that may exceed the norm, in standard deviations of a count's noise.
     one : float
         Square of the entry of the ones, in units of the squared norm.
+    levels : tuple of float
+        Where every column has a scale of its own, those of features are raised to the roots of
+        these, in mean squares of all columns: to 0 for columns of about the same size, and to more
+        for indicators, whose rare ones would make rows long. A norm is found for every level.
     """
 
     norm_share: float = 0.03
@@ -59,6 +63,7 @@ class MatrixTuning(NamedTuple):
     smallest: float = 0.7071
     tail: float = 2.5
     one: float = 0.15
+    levels: tuple[float, ...] = (0.0, 0.3, 1.0)
 
 
 MATRIX = MatrixTuning()
@@ -99,7 +104,7 @@ class MatrixPlan:
     @property
     def has_scales(self) -> bool:
         """Whether every column gets its own scale."""
-        return self.conditioning is not None and "squares" in self.conditioning.grids
+        return self.conditioning is not None and len(_levels(self.conditioning)) > 1
 
     @property
     def single(self) -> bool:
@@ -187,7 +192,8 @@ def plan_matrix(
     conditioning, parts, left = None, {}, 1.0
     if n is not None and conditioned and row_norm is None and conditioning_pays(n, p, mu):
         conditioning = replace(plan_conditioning(n, p, mu, scaled=True), width=1.0)
-        parts["norm"] = (MATRIX.norm_share / MATRIX.n_counts, MATRIX.n_counts)
+        n_counts = MATRIX.n_counts * len(_levels(conditioning))
+        parts["norm"] = (MATRIX.norm_share / n_counts, n_counts)
         left -= conditioning.share + MATRIX.norm_share
     parts["matrix"] = (left, 1)
     multiplier, event = share_mu(mu, parts)
@@ -199,6 +205,11 @@ def plan_matrix(
     norm = largest if row_norm is None else min(row_norm, largest)
     plan = MatrixPlan(event, n, 0.0, bounds, conditioning, norm_grid, norm, n_groups)
     return replace(plan, matrix_grid=_grid_of_matrix(plan, p, multiplier["matrix"]))
+
+
+def _levels(conditioning: ConditioningPlan) -> tuple[float, ...]:
+    """The levels of scales for which a norm is found."""
+    return MATRIX.levels if "squares" in conditioning.grids else (0.0,)
 
 
 def _grid_of_matrix(plan: MatrixPlan, n_columns: int, multiplier: float) -> float:
@@ -257,6 +268,7 @@ def release_matrix(
     plan: MatrixPlan,
     sums: TableSums,
     bounds: np.ndarray,
+    n_features: int,
     weighted: bool,
     rng: np.random.Generator,
 ) -> list[TableSummary]:
@@ -267,6 +279,8 @@ def release_matrix(
     plan : MatrixPlan
     sums : TableSums
     bounds : ndarray of shape (n_columns,)
+    n_features : int
+        Number of columns before the targets.
     weighted : bool
         Whether rows have weights.
     rng : numpy.random.Generator
@@ -274,12 +288,7 @@ def release_matrix(
     n, p = plan.n_samples, len(bounds)
     centre, scale, c = np.zeros(p), np.ones(p), plan.row_norm
     if n is not None and plan.conditioning is not None and plan.norm_grid is not None:
-        centre, scale, *_ = condition(plan.conditioning, sums, rng)
-        powers = np.arange(2**MATRIX.n_counts) / 4.0
-        norms = MATRIX.smallest * math.sqrt(p) * 2.0**powers
-        longer = sums.longer_over(centre, scale, norms)
-        tolerated = min(MATRIX.tail * deviation_on(plan.norm_grid), 0.5 * n)
-        c = float(norms[halve(longer, tolerated, plan.norm_grid, rng)])
+        centre, scale, c = _measures(plan, sums, n_features, rng)
     matrices = sums.matrix(centre, scale, c, ONE, plan.n_groups, plan.single)
     matrices = matrices.reshape(-1, p + 1, p + 1)
     entries = np.concatenate([upper_triangle(M) for M in matrices])
@@ -290,6 +299,28 @@ def release_matrix(
     whole: Any = sum(released)
     found = [summary(whole, None if weighted else n, weighted, of_all)]
     return found + [summary(M, None, weighted, noise) for M in released[: plan.n_groups]]
+
+
+def _measures(
+    plan: Any, sums: TableSums, n_features: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """A centre, scales and a norm for rows, all of them released."""
+    n, powers = plan.n_samples, np.arange(2**MATRIX.n_counts) / 4.0
+    centre, found, *_ = condition(plan.conditioning, sums, rng)
+    square, candidates = np.square(found), []
+    for level in _levels(plan.conditioning):
+        scale = found.copy()
+        scale[:n_features] = np.sqrt(np.maximum(square, level * square.mean()))[:n_features]
+        relative = square / np.square(scale)
+        norms = MATRIX.smallest * math.sqrt(relative.sum()) * 2.0**powers
+        longer = sums.longer_over(centre, scale, norms)
+        tolerated = min(MATRIX.tail * deviation_on(plan.norm_grid), 0.5 * n)
+        c = float(norms[halve(longer, tolerated, plan.norm_grid, rng)])
+        # How far the columns stand out of the spectral norm of the noise.
+        noise = c * c * deviation_on(plan.matrix_grid) / n * math.sqrt(2.0 * len(found))
+        candidates.append((float(np.log1p(relative / noise).sum()), scale, c))
+    _, scale, c = max(candidates, key=lambda candidate: candidate[0])
+    return centre, scale, c
 
 
 def summary(M: np.ndarray, n: int | None, weighted: bool, noise: Measured) -> TableSummary:

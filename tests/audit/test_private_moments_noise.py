@@ -38,7 +38,8 @@ def charges(plan, mu):
         shares += [CONDITIONING.centred_norm_share / count] * count
         shares += [CONDITIONING.centre_share / 2]
         shares += [CONDITIONING.mean_share, CONDITIONING.square_share]
-        shares += [module.MATRIX.norm_share / module.MATRIX.n_counts] * module.MATRIX.n_counts
+        counts = module.MATRIX.n_counts * len(module.MATRIX.levels)  # of three scales
+        shares += [module.MATRIX.norm_share / counts] * counts
         shares += [1.0 - sum(shares)]
     charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
     each = [*bounds, *mu * np.sqrt(shares)]
@@ -61,7 +62,7 @@ class Releases(RecordedReleases):
         rng = np.random.default_rng(len(rows))
         bounds = BOUNDS[:p] if plan.bounds is None else np.full(p, np.nan)
         bounds = declared_or_found(plan, design, y, bounds, rng)
-        release_matrix(plan, TableSums(design, y, bounds), bounds, False, rng)
+        release_matrix(plan, TableSums(design, y, bounds), bounds, X.shape[1], False, rng)
         return self.units
 
 
