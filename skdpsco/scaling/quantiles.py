@@ -54,8 +54,8 @@ def quantile_scores(up_to: np.ndarray, n: int, quantile: float) -> np.ndarray:
     ``up_to`` counts the values up to each candidate. Replacing a value changes every score by at
     most 1, in either direction: the range is 2.
     """
-    below = np.concatenate([[0], up_to[:-1]])  # up to the neighbour on the left
-    beyond = np.concatenate([n - up_to[1:], [0]])
+    below, beyond = np.zeros((2, len(up_to)))
+    below[1:], beyond[:-1] = up_to[:-1], n - up_to[1:]  # up to the neighbour on the left, and so on
     return -np.maximum(below - quantile * n, beyond - (1.0 - quantile) * n)
 
 

@@ -345,8 +345,16 @@ def count_targets(
     With ``magnitudes`` it counts magnitudes; ``in_order`` says that ``y`` is increasing.
     """
     values = y if in_order else np.sort(targets_of(y))
-    values = np.clip(values, -bound, bound) - centre  # rounding keeps the order
-    up_to = np.searchsorted(values, candidates, side="right")
+    up_to = count_clipped(values, bound, centre + candidates, "right")
     if magnitudes:
-        up_to = np.maximum(up_to - np.searchsorted(values, -candidates), 0)
+        up_to = np.maximum(up_to - count_clipped(values, bound, centre - candidates, "left"), 0)
     return up_to, np.array(len(values))
+
+
+def count_clipped(values: np.ndarray, bound: float, limits: np.ndarray, side: Any) -> np.ndarray:
+    """Number of increasing values, clipped to the bound, up to each limit, or below if "left"."""
+    all_, none = limits >= bound, limits < -bound
+    if side == "left":
+        all_, none = limits > bound, limits <= -bound
+    limits = np.where(all_, np.inf, np.where(none, -np.inf, limits))
+    return np.searchsorted(values, limits, side)

@@ -448,7 +448,8 @@ class GradientDescent:
             last, last_gradient = point, gradient
             new = model.proximal_step(point, gradient, step)
             move = new - old
-            backwards = model.apply(point - new) @ move > 2.0 * step * noise * np.linalg.norm(move)
+            size = math.sqrt(move @ move)
+            backwards = model.apply(point - new) @ move > 2.0 * step * noise * size
             age = 0 if backwards else age + 1
             if t >= T - n_averaged:
                 sums += point, gradient
@@ -614,7 +615,7 @@ def with_shorter_gradients(
     w = unscaled(problem, coordinates, point) + problem.begin
     tuning = GRADIENT_DESCENT
     least = tuning.residual_fall if problem.has_residuals else tuning.class_fall
-    factors = np.geomspace(least, 1.0, 2**tuning.fall_counts)
+    factors = least ** np.linspace(1.0, 0.0, 2**tuning.fall_counts)
     limits = coordinates.clip / plan.slack * factors
     above = map_reduce(X, y, longer_gradients, problem.loss, w, coordinates.scale, limits)
     found = limits[halve(above, plan.tolerated, plan.fall_grid, rng)]
@@ -733,7 +734,7 @@ def stable_step(
 
     ``bend`` is the metric's product with ``move``, or None for the metric of the coordinates.
     """
-    size = float(np.linalg.norm(move))
+    size = math.sqrt(move @ move)
     if not size > 0.0:
         return step
     along = move / size
