@@ -309,6 +309,10 @@ BUGS = [
     Bug("a survey of columns that are alike spends what is kept for a second gradient twice",
         "solvers/l1/survey.py", "early = 1.0 - SURVEY.first_share - SURVEY.spread_share",
         "early = 1.0 - SURVEY.spread_share", "solvers survey planned_noise"),
+    Bug("a probe's numbers are those of an addition", "solvers/l1/probe.py",
+        "math.sqrt(5.0)", "math.sqrt(2.0)", "probe"),
+    Bug("what follows a probe spends all of the budget", "solvers/l1/probe.py",
+        "left = Allowance(rho).minus(event)", "left = Allowance(rho)", "probe"),
 ]  # fmt: skip
 
 

@@ -236,7 +236,7 @@ X = RNG.uniform(-1.0, 1.0, (N, D))
 Y = np.where(X[:, 0] + 0.3 * RNG.standard_normal(N) > 0.0, 1.0, -1.0)
 CODES = RNG.integers(0, 2, (N, 3))
 MEMBERSHIP = sparse.csr_array(np.eye(2)[np.arange(N) % 2])
-BUDGET, TIGHT = Budget(30.0, 1e-6), Budget(0.1, 1e-6)
+BUDGET = Budget(30.0, 1e-6)
 LINE = TabulatedMoments(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
 WIDE, WIDER = RNG.uniform(-1.0, 1.0, (N, 150)), RNG.uniform(-1.0, 1.0, (N, 5000))
 FEW, ALIKE = np.hstack([X, WIDE[:, :100]]), 0.9 * X[:, :1] + 0.1 * WIDE[:, :100]
@@ -250,6 +250,12 @@ def linear(loss, constraint, X=X, is_sparse=False, intercept=False):
 
 def _sparse(X):
     return sparse.csr_matrix(np.where(np.abs(X) > 0.9, X, 0.0))
+
+
+def known(loss, X):
+    """With known mean squares of features, and the budget of a probe."""
+    problem, data = linear(loss, None, X)
+    return dataclasses.replace(problem, mean_square=(1.0 / 3.0,) * X.shape[1]), data
 
 
 def composite(loss, penalty):
@@ -329,6 +335,8 @@ CASES = {
     "Stagewise, screen": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDER, True, True), None),
     "Stagewise, survey": (Stagewise(), linear(Logistic(), None, FEW), None),
     "Stagewise, early": (Stagewise(), linear(Squared(1.0), None, ALIKE, False, True), None),
+    "Stagewise, probe": (Stagewise(), known(Logistic(), WIDE), None),
+    "Stagewise, probe of many": (Stagewise(), known(Squared(1.0), WIDE), None),
     "Stagewise, intercept": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE, False, True), None),
     "GradientDescent": (GradientDescent(), composite(Logistic(), L2(1.0)), 5),
     "GradientDescent, residuals": (GradientDescent(), composite(Squared(1.0), L2(1.0)), 5),
@@ -381,6 +389,12 @@ CASES = {
     "control, too little": (TooLittle(), BALL, 5),
     "control, too late": (TooLate(), BALL, 5),
 }  # fmt: skip
+
+SMALLER = {
+    "Stagewise, intercept": Budget(0.1, 1e-6),
+    "Stagewise, probe": Budget(8.0, 1e-6),
+    "Stagewise, probe of many": Budget(8.0, 1e-6),
+}
 
 HEIGHTS = X[:, 0] + 0.1 * RNG.standard_normal(N)
 LITTLE, MUCH = {"epsilon": 3.0, "delta": 1e-6}, {"epsilon": 30.0, "delta": 1e-6}
@@ -474,7 +488,7 @@ def observe(name):
         model = FITS[name]()
         return observed(name, type(model).__name__, model.privacy_.event)
     solver, (problem, data), n_iter = CASES[name]
-    plan = solver.plan(problem, TIGHT if name == "Stagewise, intercept" else BUDGET, n_iter)
+    plan = solver.plan(problem, SMALLER.get(name, BUDGET), n_iter)
     n_planned = len(LOG.calibrated)
     progress = np.zeros(1, dtype=np.int64)
     with np.errstate(all="ignore"):

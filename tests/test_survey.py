@@ -75,10 +75,10 @@ def test_columns_that_are_alike_leave_more_for_gradient_descent():
 
 def test_a_survey_needs_gradients_that_are_more_than_noise():
     problem = Problem(Logistic(), None, N, D, True)
-    assert not survey_pays(problem, 3.4 * D / N)
-    assert survey_pays(problem, 3.6 * D / N)
-    assert not survey_pays(Problem(Multinomial(4), None, N, D, True), 6.9 * D / N)
-    assert survey_pays(Problem(Multinomial(4), None, N, D, True), 7.1 * D / N)
+    assert not survey_pays(problem, 4.9 * D / N)
+    assert survey_pays(problem, 5.1 * D / N)
+    assert not survey_pays(Problem(Multinomial(4), None, N, D, True), 9.9 * D / N)
+    assert survey_pays(Problem(Multinomial(4), None, N, D, True), 10.1 * D / N)
 
 
 @pytest.mark.parametrize("added", [False, True])

@@ -39,6 +39,7 @@ __all__ = [
     "newton_pays",
     "noise_fits",
     "plan_refit",
+    "sum_over",
 ]
 
 

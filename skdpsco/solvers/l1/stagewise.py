@@ -18,7 +18,7 @@ from skdpsco.losses.library import (
     value,
     values,
 )
-from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
+from skdpsco.privacy import GaussianEvent, NoOpEvent, ZCDPEvent, compose
 from skdpsco.solvers.base import (
     Plan,
     Problem,
@@ -28,6 +28,7 @@ from skdpsco.solvers.base import (
     check_smooth,
     curvature_of,
 )
+from skdpsco.solvers.l1.probe import PROBE, ProbePlan, can_probe, few_pay, plan_probe
 from skdpsco.solvers.l1.refit import (
     REFIT,
     Refit,
@@ -81,8 +82,12 @@ class StagewiseTuning(NamedTuple):
         The n mu over the logarithm of the number of vertices below which a selection would be a
         guess.
     label_guess : float
-        ``guess`` for labels of conditioned features. Below it all coordinates are fitted; fitted on
-        digits, breast cancer, and planted models of 60 to 500 columns, sparse ones and others.
+        ``guess`` for labels of conditioned features, if there are several classes or records are
+        sparse. Below it all coordinates are fitted; fitted on digits.
+    residual_records : float
+        The n mu per feature from which on targets of a regression are worth a few passes over all.
+    columns : float
+        Number of features from which on a survey comes before gradient steps in all.
     all_signal : float
         Signal from which on all coordinates are refitted.
     descent_signal : float
@@ -116,6 +121,8 @@ class StagewiseTuning(NamedTuple):
     records_per_feature: float = 1.5
     guess: float = 15.0
     label_guess: float = 25.0
+    residual_records: float = 1.2
+    columns: float = 50.0
     all_signal: float = 25.0
     descent_signal: float = 25.0
     sparse_signal: float = 0.6
@@ -151,6 +158,8 @@ class StagewisePlan(Plan):
         Gradients that decide between a refit of some coordinates and gradient descent in all.
     descent : GradientDescentPlan or None
         Plan of gradient steps in all coordinates, if the noise is too large for Newton steps.
+    probe : ProbePlan or None
+        What decides between a path and gradient steps in all coordinates; it holds their plans.
     """
 
     path: VertexPlan | None = None
@@ -162,6 +171,7 @@ class StagewisePlan(Plan):
     n_samples: float = 0.0
     survey: SurveyPlan | None = None
     descent: GradientDescentPlan | None = None
+    probe: ProbePlan | None = None
 
     @property
     def only_gradients(self) -> bool:
@@ -175,6 +185,8 @@ class StagewisePlan(Plan):
 
     def refit(self, n_columns: int) -> RefitPlan:
         """The plan of the refit of this many columns; whatever their number, it costs ``mu``."""
+        if self.probe is not None:
+            return self.probe.few.refit(n_columns)
         return plan_refit(self.n_samples, n_columns, self.mu)
 
 
@@ -182,6 +194,39 @@ def centring_pays(n_mu: float, n_features: int) -> bool:
     """Whether sparse records should be centred, for gradient descent in all coordinates; public."""
     enough = n_mu >= STAGEWISE.sparse_signal * n_features**1.5
     return enough and not newton_pays(n_mu, n_features, 1.0, STAGEWISE.all_signal)
+
+
+def radius_of(problem: Problem) -> tuple[float, float]:
+    """The radius of a path, and the loss's own scale of predictions."""
+    slope = problem.loss.lipschitz(math.inf, problem.target_bound)
+    scale = slope / curvature_of(problem.loss, 1.0)
+    if problem.constraint is None:
+        return STAGEWISE.nominal_radius * scale, scale
+    return problem.constraint.radius, scale
+
+
+def shares_of(problem: Problem) -> tuple[float, float]:
+    """Shares of rho for a path and for the choice of its point."""
+    stop_share = STAGEWISE.stop_share if problem.constraint is None else 0.0
+    return 1.0 - STAGEWISE.refit_share - stop_share, stop_share
+
+
+def useful_steps(problem: Problem, rho: float) -> float:
+    """Number of steps of a path that are worth their noise.
+
+    The optimisation error of T steps balances the noise of each, as the bound of
+    docs/proofs/frank_wolfe.md does in n and rho. T grows more slowly with the radius than there,
+    since the refit corrects the lengths of the steps.
+    """
+    radius, scale = radius_of(problem)
+    noise = math.log(2.0 * problem.n_coefficients) / math.sqrt(8.0 * shares_of(problem)[0] * rho)
+    useful = (problem.n_mu(1.0) / noise) ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0)
+    return min(STAGEWISE.steps * useful, STAGEWISE.max_steps)
+
+
+def whole(steps: float) -> int:
+    """Number of steps of a path, at least 3."""
+    return max(3, round(steps))
 
 
 class Stagewise:
@@ -194,19 +239,25 @@ class Stagewise:
     n_samples, n_features, epsilon, delta and the radius alone:
 
     - few coordinates (``n mu >= 25 d**1.5``): all are refitted, nothing is selected;
+    - an array with 50 to n mu / 5 coordinates: two noisy gradients are released. If those
+      coordinates that stand out hold most of what the gradients show, they are refitted. Otherwise
+      gradient descent in all coordinates follows, and every coordinate is shrunk by as much as it
+      is likely to be noise;
+    - an array with more coordinates, from 150 on, if they are conditioned: one coordinate is
+      selected and its slope measured. If it is large, a selection and refit follow, and otherwise
+      gradient descent in all coordinates;
     - a path too short to be useful (fewer than 8 useful steps, 8 sqrt(K) for K classes, or fewer
       than one per 4 coordinates, 8 if these are conditioned) in few dimensions: gradient descent on
       all coordinates;
     - so little budget that a selection would be a guess: gradient descent on all coordinates if
-      targets are labels and features are conditioned, and otherwise the intercept alone;
-    - otherwise selection and refit. For a sparse matrix, unless ``n_iter`` asks for a path, the
-      selected coordinates are those that are large in one noisy gradient, of features shortened to
-      norm 1; there are at most as many as Newton steps can refit. (If records are centred as well,
-      gradient descent takes all coordinates.)
-    - If there are at most n mu / 3.5 coordinates in an array, and ``n_iter`` asks for no path, two
-      noisy gradients are released in its place. If those coordinates that stand out hold most of
-      what the gradients show, they are refitted. Otherwise gradient descent in all coordinates
-      follows, and every coordinate is shrunk by as much as it is likely to be noise.
+      features are conditioned (and, for a regression, ``n mu >= 1.2 d``), and otherwise the
+      intercept alone;
+    - otherwise selection and refit. For a sparse matrix the selected coordinates are those that are
+      large in one noisy gradient, of features shortened to norm 1; there are at most as many as
+      Newton steps can refit. (If records are centred as well, gradient descent takes all
+      coordinates.)
+
+    If ``n_iter`` asks for a path, a path and a refit are all that there is.
 
     References
     ----------
@@ -262,62 +313,89 @@ class Stagewise:
             If `check` refuses the problem, or the noise of a refit is too large for the grid.
         """
         self.check(problem)
-        n, D = problem.n_mu(1.0), problem.n_coefficients
-        rho = budget.rho
-        choose = problem.constraint is None
-        slope = problem.loss.lipschitz(math.inf, problem.target_bound)
-        scale = slope / curvature_of(problem.loss, 1.0)
-        radius = STAGEWISE.nominal_radius * scale if choose else problem.constraint.radius
-        stop_share = STAGEWISE.stop_share if choose else 0.0
-        path_share = 1.0 - STAGEWISE.refit_share - stop_share
-        log_vertices = math.log(2.0 * D)
+        rho, choose = budget.rho, problem.constraint is None
+        if n_iter is not None:
+            return self._along_path(problem, rho, n_iter)
+        mu, D, K = math.sqrt(2.0 * rho), problem.n_coefficients, problem.loss.n_outputs
+        n_mu, d, log_vertices = problem.n_mu(mu), problem.n_features, math.log(2.0 * D)
+        radius, steps = radius_of(problem)[0], useful_steps(problem, rho)
+        T, rest = whole(steps), 0.9 * mu  # a probe leaves more than four fifths of rho
+        fits = noise_fits(rest * math.sqrt(STAGEWISE.refit_share), min(T + K, D), min(T + 1, d))
+        all_fit = noise_fits(rest, D, d)
+        conditioned = problem.mean_square is not None
+        residuals = unpenalised(problem).has_residuals
 
-        # The optimisation error of T steps balances the noise of each, as the bound of
-        # docs/proofs/frank_wolfe.md does in n and rho. T grows more slowly with the radius than
-        # there, since the refit corrects the lengths of the steps.
-        useful = n * math.sqrt(8.0 * path_share * rho) / log_vertices
-        steps = STAGEWISE.steps * useful ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0)
-        steps, mu = min(steps, STAGEWISE.max_steps), math.sqrt(2.0 * rho)
-        mu_refit = math.sqrt(2.0 * STAGEWISE.refit_share * rho)
-        T = n_iter if n_iter is not None else max(3, round(steps))
-        K, d = problem.loss.n_outputs, problem.n_features
-        fits = noise_fits(mu_refit, min(T + K, D), min(T + 1, d))
-        if n_iter is None:
-            short = steps < STAGEWISE.least_steps * K**0.5
-            conditioned = problem.mean_square is not None
-            labels = conditioned and not unpenalised(problem).has_residuals
-            affordable = min(STAGEWISE.records_per_feature * n * mu, STAGEWISE.some * steps)
-            low = n * mu > STAGEWISE.least_records and d < affordable
-            per_step = STAGEWISE.conditioned_few if conditioned else STAGEWISE.few
-            few = d <= per_step * steps  # there is hardly a choice
-            if problem.sparse and problem.centred:
-                return self._without_selection(problem, budget, radius, choose, True)
-            if (low and (short or few)) or newton_pays(n, d, mu, STAGEWISE.all_signal):
-                if noise_fits(mu, D, d):
-                    return self._without_selection(problem, budget, radius, choose, True)
-            guess = STAGEWISE.label_guess if labels else STAGEWISE.guess
-            if n * mu < guess * log_vertices or not fits:
-                # Labels are worth a few passes over all; targets of a regression are not.
-                few = labels and noise_fits(mu, D, d)
-                return self._without_selection(problem, budget, radius, choose, few)
-            found: dict[str, Any] = {}
-            if problem.sparse and noise_fits(budget.mu, D, d):
-                screen, rest = plan_screen(problem, budget.mu)
-                found = {"screen": screen}
-            elif survey_pays(problem, mu):
-                survey, rest = plan_survey(problem, budget.mu)
-                found = {"survey": survey, **survey.late.passed_on()}
-            if found:
-                return StagewisePlan(
-                    event=GaussianEvent(1.0 / budget.mu),
-                    n_iter=0,
-                    mu=rest,
-                    radius=STAGEWISE.safety * K * radius if choose else radius,
-                    n_samples=n,
-                    **found,
-                )
-        elif not fits:
+        def all_or_none(fit_all: bool) -> StagewisePlan:
+            return self._without_selection(problem, budget, radius, choose, fit_all)
+
+        if problem.sparse and problem.centred:
+            return all_or_none(True)
+        if newton_pays(problem.n_mu(1.0), d, mu, STAGEWISE.all_signal) and all_fit:
+            return all_or_none(True)
+        is_table = not problem.sparse and K == 1
+        if is_table and d >= STAGEWISE.columns and survey_pays(problem, mu):
+            return self._after_survey(problem, budget, radius, choose)
+        is_guess = n_mu < STAGEWISE.guess * log_vertices or not fits
+        if can_probe(problem) and not is_guess:
+            return self._after_probe(problem, rho, radius, choose)
+        affordable = min(STAGEWISE.records_per_feature * n_mu, STAGEWISE.some * steps)
+        low = n_mu > STAGEWISE.least_records and d < affordable
+        short = steps < STAGEWISE.least_steps * K**0.5
+        few = d <= (STAGEWISE.conditioned_few if conditioned else STAGEWISE.few) * steps
+        if low and (short or few) and all_fit:  # there is hardly a choice
+            return all_or_none(True)
+        # Labels are worth a few passes over all; targets of a regression need more records.
+        worth = conditioned and (not residuals or n_mu >= STAGEWISE.residual_records * d)
+        if is_table and d < PROBE.columns and worth and all_fit:
+            return all_or_none(True)
+        if conditioned and not residuals and not is_table:
+            is_guess = is_guess or n_mu < STAGEWISE.label_guess * log_vertices
+        if is_guess:
+            return all_or_none(worth and all_fit)
+        if problem.sparse and noise_fits(budget.mu, D, d):
+            screen, rest = plan_screen(problem, budget.mu)
+            return self._then_refit(problem, budget, radius, choose, rest, screen=screen)
+        if survey_pays(problem, mu):
+            return self._after_survey(problem, budget, radius, choose)
+        return self._along_path(problem, rho)
+
+    def _then_refit(self, problem, budget, radius, choose, rest, **found):
+        return StagewisePlan(
+            event=GaussianEvent(1.0 / budget.mu),
+            n_iter=0,
+            mu=rest,
+            radius=STAGEWISE.safety * problem.loss.n_outputs * radius if choose else radius,
+            n_samples=problem.n_mu(1.0),
+            **found,
+        )
+
+    def _after_survey(self, problem, budget, radius, choose):
+        survey, rest = plan_survey(problem, budget.mu)
+        found = {"survey": survey, **survey.late.passed_on()}
+        return self._then_refit(problem, budget, radius, choose, rest, **found)
+
+    def _after_probe(self, problem, rho, radius, choose):
+        probe, event, left = plan_probe(problem, rho)
+        few = self._along_path(problem, left.rho)
+        many = self._without_selection(problem, left, radius, choose, True)
+        check_cost(few.event, left)
+        check_cost(many.event, left)
+        return StagewisePlan(
+            event=compose(event, ZCDPEvent(left.rho)),  # of either branch
+            n_iter=0,
+            radius=radius,
+            probe=replace(probe, few=few, many=many),
+            **many.passed_on(),
+        )
+
+    def _along_path(self, problem, rho, n_iter=None):
+        choose, (radius, _) = problem.constraint is None, radius_of(problem)
+        T = whole(useful_steps(problem, rho)) if n_iter is None else n_iter
+        D, K = problem.n_coefficients, problem.loss.n_outputs
+        mu = math.sqrt(2.0 * STAGEWISE.refit_share * rho)
+        if not noise_fits(mu, min(T + K, D), min(T + 1, problem.n_features)):
             raise ValueError("The noise of a refit would be too large for the grid.")
+        path_share, stop_share = shares_of(problem)
         path = plan_vertices(
             problem,
             L1Ball(radius),
@@ -327,13 +405,13 @@ class Stagewise:
             stop_rho=stop_share * rho,
         )
         return StagewisePlan(
-            event=compose(path.event, GaussianEvent(1.0 / mu_refit)),
+            event=compose(path.event, GaussianEvent(1.0 / mu)),
             n_iter=T,
             path=path,
-            mu=mu_refit,
+            mu=mu,
             radius=radius,
             choose_radius=choose,
-            n_samples=n,
+            n_samples=problem.n_mu(1.0),
         )
 
     def _without_selection(self, problem, budget, radius, choose, all_coordinates):
@@ -377,6 +455,10 @@ class Stagewise:
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
+        if plan.probe is not None:
+            few = few_pay(plan.probe, problem, X, y, rng, progress)
+            branch = plan.probe.few if few else plan.probe.many
+            return self.run(branch, problem, X, y, rng, progress)
         D, K = problem.n_coefficients, problem.loss.n_outputs
         coef = np.zeros(D)
         intercepts = np.arange(K) * problem.n_features + problem.n_features - 1

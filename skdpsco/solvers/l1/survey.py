@@ -27,7 +27,7 @@ from skdpsco.solvers.penalized.gradient_descent import (
     release_spread,
     unscaled,
 )
-from skdpsco.solvers.penalized.problem import unpenalised
+from skdpsco.solvers.penalized.problem import CompositeProblem, unpenalised
 from skdpsco.solvers.penalized.shrinkage import excess, own_factors, typical_curvature
 
 __all__ = ["SurveyPlan", "follow_survey", "plan_survey", "survey_pays"]
@@ -52,18 +52,22 @@ class SurveyTuning(NamedTuple):
     length : float
         Length of the step to where gradient descent begins, relative to that at which a quadratic
         loss with this mean square is smallest. (It is rounded up.)
-    outside : float
-        Share of the square of the estimate outside of the selected coordinates beyond which all
-        are fitted.
+    doubt : float
+        Factor of what a refit is expected to miss: the square of the coordinates that are not
+        selected. They look smaller than they are, since the others were selected for their size.
+    least_left : float
+        Smallest share of the targets' square that a model is expected to leave, whose residuals are
+        then as much shorter, and so is noise.
     """
 
-    records: float = 3.5
+    records: float = 5.0
     first_share: float = 0.12
     spread_share: float = 0.04
     second_share: float = 0.28
     alike: float = 10.0
     length: float = 1.2
-    outside: float = 1.0 / 3.0
+    doubt: float = 1.5
+    least_left: float = 0.5
 
 
 SURVEY = SurveyTuning()
@@ -142,6 +146,14 @@ def plan_survey(problem: Problem, mu: float) -> tuple[SurveyPlan, float]:
     return plan, rest
 
 
+def usual_square(problem: CompositeProblem, target: float) -> float:
+    """Mean square of a derivative at 0, for targets of root mean square ``target``."""
+    if problem.has_residuals:
+        return target**2
+    largest = problem.loss.lipschitz(0.0, problem.target_bound)
+    return largest**2 / max(problem.loss.n_outputs - 1, 1)
+
+
 def follow_survey(
     plan: SurveyPlan, problem: Problem, X: MatrixLike, y: TargetLike, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, GradientDescentPlan | None]:
@@ -175,14 +187,16 @@ def follow_survey(
         total = noisy_gradient(composite, coordinates, records, y, centre, grid, rng)
         return -total[given] / (n * curvature), (deviation_on(grid) / (n * curvature)) ** 2
 
-    def shrunken(found: np.ndarray, variance: float) -> np.ndarray:
-        estimate = np.zeros(problem.n_coefficients)
+    def shrunken(found: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
+        # The estimate, and expected squares of what is estimated.
+        estimate, squares = np.zeros((2, problem.n_coefficients))
         factors = own_factors(found, variance, excess(found, variance), 1.0)
         estimate[given] = factors * found
-        return estimate
+        squares[given] = np.square(estimate[given]) + factors * variance
+        return estimate, squares
 
     found, variance = measured(plan.first.grid)
-    estimate = shrunken(found, variance)
+    estimate, _ = shrunken(found, variance)
     spread = release_spread(plan.first, composite, coordinates, records, y, estimate, rng)
     step = min(1.0, SURVEY.length / spread**2)
     descent: GradientDescentPlan | None = plan.early
@@ -191,11 +205,19 @@ def follow_survey(
         again, other = measured(plan.second)
         found = (other * found + variance * again) / (other + variance)
         variance = variance * other / (variance + other)
-        estimate, descent = shrunken(found, variance), plan.late
+        sampled = usual_square(composite, coordinates.target) / (n * curvature**2)
+        variance += sampled
+        (estimate, squares), descent = shrunken(found, variance), plan.late
         threshold = chance_threshold(len(found)) * math.sqrt(variance)
         largest = np.argsort(-np.abs(found), kind="stable")[: plan.n_selected]
         selected = np.flatnonzero(given)[np.sort(largest[np.abs(found[largest]) > threshold])]
-        squares = np.square(estimate)
-        if squares.sum() - squares[selected].sum() <= SURVEY.outside * squares.sum():
+        # What either way is expected to miss: all else, or as much as noise makes of everything.
+        truth = float(squares.sum())
+        noise = (deviation_on(plan.late.grid * coordinates.clip) / (n * curvature)) ** 2
+        noise = (noise / plan.late.n_iter + sampled) * len(found)
+        if composite.has_residuals:
+            noise *= max(1.0 - truth / coordinates.target**2, SURVEY.least_left)
+        missed = truth - float(squares[selected].sum())
+        if SURVEY.doubt * missed * (truth + noise) <= truth * noise:
             descent = None
     return unscaled(composite, coordinates, step * estimate), selected, descent

@@ -1,0 +1,213 @@
+"""Whether a probe finds one coordinate that matters, what it costs, and when it is planned."""
+
+import itertools
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from skdpsco import PrivateLasso, PrivateLogisticL1
+from skdpsco.constraints import L1Ball
+from skdpsco.data.design import as_design
+from skdpsco.losses import Logistic, Multinomial, Squared
+from skdpsco.losses.library import curvature, derivatives
+from skdpsco.mechanisms.samplers import SCALE_BITS, select
+from skdpsco.privacy import rho_of
+from skdpsco.solvers import Allowance, Problem, Stagewise
+from skdpsco.solvers.l1 import probe as probe_module
+from skdpsco.solvers.l1 import refit as refit_module
+from skdpsco.solvers.l1 import vertex_path as path_module
+from skdpsco.solvers.l1.probe import PROBE, few_pay, plan_probe
+from skdpsco.solvers.l1.survey import SURVEY
+
+seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
+N, D = 1500, 160
+CORNERS = list(itertools.product((-9.0, 0.0, 9.0), repeat=2))
+
+
+def probed(w, loss=None, alike=0.0, off=0.0, mu=0.3):
+    """Whether few coordinates seem to matter if ``w`` is the truth."""
+    rng = np.random.default_rng(0)
+    X = (1.0 - alike) * rng.uniform(-1.0, 1.0, (N, D)) + alike * rng.uniform(-1.0, 1.0, (N, 1))
+    z = X @ w
+    z = 2.0 * z / z.std() + off
+    if isinstance(loss, Logistic):
+        y = np.where(z + rng.logistic(size=N) > 0.0, 1.0, -1.0)
+    else:
+        loss, y = Squared(1.0), np.clip(0.2 * z, -1.0, 1.0)
+    squares = (float(np.square(X[:, 1]).mean()),) * D
+    problem = Problem(loss, None, N, D + 1, True, mean_square=squares)
+    plan, _, _ = plan_probe(problem, mu**2 / 2.0)
+    design, generator = as_design(X, np.ones(D), True), np.random.Generator(np.random.PCG64(1))
+    return few_pay(plan, problem, design, y, generator, np.zeros(1, dtype=np.int64))
+
+
+FEW = np.isin(np.arange(D), [3, 40, 77]).astype(float)
+MANY = np.random.default_rng(5).choice([-1.0, 1.0], D)
+
+
+@pytest.mark.parametrize("loss", [None, Logistic()])
+def test_one_coordinate_tells_few_from_many(loss):
+    assert probed(FEW, loss)
+    assert not probed(MANY, loss)
+    # Where columns have a common part, all of them count, though each explains much.
+    assert not probed(FEW, loss, alike=0.7)
+
+
+def test_with_little_budget_all_are_fitted_if_columns_are_alike():
+    for w in (FEW, MANY):
+        assert probed(w, mu=0.1)
+        assert not probed(w, alike=0.7, mu=0.1)
+
+
+def test_an_intercept_tells_nothing():
+    assert not probed(FEW, Logistic(), off=6.0)
+
+
+# ------------------------------------------------------------------------------ sensitivity
+
+
+class Untrue(NamedTuple):
+    """A loss that is steeper than it declares."""
+
+    n_outputs: int = 1
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
+        return 0.5
+
+    def curvature_constant(self, diameter):
+        return diameter * diameter
+
+    def smoothness(self):
+        return 1.0
+
+
+@derivatives.register(Untrue)
+def _(loss, Z, y, out):
+    for i in range(y.shape[0]):
+        out[i, 0] = -9.0 if y[i] > 0.0 else 9.0
+
+
+@curvature.register(Untrue)
+def _(loss, z, y):
+    return 1.0
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(1.0), Squared(0.7), Untrue()])
+@pytest.mark.parametrize("square", [0.01, 0.5])
+def test_numbers_change_by_what_is_charged(monkeypatch, loss, square):
+    """Over neighbours of extreme records, whatever column was chosen."""
+    chosen, found = np.zeros(1, dtype=np.int64), []
+    monkeypatch.setattr(probe_module, "run_vertices", lambda *_: (None, chosen, None))
+    monkeypatch.setattr(refit_module, "linearise", refit_module.linearise.py_func)
+
+    def recorded(rng, values, sensitivity, multiplier, magnitude):
+        found.append((values.copy(), sensitivity))
+        assert np.abs(values).max() <= magnitude
+        return 1.0
+
+    monkeypatch.setattr(probe_module, "release", recorded)
+    n, d = 3, 2
+    problem = Problem(loss, None, n, d + 1, True, mean_square=(square,) * d)
+    plan, _, _ = plan_probe(problem, 1.0)
+    records = list(itertools.product((-9.0, 0.0, 0.1, 9.0), (-9.0, 0.0, 9.0), (-1.0, 1.0)))
+    worst = 0.0
+    for chosen[0] in range(d):
+        for rest in records[:: len(records) // 3]:
+            found.clear()
+            for x, z, y in records:
+                X = np.array([(x, z), rest[:2], rest[:2]])
+                design = as_design(X, np.ones(d), True)
+                few_pay(plan, problem, design, np.array([y, rest[2], rest[2]]), None, None)
+            values = np.array([value for value, _ in found])
+            change = np.linalg.norm(values[:, None] - values[None], axis=2).max()
+            worst = max(worst, float(change) / found[0][1])
+    assert worst <= 1.0
+    assert worst > 0.5
+
+
+class Scores(NamedTuple):
+    """A choice that keeps the scores."""
+
+    log: list
+
+
+@select.register(Scores)
+def _(mechanism, rng, scores):
+    mechanism.log.append(scores.copy())
+    return 0
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(1.0), Squared(0.5)])
+def test_scores_of_the_choice_change_by_what_is_charged(monkeypatch, loss):
+    """Residuals are clipped to what the choice is planned for, whatever the loss declares."""
+    monkeypatch.setattr(path_module, "vertex_path", path_module.vertex_path.py_func)
+    problem = Problem(loss, None, 2, 200, False, mean_square=(0.3,) * 200)
+    plan, _, _ = plan_probe(problem, 4e4)
+    assert plan.choice.slope == pytest.approx((0.6,) if loss == Squared(1.0) else (0.5,))
+    small = replace(problem, n_features=2, mean_square=None)
+    design = [as_design(np.array([x, (9.0, 0.3)]), np.ones(2), False) for x in CORNERS]
+    log = Scores([])
+    choice = replace(plan.choice, mechanism=log)
+    for X, y in itertools.product(design, (-1.0, 1.0)):
+        y, progress = np.array([y, 1.0]), np.zeros(1, dtype=np.int64)
+        path_module.run_vertices(choice, small, L1Ball(1.0), X, y, None, progress)
+    scores = np.array(log.log)
+    widest = np.ptp(scores[:, None] - scores[None], axis=2).max()
+    charged = plan.choice.event.event.epsilon0 * 2.0**SCALE_BITS
+    assert 0.5 < widest / charged <= 1.0
+
+
+# ------------------------------------------------------------------------------ the plan
+
+
+def planned(mu, loss=None, **changes):
+    squares = (0.3,) * D
+    problem = Problem(loss or Logistic(), None, N, D + 1, True, mean_square=squares)
+    return Stagewise().plan(replace(problem, **changes), Allowance(mu**2 / 2.0))
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(1.0)])
+def test_either_branch_costs_what_is_left(loss):
+    for mu in (0.12, 0.2, 0.5):
+        plan = planned(mu, loss)
+        left = rho_of(plan.probe.few.event)
+        assert rho_of(plan.probe.many.event) == pytest.approx(left, rel=1e-9)
+        assert rho_of(plan.event) == pytest.approx(mu**2 / 2.0, rel=1e-9)
+        spent = rho_of(plan.probe.choice.event) + plan.probe.multiplier**-2 / 2.0
+        assert spent + left == pytest.approx(mu**2 / 2.0, rel=1e-9)
+        assert 0.81 < left / (mu**2 / 2.0) < 0.99  # noise of either branch fits its grid
+
+
+def test_a_probe_is_for_dense_records_of_many_columns():
+    assert planned(0.3).probe is not None
+    assert planned(0.3, mean_square=None).probe is None
+    assert planned(0.3, added=True).probe is None
+    assert planned(0.3, sparse=True).probe is None
+    assert planned(0.3, Multinomial(3)).probe is None
+    assert planned(0.3, n_features=61, mean_square=(0.3,) * 60).probe is None
+    assert planned(0.03).probe is None  # a selection would be a guess
+    enough = SURVEY.records * (D + 1) / N
+    assert planned(0.99 * enough).probe is not None
+    assert planned(1.01 * enough).survey is not None
+    least = PROBE.residuals * (D + 1) / N
+    assert planned(1.01 * least, Squared(1.0)).probe.choice is not None
+    assert planned(0.99 * least, Squared(1.0)).probe.choice is None  # norms alone are counted
+
+
+@seeded_fits
+def test_few_and_many_columns_are_fitted():
+    """Where a path alone was no better than a constant if many columns matter."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1.0, 1.0, (3000, 300))
+    few = np.isin(np.arange(300), [3, 40, 77, 150, 299]).astype(float)
+    for w, labels, targets in ((few, 0.68, 0.5), (rng.normal(size=300), 0.58, 0.08)):
+        z = X @ w / np.linalg.norm(w) * 3**0.5
+        y = 2.0 * z + rng.logistic(size=len(z)) > 0.0
+        label = PrivateLogisticL1(epsilon=3.0, classes=[0, 1], random_state=0)
+        assert label.fit(X[:1500], y[:1500]).score(X[1500:], y[1500:]) > labels
+        y = z + 0.5 * rng.normal(size=len(z))
+        target = PrivateLasso(epsilon=3.0, random_state=0)
+        assert target.fit(X[:1500], y[:1500]).score(X[1500:], y[1500:]) > targets
