@@ -24,7 +24,8 @@ from skdpsco.scaling.target import plan_target, release_target
 LENGTH, ONES = 1.1, 0.3  # of rows in root mean squares, and of an intercept's entry beside 1
 STEPS, STEP = 30, 8.0  # of gradient descent on rows of norm at most 1
 PENALTY_SHARE, OUTPUT_SHARE = 0.1, 0.01  # of epsilon, and of what is left of mu, for perturbation
-GRADIENT = 1e-9  # norm of a gradient that counts as 0
+GRADIENT = 1e-9  # norm of a gradient, over the number of records, that counts as 0
+NEWTON_STEPS, ROUNDING = 200, 2.0**-52  # at most, and of a number: of a sum, at most that per term
 ROUNDS, RESIDUALS = 10, 0.3  # rounds of boosting, and where it clips residuals
 FAILURE = 0.05  # of the bound on noise eigenvalues
 
@@ -93,6 +94,32 @@ def objective_noise(budget, mu, ridge):
     return high
 
 
+def _minimum(A, y, ridge, b):
+    """Where the gradient of the perturbed objective is at most GRADIENT per record long.
+
+    Newton's steps are halved until the value falls, as far as rounding lets one see it: near the
+    minimum steps are good although differences of values are lost in rounding.
+    """
+    n, d = A.shape
+    signs, w = 1.0 - 2.0 * y, np.zeros(d)
+
+    def value(w):
+        parts = np.logaddexp(0.0, signs * (A @ w)).sum(), 0.5 * ridge * w @ w, b @ w
+        return sum(parts), ROUNDING * n * sum(map(abs, parts))
+
+    for _ in range(NEWTON_STEPS):
+        p = expit(A @ w)
+        gradient = A.T @ (p - y) + ridge * w + b
+        if np.linalg.norm(gradient) <= GRADIENT * n:
+            return w
+        step = np.linalg.solve((A.T * (p * (1.0 - p))) @ A + ridge * np.eye(d), gradient)
+        slope, length, (now, error) = 0.1 * gradient @ step, 1.0, value(w)
+        while value(w - length * step)[0] > now - length * slope + error:
+            length *= 0.5
+        w -= length * step
+    raise RuntimeError("Newton's method did not find a minimum.")
+
+
 def objective_perturbation(X, y, X_test, bound, budget, rng, penalty=PENALTY_SHARE):
     """Labels by an approximate minimum of a perturbed logistic loss (Iyengar et al. 2019)."""
     rows = Rows(X, bound, budget.mu, rng)
@@ -101,23 +128,7 @@ def objective_perturbation(X, y, X_test, bound, budget, rng, penalty=PENALTY_SHA
     ridge = 0.25 / math.expm1(penalty * budget.epsilon)
     gaussian = math.sqrt(budget.mu**2 - rows.mu**2 + share**2)
     b = objective_noise(budget, gaussian, ridge) * rng.normal(size=d)
-    w = np.zeros(d)
-
-    def value(w):
-        return np.logaddexp(0.0, A @ w).sum() - y @ (A @ w) + 0.5 * ridge * w @ w + b @ w
-
-    for _ in range(200):
-        p = expit(A @ w)
-        gradient = A.T @ (p - y) + ridge * w + b
-        if np.linalg.norm(gradient) <= GRADIENT * len(y):
-            break
-        step = np.linalg.solve((A.T * (p * (1.0 - p))) @ A + ridge * np.eye(d), gradient)
-        slope, length = 0.1 * gradient @ step, 1.0
-        while length > 1e-9 and value(w - length * step) > value(w) - length * slope:
-            length *= 0.5
-        w -= length * step
-    else:
-        raise RuntimeError("Newton's method did not find a minimum.")
+    w = _minimum(A, y, ridge, b)
     # An approximate minimum is at most the gradient's norm over the ridge from the exact one.
     w += 2.0 * GRADIENT * len(y) / ridge / share * rng.normal(size=d)
     return (rows.of(X_test) @ w > 0.0).astype(int)
