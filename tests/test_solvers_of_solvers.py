@@ -113,6 +113,7 @@ USERS = {
             ProjectedDescent,
             replace(GROUPS, loss=SquaredMoments()),
         ),
+        (GroupMoments(pooled_first=True), ProjectedDescent, GROUPS),
     ],
     GameSolver: [
         (GameSolver(MirrorDescent()), MirrorDescent, MINIMAX),

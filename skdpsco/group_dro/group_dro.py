@@ -178,10 +178,10 @@ class PrivateGroupDRO(PrivateLinearModel):
         not support "cvar". "recursive-regularisation" is mirror prox in rounds on parts of the
         records, for the worst case; with its defaults there is usually a single round, and a
         warning says so. "auto" is "moments" for losses that support it, since it is more accurate
-        and faster, and otherwise "mirror-prox". For the squared loss and ``radius="auto"`` it first
-        fits the mean squared error by gradient descent, for most of the budget where groups are
-        small, and the moments of the groups are those of residuals. You may pass a solver of your
-        own, an object with ``plan`` and ``run``.
+        and faster, and otherwise "mirror-prox". For ``radius="auto"`` it first fits the mean loss
+        of all records by gradient descent, for most of the budget where groups are small, and
+        moments find what the groups add. You may pass a solver of your own, an object with
+        ``plan`` and ``run``.
     n_iter : int or "auto", default="auto"
         Number of rounds or steps, 1 to 10,000. "auto" leaves it to the solver.
     verbose : int, default=0
@@ -450,7 +450,8 @@ class PrivateGroupDRO(PrivateLinearModel):
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         solver = group_solver(self.solver, loss)
         # A number as radius is about all coefficients, and not about what groups add.
-        first = self.solver == "auto" and self.loss == "squared" and not self._ball_is_given()
+        by_moments = isinstance(solver, GroupMoments)
+        first = self.solver == "auto" and by_moments and not self._ball_is_given()
         return GroupMoments(pooled_first=True) if first else solver
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:

@@ -9,6 +9,7 @@ moments, and to compare model and data at one point. A noisy gradient method nee
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,6 @@ from skdpsco.data.block_sources import cuts
 from skdpsco.data.design import GATHERED_ROWS, columns_of
 from skdpsco.data.pieces import replace_one, tree_sum
 from skdpsco.data.record_sums import map_reduce
-from skdpsco.losses.library import Squared
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import compose
 from skdpsco.solvers.base import Allowance, Plan, Problem, check_cost, share_mu
@@ -32,7 +32,7 @@ from skdpsco.solvers.groups.problem import (
     mixtures,
     weighed,
 )
-from skdpsco.solvers.groups.saddle_of_model import GroupLevels, Saddle, shrink_groups
+from skdpsco.solvers.groups.saddle_of_model import GroupLevels, MovedModel, Saddle, shrink_groups
 from skdpsco.solvers.l1.refit import newton_pays
 from skdpsco.solvers.lp_ball.projected_descent import ProjectedDescent
 from skdpsco.solvers.penalized.gradient_descent import GradientDescentPlan
@@ -81,6 +81,8 @@ class GroupMomentsTuning:
     level_error: float = 0.05  # assumed error of a modelled loss, weighed against its noisy value
     descent_share: float = 0.9  # for a first fit to the mean loss, where groups are smallest
     descent_ratio: float = 5.0  # at which half of it is left; over the smallest large enough group
+    class_descent_ratio: float = 1.0  # the same for classes
+    doubt: float = 0.7  # deviations of noise that what groups of classes add has to exceed
     usual_residual: float = 0.04  # size of entries of moments of residuals, over the targets' bound
     least_count: float = 2.0  # a released count is at least 1 and this many deviations of its noise
 
@@ -124,7 +126,7 @@ class GroupMoments:
     Parameters
     ----------
     pooled_first : bool, default=False
-        Whether gradient descent on the mean squared error comes first, and groups correct it.
+        Whether gradient descent on the mean loss comes first, and groups correct it.
 
     All noise is Gaussian. The l2 norm of a row is clipped to a multiple of the released root mean
     square. If the noise is small there are more rounds, up to 20, which then find the saddle point.
@@ -161,7 +163,8 @@ class GroupMoments:
         ratio = min(sizes) * mu / (tuning.needed_ratio * math.sqrt(r * F))
         descent, passed_on = None, {}
         if self.pooled_first:
-            share = tuning.descent_share / (1.0 + ratio / tuning.descent_ratio)
+            half = tuning.descent_ratio if loss.of_residuals else tuning.class_descent_ratio
+            share = tuning.descent_share / (1.0 + ratio / half)
             part = Allowance(0.5 * share * mu**2)
             descent = ProjectedDescent().plan(_pooled(problem), part)
             check_cost(descent.event, part)
@@ -250,7 +253,8 @@ class GroupMoments:
         targets = None if membership is None else GroupedTargets(y, membership)
         if plan.descent is None:
             return _GroupFit(plan, problem, X, targets, rng).run(progress)
-        pooled = X.with_targets(targets_alone) if membership is None else X
+        alone = partial(targets_alone, loss=problem.loss)
+        pooled, y = (X.with_targets(alone), y) if targets is None else (X, alone(targets))
         nothing = np.zeros(1, dtype=np.int64)
         descent = ProjectedDescent(), plan.descent, _pooled(problem)
         start = descent[0].run(*descent[1:], pooled, y, rng, nothing).coef
@@ -282,13 +286,13 @@ def release_shares(
 
 
 def _pooled(problem: GroupProblem) -> Problem:
-    """The mean squared error over all records."""
-    return replace(problem, loss=Squared())
+    """The mean loss over all records."""
+    return replace(problem, loss=problem.loss.pooled)
 
 
-def targets_alone(y: GroupedTargets) -> np.ndarray:
-    """Targets without the groups."""
-    return y.t
+def targets_alone(y: GroupedTargets, loss: Any) -> np.ndarray:
+    """Targets of the mean loss, without the groups."""
+    return loss.pooled_targets(y.t)
 
 
 # Sums over records, for `map_reduce`: y holds `GroupedTargets`.
@@ -412,10 +416,13 @@ class _GroupFit:
         self, plan: Any, problem: Any, X: Any, y: Any, rng: np.random.Generator, start: Any = None
     ) -> None:
         self.plan, self.problem, self.rng = plan, problem, rng
-        self.start = start  # coefficients, of whose predictions targets are the residuals
-        self.usual = math.inf if start is None else GROUP_MOMENTS.usual_residual
         self.X, self.y = X, y
         self.F, self.k = problem.n_features, problem.n_groups
+        # Coefficients of the first fit: targets are the residuals of its predictions, or w is the
+        # way from them.
+        self.first = start is not None
+        self.start = start if problem.loss.of_residuals else None
+        self.origin = np.zeros(self.F) if start is None or problem.loss.of_residuals else start
         self.stiffness, self.responded = 1.0, False  # of a model without second moments
 
     def run(self, progress: Any) -> GroupResult:
@@ -424,11 +431,15 @@ class _GroupFit:
         self._weigh()
         self._clip_norm()
         phi, moments, deviation = self._model_and_moments()
-        B, own = shrink_groups(moments, deviation, self.sizes, self.usual)
+        # Label moments if no group differs from all records, whose mean loss is least at w = 0.
+        known = np.outer(self.mean_weights, phi.slopes(np.zeros(self.F))[0]) * self.first
+        B, own = self._shrunk(moments - known, deviation, self.first)
+        B += known
         pi = self.sizes / self.sizes.sum()
         mix = (1.0 - problem.average_weight) * np.eye(self.k) + problem.average_weight * pi
         cap, base = mixtures(problem, self.sizes)
         n_ball = self.F - problem.intercept
+        levels_known = bool(self.plan.loss_grids) or loss.level_at_zero is not None
 
         def saddle_point(B, C, start, variances, more=0.0):
             def variance(theta):
@@ -437,22 +448,23 @@ class _GroupFit:
             excess = mix @ (self.mean_weights * (1.0 + more) - 1.0)
             groups = GroupLevels(mix @ B, mix @ C, cap, base, excess)
             radius, smoothing = problem.constraint.radius, self.plan.smoothing
-            return Saddle(phi, groups, radius, n_ball, smoothing, variance).solve(start)
+            noise = variance, loss.least_loss if levels_known else -math.inf
+            return Saddle(phi, groups, radius, n_ball, smoothing, *noise).solve(start)
 
         w, curvature = np.zeros(self.F), _Curvature(self.plan.excess, self.k)
-        level = np.zeros(self.k)  # every group's loss minus mean_weights_g phi(w) - b_g'w
+        level = -B @ self.origin  # every group's loss minus mean_weights_g phi(w) - b_g'w
         if self.plan.loss_grids and loss.level_at_zero is None:
             level = self._responses_and_losses(w, responses=False)[1]
         w, theta = saddle_point(B, level, w, own)
         for t in range(self.plan.n_iter):
-            (responses, deviation), losses = self._responses_and_losses(w)
+            (responses, noise_of_responses), losses = self._responses_and_losses(w)
             if self.plan.matrix_grid is None:
-                noise = float(np.linalg.norm(pi * deviation))
+                noise = float(np.linalg.norm(pi * noise_of_responses))
                 phi = self._model(self._stiffness_at(w, pi @ responses, noise))
             slopes, value = phi.slopes(w)[0], self.mean_weights * phi.value(w)
             more = np.zeros(self.k)
             if self.plan.matrix_grid is not None:
-                more = curvature.excess(phi, self.mean_weights, (w, responses, deviation))
+                more = curvature.excess(phi, self.mean_weights, (w, responses, noise_of_responses))
             gradients = np.outer(self.mean_weights, slopes)
             error = gradients - responses  # error of the model
             along = np.zeros(self.F)
@@ -462,8 +474,16 @@ class _GroupFit:
                 # count as 0.
                 along = slopes / max(float(np.linalg.norm(slopes)), 1e-300)
                 along = (pi @ error @ along) * along
-            error, added = shrink_groups(error - along, deviation, self.sizes, self.usual)
-            corrected = B + error + along
+            error, added = self._shrunk(error - along, noise_of_responses)
+            error += along
+            corrected, left = B + error, own + added
+            if not loss.of_residuals:
+                # What labels add to responses is the same in all groups unless their models differ.
+                at = np.zeros(self.F) if self.first else w
+                usual = np.outer(self.mean_weights, phi.slopes(at)[0])
+                both = np.sqrt(deviation**2 + added[:-1] + added[-1])
+                rest, left = self._shrunk(moments + error - usual, both, self.first)
+                corrected = usual + rest
             C = (corrected - B) @ w + level
             if self.plan.loss_grids:
                 noise = deviation_on(np.array(self.plan.loss_grids)) / self.totals
@@ -472,11 +492,17 @@ class _GroupFit:
             # More curvature changes neither values nor slopes at w.
             corrected += more[:, None] * gradients
             C += more * (gradients @ w - value)
-            v, theta = saddle_point(corrected, C, w, own + added, more)
+            v, theta = saddle_point(corrected, C, w, left, more)
             blind = self.plan.matrix_grid is None and t < self.plan.n_iter - 1
             w = w + (GROUP_MOMENTS.blind_step if blind else 1.0) * (v - w)
             progress[0] += 1
         return GroupResult(w, self.plan.n_iter, theta=mix.T @ theta, sizes=self.sizes)
+
+    def _shrunk(self, vectors, deviation, first=False):
+        """Shrink noisy vectors of the groups, more if a ``first`` fit has found most of them."""
+        usual = GROUP_MOMENTS.usual_residual if self.start is not None else math.inf
+        doubt = GROUP_MOMENTS.doubt if first and self.start is None else 0.0
+        return shrink_groups(vectors, deviation, self.sizes, usual, doubt)
 
     def _sum(self, function, *arguments):
         """Sum over records."""
@@ -534,7 +560,8 @@ class _GroupFit:
             phi = self._model(self.stiffness)
         else:
             M = self._second_moments(second, grid) * (self.c**2 / (n * self.unit))
-            phi = self.problem.loss.model(M, M[-1] if self.problem.intercept else np.zeros(F))
+            mean = M[-1] if self.problem.intercept else np.zeros(F)
+            phi = MovedModel(self.problem.loss.model(M, mean), self.origin)
         return phi, *self._means(moments, self.plan.moment_grids)
 
     def _mean_of_rows(self, sums: np.ndarray) -> np.ndarray:
@@ -554,7 +581,8 @@ class _GroupFit:
         squares, mean = np.full(self.F, stiffness * self._variance()), self.mean
         if self.problem.intercept:  # as far as the mean is unknown, it goes together with features
             squares[-1] = stiffness * (1.0 - mean[-1])
-        return self.problem.loss.model(np.diag(squares) + np.outer(mean, mean), mean)
+        model = self.problem.loss.model(np.diag(squares) + np.outer(mean, mean), mean)
+        return MovedModel(model, self.origin)
 
     def _variance(self) -> float:
         """The mean variance of a feature."""
@@ -573,6 +601,7 @@ class _GroupFit:
         """
         size = float(np.linalg.norm(self.mean))
         along = self.mean / max(size, 1e-300)
+        w = self.origin + w
         v = np.array([np.linalg.norm(w - (w @ along) * along), w @ along])
         square = float(response @ response - (response @ along) ** 2)
         square -= (self.F - (size > 0.0)) * noise**2
@@ -604,7 +633,7 @@ class _GroupFit:
         vectors, losses = self._sum(
             responses_and_losses,
             loss,
-            w,
+            self.origin + w,
             self.c,
             (centre if levels else None, self.start),
             responses,

@@ -78,9 +78,11 @@ class TabulatedMoments:
     bound: ClassVar[float] = 1.0  # of targets and of the response
     # For losses by group. There is only one group here, and its loss is not released.
     largest_loss: ClassVar[float] = 1.0
+    least_loss: ClassVar[float] = -np.inf
     level_at_zero: ClassVar[float | None] = 0.0
     usual_excess: ClassVar[float] = 0.0
     n_outputs: ClassVar[int] = 1
+    of_residuals: ClassVar[bool] = False
 
     def __init__(self, knots: np.ndarray, values: np.ndarray) -> None:
         self.knots, self.values = knots, values

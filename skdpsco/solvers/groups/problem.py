@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsco._clipping import within
+from skdpsco.losses.library import Logistic, Squared, Weighted, with_weights
 from skdpsco.solvers.base import Problem, Result
 from skdpsco.solvers.groups.saddle_of_model import GaussianModel, QuadraticModel
 
@@ -38,12 +39,25 @@ class LogisticMoments:
 
     bound: ClassVar[float] = 0.5  # of targets and of the response
     largest_loss: ClassVar[float] = 4.0  # larger losses are clipped
+    least_loss: ClassVar[float] = 0.0
     # The loss of the prediction 0; None if it depends on the target.
     level_at_zero: ClassVar[float | None] = math.log(2.0)
     model: ClassVar[type] = GaussianModel
     # Expected curvature of a group's loss beyond the model's, which assumes a law of features.
     usual_excess: ClassVar[float] = 1.0
     n_outputs: ClassVar[int] = 1
+    of_residuals: ClassVar[bool] = False  # whether a loss at w + v is that of residuals of w at v
+
+    @property
+    def pooled(self) -> Any:
+        """The loss as gradient descent knows it, for `pooled_targets`."""
+        return Logistic() if self.class_weights is None else Weighted(Logistic())
+
+    def pooled_targets(self, t: np.ndarray) -> np.ndarray:
+        """Targets -1 and 1, with the weights of their classes if there are any."""
+        if self.class_weights is None:
+            return 2.0 * t
+        return with_weights(2.0 * t, weighed(self, t, np.ones(len(t))))
 
     def response(self, z: np.ndarray) -> np.ndarray:
         """Derivative of phi."""
@@ -63,10 +77,17 @@ class SquaredMoments:
 
     bound: ClassVar[float] = 1.0
     largest_loss: ClassVar[float] = 0.5
+    least_loss: ClassVar[float] = 0.0
     level_at_zero: ClassVar[float | None] = None
     model: ClassVar[type] = QuadraticModel
     usual_excess: ClassVar[float] = 0.0
     n_outputs: ClassVar[int] = 1
+    of_residuals: ClassVar[bool] = True
+    pooled: ClassVar[Any] = Squared()
+
+    def pooled_targets(self, t: np.ndarray) -> np.ndarray:
+        """Targets as they are."""
+        return t
 
     def response(self, z: np.ndarray) -> np.ndarray:
         """Derivative of phi: the prediction clipped to [-1, 1]."""

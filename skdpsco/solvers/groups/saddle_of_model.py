@@ -15,6 +15,7 @@ __all__ = [
     "TRAPEZOID",
     "GaussianModel",
     "GroupLevels",
+    "MovedModel",
     "QuadraticModel",
     "Saddle",
     "shrink_groups",
@@ -109,8 +110,33 @@ class QuadraticModel:
         return self.second_moments @ w, self.second_moments
 
 
+class MovedModel(NamedTuple):
+    """A model as a function of the way from ``origin``.
+
+    Parameters
+    ----------
+    model : GaussianModel or QuadraticModel
+    origin : ndarray of shape (n_features,)
+    """
+
+    model: Any
+    origin: np.ndarray
+
+    def value(self, w: np.ndarray) -> float:
+        """Value at ``origin + w``."""
+        return self.model.value(self.origin + w)
+
+    def slopes(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and Hessian at ``origin + w``."""
+        return self.model.slopes(self.origin + w)
+
+
 def shrink_groups(
-    noisy: np.ndarray, deviation: np.ndarray, sizes: np.ndarray, usual: float = np.inf
+    noisy: np.ndarray,
+    deviation: np.ndarray,
+    sizes: np.ndarray,
+    usual: float = np.inf,
+    doubt: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Shrink noisy vectors of groups towards their mean, and the mean towards 0.
 
@@ -126,6 +152,8 @@ def shrink_groups(
         Weights of the groups in the mean.
     usual : float, default=inf
         About the size of entries without noise: no vector keeps more of noise than they would.
+    doubt : float, default=0.0
+        Deviations of the squared length of noise by which a vector has to exceed its mean.
 
     Returns
     -------
@@ -134,10 +162,12 @@ def shrink_groups(
         Remaining variance of the noise in a coordinate: the part of each group alone, and last the
         part that all groups share.
     """
+    F = noisy.shape[1]
+    threshold = max(F - 2, 1) + doubt * np.sqrt(2.0 * F)
 
     def kept(variance, vectors):
         squares = np.square(vectors).sum(axis=-1)
-        factor = 1.0 - max(noisy.shape[1] - 2, 1) * variance / (squares + 1e-300)
+        factor = 1.0 - threshold * variance / (squares + 1e-300)
         return np.clip(factor, 0.0, 1.0 / (1.0 + variance / usual**2))
 
     p = sizes / sizes.sum()
@@ -208,10 +238,13 @@ class Saddle:
     variance : callable or None, default=None
         Function of ``theta`` that returns the variance of the noise in a coordinate of
         ``theta'B``. None if there is no noise.
+    least_loss : float, default=-inf
+        With noise, a minimiser whose modelled loss is smaller counts as noise.
     """
 
     phi: Any
     variance: Any
+    least_loss: float
     cap: Any
     base: Any
     radius: float
@@ -226,8 +259,9 @@ class Saddle:
         n_ball: int,
         smoothing: float,
         variance: Any = None,
+        least_loss: float = -np.inf,
     ) -> None:
-        self.phi, self.variance = phi, variance
+        self.phi, self.variance, self.least_loss = phi, variance, least_loss
         self.B, self.C, self.cap, self.base, excess = groups
         self.excess: np.ndarray = np.zeros(len(self.C)) + excess
         self.radius, self.n_ball = min(radius, LARGEST_COEF), n_ball
@@ -272,7 +306,9 @@ class Saddle:
             inverse = np.linalg.inv(curvature + np.diag(ridge + 1e-9))
             value = self._value(v, 0.0 * ridge, self.temperatures[-1])[0]
             risk = value + self.variance(theta) * np.trace(inverse)
-            if risk < least:
+            if value < self.least_loss:
+                best = v, theta
+            elif risk < least:
                 best, least, rises = (v, theta), risk, 0
             else:
                 rises += 1
