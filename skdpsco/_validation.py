@@ -65,6 +65,7 @@ __all__ = [
     "check_width",
     "declared",
     "in_column_order",
+    "is_auto",
     "is_missing",
     "is_number",
     "read_X",
@@ -119,7 +120,7 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 PRIVATE_BOUND_CONSTRAINTS: dict[str, list[Any]] = {
-    "feature_bound": [None, *COMMON_CONSTRAINTS["feature_bound"]]
+    "feature_bound": [None, StrOptions({"auto"}), *COMMON_CONSTRAINTS["feature_bound"]]
 }
 TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA],
@@ -231,6 +232,11 @@ def check_bound(name: str, value: Any) -> float:
     if not SMALLEST <= number <= LARGEST:
         raise ValueError(f"{name} must be in [{SMALLEST:g}, {LARGEST:g}], got {abridged(value)}.")
     return float(value)
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is "auto"; arrays are not compared."""
+    return isinstance(value, str) and value == "auto"
 
 
 def check_feature_bound(value: Any, n_features: int, names: Iterable[Any] | None) -> np.ndarray:

@@ -408,6 +408,9 @@ FITS = {
     "PrivateRidge": lambda: PrivateRidge(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
     "PrivateRidge, little": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
     "PrivateRidge, sparse": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(_sparse(WIDE), HEIGHTS),
+    "PrivateRidge, raw": lambda: PrivateRidge(**MUCH).fit(50.0 * X, HEIGHTS),
+    "PrivateRidge, scaled": lambda: PrivateRidge(**MUCH).fit(X, HEIGHTS),
+    "PrivateRidge, raw and added": lambda: PrivateRidge(**ADDED, **MUCH).fit(50.0 * X, HEIGHTS),
     "PrivateRidge, added": lambda: PrivateRidge(**UNKNOWN, **ADDED, **LITTLE).fit(X, HEIGHTS),
     "PrivateLasso, added": lambda: PrivateLasso(**UNKNOWN, **ADDED, **LITTLE).fit(X, HEIGHTS),
     "PrivateLasso, added to a path": lambda: PrivateLasso(n_iter=6, **ADDED, **MUCH).fit(
@@ -431,6 +434,7 @@ FITS = {
     "PrivateMinimaxRegressor": lambda: PrivateMinimaxRegressor(
         tasks="columns", solver="mirror-prox", n_iter=3, **MUCH
     ).fit(X, np.column_stack([HEIGHTS, -HEIGHTS])),
+    "PrivateMoments, raw": lambda: PrivateMoments(**MUCH).fit(_sparse(50.0 * X), HEIGHTS),
     "PrivateMoments, bounds": lambda: PrivateMoments(feature_bound=None, **MUCH).fit(X, HEIGHTS),
     "PrivateMoments": lambda: PrivateMoments(target_bound=1.0, **MUCH).fit(X, Y),
     "PrivateMoments, sparse": lambda: PrivateMoments(target_bound=1.0, **MUCH).fit(

@@ -70,7 +70,7 @@ def test_it_is_that_of_scikit_learn(n_classes, fit_intercept, penalty):
     params = {"C": 0.1, "penalty": penalty, "l1_ratio": 0.4, "fit_intercept": fit_intercept}
     expected = reference(X, y, **params)
     for given in (X, sparse.csr_matrix(X)) if fit_intercept else (X,):
-        model = fitted(given, y, epsilon=EXACT, **params)
+        model = fitted(given, y, epsilon=EXACT, feature_bound=1.0, **params)
         for mine, theirs in zip(
             centred(model, penalty is None), centred(expected, penalty is None), strict=True
         ):

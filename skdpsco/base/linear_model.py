@@ -2,13 +2,11 @@
 
 import math
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
@@ -24,8 +22,17 @@ from skdpsco._validation import (
     check_n_iter,
     check_weights,
     check_X,
+    is_auto,
 )
 from skdpsco.base.advice import PublicNumbers, advice_on
+from skdpsco.base.fit_plans import (
+    FitTask,
+    Prepared,
+    agreed,
+    is_sparse,
+    opened_design,
+    with_layout,
+)
 from skdpsco.base.plain import plain_pipeline
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
@@ -35,19 +42,18 @@ from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.block_records import BlockRecords, is_blocks
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import MOST_RECORDS_ADDED
-from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses.library import Weighted, is_proven, with_weights
-from skdpsco.privacy import Budget, Event, NoOpEvent, ZCDPEvent, compose
+from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.calibration import (
-    CalibrationPlan,
     TargetCurve,
     calibration_pays,
     curve_of,
     plan_calibration,
 )
-from skdpsco.scaling.conditioning import Conditioning, conditioning_pays, plan_conditioning
+from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
+from skdpsco.scaling.raw_columns import RawTest, plan_raw_test
 from skdpsco.scaling.record_count import RECORD_COUNT, CountPlan, plan_count
 from skdpsco.scaling.stages import Stage, Units, known_stages, rehearsed, release_stages
 from skdpsco.scaling.target import Target, TargetPlan, declared_target, least_n_mu, plan_target
@@ -57,11 +63,10 @@ from skdpsco.solvers import (
     FrankWolfe,
     NoisyFrankWolfe,
     Problem,
-    Remainder,
     Stagewise,
     check_supported,
 )
-from skdpsco.solvers.base import Uncertainty, assumed_of
+from skdpsco.solvers.base import Uncertainty, assumed_of, check_cost, left_after, worst_of
 from skdpsco.solvers.l1.stagewise import centring_pays
 
 __all__ = ["INIT_NOTE", "PrivateLinearModel"]
@@ -140,66 +145,6 @@ class RadiusPath:
     def intercept(self) -> np.ndarray:
         """Intercepts, of shape (n_points,) or (n_points, n_classes)."""
         return np.array([self._unscale(row)[1] for row in self._points.toarray()])
-
-
-class FitTask(NamedTuple):
-    """What is fitted, all but the number of records, which may be private.
-
-    Parameters
-    ----------
-    X
-        Validated, of which the planner sees the layout.
-    loss : NamedTuple of `skdpsco.losses`
-    weights : ndarray of shape (n_samples,), or None
-        They are for regressions: targets of classes hold theirs.
-    bounds : ndarray of shape (n_features,), or None
-        None if bounds are to be found.
-    regression : bool
-    target_bound : float or None
-    n_iter : int or None
-    """
-
-    X: Any
-    loss: Any
-    weights: np.ndarray | None
-    bounds: np.ndarray | None
-    regression: bool
-    target_bound: float | None
-    n_iter: int | None
-
-
-class Prepared(NamedTuple):
-    """What a fit to so many records may release, from public numbers alone.
-
-    Parameters
-    ----------
-    n_samples : int
-    solver : Solver
-    stages : tuple of Stage
-    calibration : CalibrationPlan or None
-    first : Units
-        The smallest that may be found.
-    left : object or None
-        What is left for the solver, which is planned again; None if its plan stays the same.
-    event : Event
-        The whole cost.
-    cost : Event or None
-        Cost of the solver; None if it depends on what is found.
-    last : tuple of (Problem, Plan)
-        The last rehearsal.
-    warnings : tuple of str
-    """
-
-    n_samples: int
-    solver: Any
-    stages: tuple[Stage, ...]
-    calibration: CalibrationPlan | None
-    first: Units
-    left: Any
-    event: Event
-    cost: Event | None
-    last: tuple[Any, Any]
-    warnings: tuple[str, ...]
 
 
 class PrivateLinearModel(PrivateEstimator):
@@ -281,11 +226,11 @@ class PrivateLinearModel(PrivateEstimator):
             ``sample_weight``, an array-like of shape (n_samples,), for models with a parameter
             ``max_weight`` that is declared, and for X in memory; for others it must be None.
             ``init``, a fitted linear model of the same columns, in the fit of which the records had
-            no part, for models with a penalty that have a public ``feature_bound``; regressions
+            no part, for models with a penalty whose ``feature_bound`` is not None; regressions
             other than those of exponentials need X in memory. What is added to it is learnt:
             penalties are those of the difference. ``public_data``, a pair (X, y) of records in
             memory that need no protection, for the same models: the fit begins at a model of them,
-            unless there is an ``init``, and takes bounds that are None, a centre and scales of
+            unless there is an ``init``, and takes bounds not declared, a centre and scales of
             features and units of targets from them, at no cost.
 
         Returns
@@ -319,7 +264,7 @@ class PrivateLinearModel(PrivateEstimator):
                 draft._init, draft._public_units, draft.feature_bound = learnt_from(
                     self, public_data, init
                 )
-                if self.feature_bound is None:
+                if self._finds_bounds():
                     draft.feature_bound_ = draft.feature_bound
         if hasattr(type(X), "_released"):
             if not (weights is None and units is None):
@@ -342,14 +287,14 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _check_init(self, n_features: int, n_outputs: int = 1) -> np.ndarray:
         """Check the model that the fit begins at, if there is one, and return declared bounds."""
-        bounds, names = self._public_bounds(n_features), getattr(self, "feature_names_in_", None)
         if self._init is not None:
+            names = getattr(self, "feature_names_in_", None)
             classes = getattr(self, "classes_", None)
-            self._init.check((n_outputs, n_features), names, classes, bounds)
+            self._init.check((n_outputs, n_features), names, classes, self._finds_bounds())
             no_ones = self._begins_at_scores and not self.fit_intercept
             if no_ones and self._init.intercept.any():
                 raise ValueError("init must have an intercept of 0 with fit_intercept=False.")
-        return bounds  # type: ignore[return-value]
+        return self._public_bounds(n_features)  # type: ignore[return-value]
 
     def _refuse_added_init(self) -> None:
         """Refuse `init` of a regression where records are added: BLAS rounds by where a row stands.
@@ -379,12 +324,12 @@ class PrivateLinearModel(PrivateEstimator):
         TypeError, ValueError
             If one of them is out of range, or bounds are to be found for a radius in their units.
         """
-        if self.feature_bound is None:
-            if not isinstance(self.radius, str):
-                raise ValueError(
-                    "feature_bound=None needs radius='auto', as a number is in units of the "
-                    "bounds. Declare feature_bound."
-                )
+        if self.feature_bound is None and self._ball_is_given():
+            raise ValueError(
+                "feature_bound=None needs radius='auto', as a number is in units of the bounds. "
+                "Declare feature_bound."
+            )
+        if self._finds_bounds():
             return None, None
         bounds = self._feature_bounds(n_features)
         if isinstance(self.radius, str):
@@ -393,10 +338,21 @@ class PrivateLinearModel(PrivateEstimator):
         check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
         return radius, bounds
 
+    def _finds_bounds(self) -> bool:
+        """Whether bounds of features are found privately, if there are enough records.
+
+        Where "auto" finds none, they are 1: a radius that is a number and a model to begin at are
+        in units that are known.
+        """
+        if is_auto(self.feature_bound):
+            return self._init is None and not self._ball_is_given()
+        return self.feature_bound is None
+
     def _feature_bounds(self, n_features: int) -> np.ndarray:
         """One declared bound per column, checked."""
         names = getattr(self, "feature_names_in_", None)
-        return check_feature_bound(self.feature_bound, n_features, names)
+        bound = 1.0 if is_auto(self.feature_bound) else self.feature_bound
+        return check_feature_bound(bound, n_features, names)
 
     def _public_bounds(self, n_features: int) -> np.ndarray | None:
         """One bound per column, checked; None if they are to be found privately."""
@@ -469,7 +425,7 @@ class PrivateLinearModel(PrivateEstimator):
         radius, bound = getattr(self, "radius", "auto"), getattr(self, "target_bound", None)
         if isinstance(radius, str) or radius is None or bound is None or not is_regressor(self):
             return None
-        if self.feature_bound is None:
+        if self._finds_bounds():
             return None
         largest = float(self._feature_bounds(n_features).max())
         root = (n_features + 1.0) ** (1.0 - 1.0 / self._order())
@@ -482,11 +438,11 @@ class PrivateLinearModel(PrivateEstimator):
     def _conditions(self, X: Any, n_samples: int, mu: float) -> bool:
         """Whether a private centre and scale of features are found, from public values alone."""
         n, d = n_samples, X.shape[1]
-        is_sparse = _is_sparse(X)
+        in_csr = is_sparse(X)
         return (
             getattr(self, "conditioning", None) == "auto"
             and bool(self.fit_intercept)
-            and (not is_sparse or self._conditions_sparse(n, d, mu))
+            and (not in_csr or self._conditions_sparse(n, d, mu))
             and isinstance(self.solver, str)
             and self.solver in self._conditioned_solvers
             and conditioning_pays(n, d, mu)
@@ -582,7 +538,7 @@ class PrivateLinearModel(PrivateEstimator):
             target_bound = check_bound("target_bound", target_bound)
         self._by_blocks = isinstance(X, BlockRecords)
         weights = self._target_weights(loss, y, n) if regression else None
-        self._sparse = _is_sparse(X)
+        self._sparse = is_sparse(X)
         intercept = bool(self.fit_intercept)
         check_progress(self.verbose)
         n_iter = check_n_iter(self.n_iter)
@@ -598,15 +554,18 @@ class PrivateLinearModel(PrivateEstimator):
                 raise RuntimeError(f"What {prepared.solver!r} costs follows from a private number.")
             event = compose(count.event, prepared.event)
         # Warnings name the line that called fit.
-        with _opened(self._design(X, prepared.first.bounds, intercept)) as design:
+        with opened_design(self._design(X, prepared.first.bounds, intercept)) as design:
             with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:
                 rng = release.rng
                 if count is not None:
                     n = count.release(n, rng)
                     assumptions = (*count.notes(n), *assumptions)
                     prepared = self._prepared_for_count(task, n, count.left, prepared.event)
+                prepared, told = prepared.chosen(design, y, rng)
+                if bounds is None:
+                    design = design._replace(bounds=prepared.first.bounds)
                 units, design, y, notes = release_stages(
-                    prepared.stages, Units(bounds), design, y, rng
+                    prepared.stages, Units(prepared.first.bounds), design, y, rng
                 )
                 if weights is not None:
                     y = with_weights(y, weights)
@@ -621,11 +580,11 @@ class PrivateLinearModel(PrivateEstimator):
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
                 assumed = assumed_of(prepared.solver, plan)
-                said = (*notes, *assumptions, *self._weight_notes(), *assumed)
+                said = (*told, *notes, *assumptions, *self._weight_notes(), *assumed)
                 said = (clipping_note(units.bounds), *said)
                 release.assumptions = tuple(dict.fromkeys(said))
 
-        if bounds is None:
+        if bounds is None or is_auto(self.feature_bound):
             self.feature_bound_ = units.bounds
         self._set_ranges(units)
         self._units = units
@@ -645,7 +604,54 @@ class PrivateLinearModel(PrivateEstimator):
         return units.unscale(result.coef + getattr(problem, "begin", 0.0), **shape)
 
     def _prepared(self, task: FitTask, n_samples: int, available: Any) -> Prepared:
-        """What a fit to so many records may release: the planner, and its rehearsals.
+        """What a fit to so many records may release, whether its columns are raw or scaled.
+
+        Where there is no plan for all bounds that may be found, and for noise on samples, whose
+        costs cannot be compared, columns have the bound 1.
+        """
+        if task.bounds is not None or not is_auto(self.feature_bound):
+            return self._prepared_once(task, n_samples, available)
+        in_zcdp = Allowance(available.rho)
+        spends = (in_zcdp,) if self._relation == ADD_OR_REMOVE else (available, in_zcdp)
+        for spend in () if getattr(self.solver, "samples", self.solver == "sgd") else spends:
+            try:
+                either = self._prepared_either(task, n_samples, spend)
+            except ValueError:
+                continue
+            if either is None:
+                break
+            return either
+        ones = np.ones(task.X.shape[1])
+        return self._prepared_once(task._replace(bounds=ones), n_samples, available)
+
+    def _prepared_either(self, task: FitTask, n_samples: int, available: Any) -> Prepared | None:
+        """A count that tells which of two fits is made; None if there are too few records for it.
+
+        Raises
+        ------
+        ValueError
+            If there is no plan of one of them, or none that covers the cost of both.
+        """
+        n, d, added = n_samples, task.X.shape[1], self._relation == ADD_OR_REMOVE
+        sees_all = added or self._by_blocks
+        scales = self._conditions(task.X, n, self._budget().mu)
+
+        def make_plan(spend: Any) -> RawTest:
+            return plan_raw_test(n, d, spend, added=added, sees_all=sees_all, finds_scales=scales)
+
+        test = self._planned(make_plan, available, n, d, *self._planned_with)
+        if isinstance(test.event, NoOpEvent):
+            return None
+        scaled = task._replace(bounds=np.full(d, test.bound))
+        other, prepared = (self._prepared_once(one, n, test.left) for one in (scaled, task))
+        event = compose(test.event, worst_of((prepared.event, other.event)))
+        check_cost(event, available)
+        if added:  # the same for all numbers of records
+            event = ZCDPEvent(available.rho)
+        return prepared._replace(test=test, scaled=other, event=event, warnings=other.warnings)
+
+    def _prepared_once(self, task: FitTask, n_samples: int, available: Any) -> Prepared:
+        """`_prepared` for bounds that are known, or that are found whatever columns are.
 
         It follows from the budget and public sizes. Where bounds of the features or the scale of
         the target are still to be released, plans are made for their extremes: whatever may fail
@@ -710,16 +716,13 @@ class PrivateLinearModel(PrivateEstimator):
         known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
         if not isinstance(released, NoOpEvent):
             # In zCDP any plan may follow; (epsilon, delta) of different curves cannot be mixed.
-            if isinstance(available, Budget):
-                available = Remainder(available, NoOpEvent())
-            if not known:
-                available = Allowance(available.rho)
-            available = available.minus(released)
+            in_zcdp = isinstance(available, Allowance) or not known
+            available = left_after(Allowance(available.rho) if in_zcdp else available, released)
         cost: Any = None
         for problem in problems[:1] if same else problems:
             check_supported(solver, problem)
             plan = planned(lambda spend, problem=problem: solver.plan(problem, spend, task.n_iter))
-            cost = _agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
+            cost = agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
         if self._conditioned:
             one, in_memory = loss.n_outputs == 1, isinstance(task.X, np.ndarray)
             tiled = plan.only_gradients and one and in_memory
@@ -753,7 +756,7 @@ class PrivateLinearModel(PrivateEstimator):
                 self._init.coef, self._init.intercept, bool(self.fit_intercept)
             )
             problem = replace(problem, start=tuple(start.tolist()))
-        problem = _with_layout(problem, task.X, units.conditioning)
+        problem = with_layout(problem, task.X, units.conditioning)
         return replace(problem, added=True) if self._relation == ADD_OR_REMOVE else problem
 
     def _problem_and_plan(self, task: FitTask, prepared: Prepared, units: Units) -> tuple[Any, Any]:
@@ -771,7 +774,7 @@ class PrivateLinearModel(PrivateEstimator):
             *self._planned_with,
         )
         if prepared.cost is not None:
-            _agreed(solver, plan.event, prepared.cost)
+            agreed(solver, plan.event, prepared.cost)
         return problem, plan
 
     def _plan_count(self, budget: Any, n_samples: int, n_features: int) -> CountPlan:
@@ -886,41 +889,3 @@ class PrivateLinearModel(PrivateEstimator):
         if not getattr(self, "clip_features", False):
             return X
         return clip_columns(X, *self.feature_range_)
-
-
-@contextmanager
-def _opened(design: Any):
-    """Release what the workers of blocks hold, whatever happens."""
-    try:
-        yield design
-    finally:
-        if isinstance(design, BlockDesign):
-            design.close()
-
-
-def _agreed(solver: Any, event: Event, cost: Event | None) -> Event:
-    """The cost of a plan, which must equal that of the plans before it.
-
-    Raises
-    ------
-    RuntimeError
-        If the costs differ.
-    """
-    if cost not in (None, event):
-        raise RuntimeError(f"{solver!r} has a fixed_cost, but its plans do not cost the same.")
-    return event
-
-
-def _is_sparse(X: Any) -> bool:
-    """Whether records are sparse, in blocks or not."""
-    return X.blocks.sparse if isinstance(X, BlockRecords) else sparse.issparse(X)
-
-
-def _with_layout(problem: Any, X: Any, conditioning: Conditioning | None) -> Any:
-    """The problem with public hints for solvers of linear models."""
-    known = None
-    if conditioning is not None and conditioning.mean_square is not None:
-        known = tuple(conditioning.mean_square.tolist())
-    return replace(
-        problem, sparse=_is_sparse(X), centred=conditioning is not None, mean_square=known
-    )

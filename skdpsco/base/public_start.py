@@ -39,7 +39,7 @@ class PublicStart(NamedTuple):
     names: Any
     classes: Any
 
-    def check(self, shape: tuple[int, int], names: Any, classes: Any, bounds: Any) -> None:
+    def check(self, shape: tuple[int, int], names: Any, classes: Any, finds_bounds: bool) -> None:
         """Compare it with a fit of coefficients of this shape, of these columns and classes.
 
         Raises
@@ -48,7 +48,7 @@ class PublicStart(NamedTuple):
             If there are no declared bounds, or the model has other outputs, columns or classes.
         """
         n_outputs, n_features = shape
-        if bounds is None:
+        if finds_bounds:
             raise ValueError("feature_bound must be declared where a fit begins at init.")
         if self.coef.shape[1] != n_features:
             raise ValueError(
@@ -147,7 +147,7 @@ def learnt_from(model: Any, public_data: Any, init: Any) -> tuple[PublicStart, A
         try:
             records = indexable(*public_data)
             known = _public_fit(model, records)
-            if model.feature_bound is None:
+            if model._finds_bounds():
                 model = clone(model).set_params(feature_bound=known.feature_bound_)
             if init is None:
                 known = init = _best_public_fit(model, records)

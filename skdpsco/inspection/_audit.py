@@ -12,7 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdpsco._random import seed_of, without_warnings
 from skdpsco._typing import MatrixLike, Seed, TargetLike
-from skdpsco._validation import check_choice, check_feature_bound, check_int
+from skdpsco._validation import check_choice, check_feature_bound, check_int, is_auto
 from skdpsco.privacy import gaussian_epsilon, gdp_of
 from skdpsco.privacy._checks import abridged, check_real
 from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
@@ -381,8 +381,9 @@ def _canaries(estimator: Any, given: dict[str, Any]) -> list[dict[str, Any]]:
     if hasattr(X, "columns") or rows.ndim != 2 or rows.dtype.kind not in "biuf" or not len(rows):
         raise TypeError("X must be an array or a sparse matrix of numbers; give neighbour.")
     bound = params.get("feature_bound")
-    ends = np.abs(rows).max(axis=0) if bound is None else np.zeros(rows.shape[1])
-    if bound is not None:
+    found = bound is None or is_auto(bound)
+    ends = np.abs(rows).max(axis=0) if found else np.zeros(rows.shape[1])
+    if not found:
         ends = check_feature_bound(bound, rows.shape[1], None)
     ends = np.where(ends > 0.0, ends, 1.0)
     others = rows[1:].astype(float)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from skdpsco._validation import check_bound
+from skdpsco._validation import check_bound, is_auto
 from skdpsco.base.advice import LARGEST_EPSILON, counted, rounded_up
 from skdpsco.base.private_estimator import PrivateEstimator, guaranteed
 from skdpsco.losses.library import Squared
@@ -27,6 +27,7 @@ from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.events import leaves
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.calibration import CalibrationPlan
+from skdpsco.scaling.feature_bounds import BoundPlan
 from skdpsco.solvers.base import Plan
 
 from ._public_tables import check_plannable, check_shape, placeholder
@@ -226,7 +227,10 @@ def _watched(
         return problems[-1]
 
     def _prepared(self, task, _, available):  # for this number of records, also where it is private
-        return kind._prepared(self, task, n_samples, available)
+        prepared = kind._prepared(self, task, n_samples, available)
+        if is_auto(self.feature_bound) and prepared.test is None:  # bounds are not found
+            plans[:] = [one for one in plans if getattr(one, "part", None) != BoundPlan.part]
+        return prepared
 
     def _releasing(self, draft, event, budget, warnings=(), **said):
         raise _ReachedCharge(event, budget, warnings)
@@ -256,7 +260,9 @@ def plan(
 
     It sees no data, costs nothing and charges no ledger. It follows a fit to an array of zeros up
     to its charge. All that is planned until then follows from parameters and public sizes, as in
-    every fit, so a fit to data of this shape releases exactly this.
+    every fit, so a fit to data of this shape releases exactly this. Where a count tells whether
+    columns are raw, the releases are those for raw ones; for others the solver gets the share of
+    bounds.
 
     Parameters
     ----------
@@ -316,7 +322,10 @@ def plan(
         event, budget, warnings = reached.event, reached.budget, reached.warnings
     else:
         raise TypeError(f"{type(estimator).__name__} cannot be planned: a fit charges nothing.")
-    kept = {type(one): one for one in plans}  # for a solver, the last rehearsal
+    kept: dict[type, Any] = {}
+    for one in plans:  # for a solver, the last rehearsal
+        kept.pop(type(one), None)
+        kept[type(one)] = one
     order = sorted(kept.values(), key=lambda one: isinstance(one, CalibrationPlan))
     solver = next((one for one in order if isinstance(one, Plan)), None)
     k = budget.max_records_per_unit

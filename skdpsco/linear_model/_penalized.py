@@ -160,7 +160,7 @@ class CompositeModel(PrivateLinearModel):
         raise NotImplementedError
 
     def _public_bounds(self, n_features: int) -> np.ndarray | None:
-        if self.feature_bound is None:
+        if self._finds_bounds():
             return None
         return self._feature_bounds(n_features)
 

@@ -14,6 +14,7 @@ from skdpsco._validation import (
     PRIVATE_CONSTRAINTS,
     WEIGHTS_CONSTRAINTS,
     StrOptions,
+    is_auto,
     with_hints,
 )
 from skdpsco.base.labels import class_factors
@@ -56,12 +57,15 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         The probabilities are multiplied by them, as where mistakes in a class cost so much.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         Public labels. None reads them off y, which is not covered by the guarantee.
-    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
-            default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. None finds all bounds
-        privately, for at most an eighth of the budget; below about 180 records at epsilon 1 these
-        are too few, and it means 1.
+        strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
+        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Raw columns are
+        those of a table in most records of which the root mean square of the entries exceeds 2;
+        their bounds are found privately, for at most an eighth of the budget. The bound of scaled
+        columns is 3, or 1 if ``conditioning`` finds no scales or there are few records. None finds
+        bounds in either case. Below about 180 records at epsilon 1 both "auto" and None mean 1.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of the columns and the norm of rows privately, for at most
         a fifth of the budget's mu^2, if there are enough records. None measures columns in units of
@@ -85,7 +89,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     covariance_ : ndarray of shape (n_features, n_features)
         Covariance within classes; positive definite.
     feature_bound_ : ndarray of shape (n_features,)
-        The private bounds, which are a release; only with ``feature_bound=None``.
+        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column.
     n_features_in_ : int
@@ -157,7 +161,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         priors: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         classes: ArrayLike | None = None,
-        feature_bound: ArrayLike | None = 1.0,
+        feature_bound: ArrayLike | Auto | None = "auto",
         conditioning: Auto | None = "auto",
         clip_features: bool = True,
         random_state: Seed = None,
@@ -181,7 +185,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
 
     def _learn(self, X, y):
         moments = release_moments_of(self, X, y, has_target=True, stacklevel=4)
-        if self.feature_bound is None:
+        if self.feature_bound is None or is_auto(self.feature_bound):
             self.feature_bound_ = moments.feature_bounds
         return self._discriminants(moments)
 

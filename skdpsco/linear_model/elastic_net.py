@@ -42,12 +42,16 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     l1_ratio : float, default=0.5
         Share of the l1 penalty, in [0, 1]. With 1 this is the Lasso. Exact zeros are those of the
         noisy problem.
-    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
-            default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. None finds all bounds
-        privately, for at most an eighth of the budget; below about 180 records at epsilon 1 these
-        are too few, and it means 1.
+        strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
+        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Raw columns are
+        those of a table in most records of which the root mean square of the entries exceeds 2;
+        their bounds are found privately, for at most an eighth of the budget. The bound of scaled
+        columns is 3, or 1 if ``conditioning`` finds no scales or there are few records. None finds
+        bounds in either case. Below about 180 records at epsilon 1 both "auto" and None mean 1.
+        "auto" also means 1 with an ``init``.
     target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
         Public bound on ``|y|``, to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None also finds the magnitude of
@@ -112,7 +116,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray of shape (n_targets,)
     feature_bound_ : ndarray of shape (n_features,)
-        The private bounds, which are a release; only with ``feature_bound=None``.
+        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
@@ -187,7 +191,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         max_records_per_unit: int | None = None,
         alpha: float = 0.001,
         l1_ratio: float = 0.5,
-        feature_bound: ArrayLike | None = 1.0,
+        feature_bound: ArrayLike | Auto | None = "auto",
         target_bound: float | None = None,
         solver: Literal[
             "auto",
@@ -267,12 +271,16 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     alpha : float, default=1.0
         Weight of the penalty, >= 0, as in scikit-learn: against the sum over records.
-    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
-            default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. None finds all bounds
-        privately, for at most an eighth of the budget; below about 180 records at epsilon 1 these
-        are too few, and it means 1.
+        strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
+        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Raw columns are
+        those of a table in most records of which the root mean square of the entries exceeds 2;
+        their bounds are found privately, for at most an eighth of the budget. The bound of scaled
+        columns is 3, or 1 if ``conditioning`` finds no scales or there are few records. None finds
+        bounds in either case. Below about 180 records at epsilon 1 both "auto" and None mean 1.
+        "auto" also means 1 with an ``init``.
     target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
         Public bound on ``|y|``, to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None also finds the magnitude of
@@ -335,7 +343,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray of shape (n_targets,)
     feature_bound_ : ndarray of shape (n_features,)
-        The private bounds, which are a release; only with ``feature_bound=None``.
+        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
@@ -407,7 +415,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         ledger: LedgerLike | None = None,
         max_records_per_unit: int | None = None,
         alpha: float = 1.0,
-        feature_bound: ArrayLike | None = 1.0,
+        feature_bound: ArrayLike | Auto | None = "auto",
         target_bound: float | None = None,
         solver: Literal[
             "auto",

@@ -46,14 +46,18 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         Bound on the l1 norm of the coefficients. (With solvers other than "stagewise", the distance
         of the intercept from the centre of the target counts, too.) "auto" runs a path of growing
         radius and spends a tenth of the budget to choose a point on it.
-    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
-            default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. With one bound per column,
-        features are measured in units of their bounds: the ball is
-        ``sum_j b_j |w_j| <= radius * max_j b_j``. None finds all bounds privately, for at most an
-        eighth of the budget; below about 180 records at epsilon 1 these are too few, and it means
-        1. It needs ``radius="auto"``, since a number is in units of the bounds.
+        features are measured in units of their bounds: the ball is ``sum_j b_j |w_j| <= radius *
+        max_j b_j``. "auto" lets a noisy count, for at most 4 % of the budget's mu^2, tell raw
+        columns from scaled ones. Raw columns are those of a table in most records of which the root
+        mean square of the entries exceeds 2; their bounds are found privately, for at most an
+        eighth of the budget. The bound of scaled columns is 3, or 1 if ``conditioning`` finds no
+        scales or there are few records. None finds bounds in either case. Below about 180 records
+        at epsilon 1 both "auto" and None mean 1. A radius that is a number is in units of the
+        bounds: with it "auto" means 1, and None is refused.
     target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
         Public bound on ``|y|``, to which targets are clipped. It may be generous: with enough
         records the centre and the spread of y are found privately. None means ``radius *
@@ -104,7 +108,7 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray of shape (n_targets,)
     feature_bound_ : ndarray of shape (n_features,)
-        The private bounds, which are a release; only with ``feature_bound=None``.
+        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
@@ -191,7 +195,7 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         ledger: LedgerLike | None = None,
         max_records_per_unit: int | None = None,
         radius: float | Auto = "auto",
-        feature_bound: ArrayLike = 1.0,
+        feature_bound: ArrayLike | Auto | None = "auto",
         target_bound: float | None = None,
         solver: Literal[
             "stagewise",

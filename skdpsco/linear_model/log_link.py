@@ -56,7 +56,7 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
         ledger: LedgerLike | None = None,
         max_records_per_unit: int | None = None,
         alpha: float = 0.01,
-        feature_bound: ArrayLike | None = 1.0,
+        feature_bound: ArrayLike | Auto | None = "auto",
         target_bound: float | None = None,
         solver: Literal["auto", "gradient-descent", "sgd"] | SolverLike = "auto",
         n_iter: int | Auto = "auto",
@@ -189,12 +189,16 @@ class PrivatePoissonRegressor(LogLinkModel):
         Weight of the penalty, >= 0, in scikit-learn's units: against half the mean deviance, for
         coefficients of X as given. scikit-learn's default, 1, shrinks a model to almost nothing if
         columns have deviations of about 1.
-    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
-            default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. None finds all bounds
-        privately, for at most an eighth of the budget; below about 180 records at epsilon 1 these
-        are too few, and it means 1.
+        strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
+        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Raw columns are
+        those of a table in most records of which the root mean square of the entries exceeds 2;
+        their bounds are found privately, for at most an eighth of the budget. The bound of scaled
+        columns is 3, or 1 if ``conditioning`` finds no scales or there are few records. None finds
+        bounds in either case. Below about 180 records at epsilon 1 both "auto" and None mean 1.
+        "auto" also means 1 with an ``init`` and with ``solver="sgd"``.
     target_bound : float, Schema or None, default=None
         Public bound on y: targets are clipped to [0, target_bound]. It may be generous: with enough
         records a centre and the spread of y are found privately. None also finds the magnitude of
@@ -249,7 +253,7 @@ class PrivatePoissonRegressor(LogLinkModel):
         Interval to which predictions are clipped: up to a noisy estimate of the largest target in
         the fit, and down to a ten-thousandth of the scale of y. A release.
     feature_bound_ : ndarray of shape (n_features,)
-        The private bounds, which are a release; only with ``feature_bound=None``.
+        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
@@ -330,12 +334,16 @@ class PrivateGammaRegressor(LogLinkModel):
         Weight of the penalty, >= 0, in scikit-learn's units: against half the mean deviance, for
         coefficients of X as given. scikit-learn's default, 1, shrinks a model to almost nothing if
         columns have deviations of about 1.
-    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
-            default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. None finds all bounds
-        privately, for at most an eighth of the budget; below about 180 records at epsilon 1 these
-        are too few, and it means 1.
+        strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
+        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Raw columns are
+        those of a table in most records of which the root mean square of the entries exceeds 2;
+        their bounds are found privately, for at most an eighth of the budget. The bound of scaled
+        columns is 3, or 1 if ``conditioning`` finds no scales or there are few records. None finds
+        bounds in either case. Below about 180 records at epsilon 1 both "auto" and None mean 1.
+        "auto" also means 1 with an ``init`` and with ``solver="sgd"``.
     target_bound : float, Schema or None, default=None
         Public bound on y: targets are clipped to [0, target_bound]. It may be generous: with enough
         records a centre and the spread of y are found privately. None also finds the magnitude of
@@ -390,7 +398,7 @@ class PrivateGammaRegressor(LogLinkModel):
         Interval to which predictions are clipped: up to a noisy estimate of the largest target in
         the fit, and down to a ten-thousandth of the scale of y. A release.
     feature_bound_ : ndarray of shape (n_features,)
-        The private bounds, which are a release; only with ``feature_bound=None``.
+        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.

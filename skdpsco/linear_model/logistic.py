@@ -45,14 +45,18 @@ class PrivateLogisticL1(LogisticClassifier):
         Bound on the l1 norm of all coefficients. (With solvers other than "stagewise", the
         intercepts count, too.) "auto" runs a path of growing radius and spends a tenth of the
         budget to choose a point on it.
-    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
-            default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. With one bound per column,
-        features are measured in units of their bounds: the ball is
-        ``sum_j b_j |w_j| <= radius * max_j b_j``. None finds all bounds privately, for at most an
-        eighth of the budget; below about 180 records at epsilon 1 these are too few, and it means
-        1. It needs ``radius="auto"``, since a number is in units of the bounds.
+        features are measured in units of their bounds: the ball is ``sum_j b_j |w_j| <= radius *
+        max_j b_j``. "auto" lets a noisy count, for at most 4 % of the budget's mu^2, tell raw
+        columns from scaled ones. Raw columns are those of a table in most records of which the root
+        mean square of the entries exceeds 2; their bounds are found privately, for at most an
+        eighth of the budget. The bound of scaled columns is 3, or 1 if ``conditioning`` finds no
+        scales or there are few records. None finds bounds in either case. Below about 180 records
+        at epsilon 1 both "auto" and None mean 1. A radius that is a number is in units of the
+        bounds: with it "auto" means 1, and None is refused.
     solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe", \
             "anytime-mirror-descent"} or solver, default="stagewise"
         See `skdpsco.solvers`. All but the first need a number as radius. The last reads each record
@@ -105,7 +109,7 @@ class PrivateLogisticL1(LogisticClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     feature_bound_ : ndarray of shape (n_features,)
-        The private bounds, which are a release; only with ``feature_bound=None``.
+        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
@@ -177,7 +181,7 @@ class PrivateLogisticL1(LogisticClassifier):
         ledger: LedgerLike | None = None,
         max_records_per_unit: int | None = None,
         radius: float | Auto = "auto",
-        feature_bound: ArrayLike = 1.0,
+        feature_bound: ArrayLike | Auto | None = "auto",
         solver: Literal[
             "stagewise",
             "frank-wolfe",

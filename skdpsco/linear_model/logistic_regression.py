@@ -47,12 +47,16 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         None means no penalty.
     l1_ratio : float, default=0.5
         Share of the l1 penalty of "elasticnet", in [0, 1].
-    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
-            default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. None finds all bounds
-        privately, for at most an eighth of the budget; below about 180 records at epsilon 1 these
-        are too few, and it means 1.
+        strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
+        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Raw columns are
+        those of a table in most records of which the root mean square of the entries exceeds 2;
+        their bounds are found privately, for at most an eighth of the budget. The bound of scaled
+        columns is 3, or 1 if ``conditioning`` finds no scales or there are few records. None finds
+        bounds in either case. Below about 180 records at epsilon 1 both "auto" and None mean 1.
+        "auto" also means 1 with an ``init`` and with ``solver="sgd"``.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
         See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise, and otherwise
@@ -119,7 +123,7 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     feature_bound_ : ndarray of shape (n_features,)
-        The private bounds, which are a release; only with ``feature_bound=None``.
+        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
@@ -196,7 +200,7 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         C: float = 1.0,
         penalty: Literal["l1", "l2", "elasticnet"] | None = "l2",
         l1_ratio: float = 0.5,
-        feature_bound: ArrayLike | None = 1.0,
+        feature_bound: ArrayLike | Auto | None = "auto",
         solver: Literal[
             "auto",
             "moments",

@@ -25,6 +25,7 @@ from skdpsco._validation import (
     check_target,
     check_weights,
     check_X_y,
+    is_auto,
     read_X,
 )
 from skdpsco.base.advice import PublicNumbers, advice_on
@@ -52,6 +53,7 @@ from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.moments.release import (
     declared_or_found,
     most_records,
+    plan_either,
     plan_matrix,
     release_matrix,
 )
@@ -112,12 +114,17 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
     max_records_per_unit : int or None, default=None
         A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
         ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
-    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
-            default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. None finds all bounds
-        privately, for at most an eighth of the budget; below about 180 records at epsilon 1 these
-        are too few, and it means 1.
+        strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
+        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Raw columns are
+        those of a table in most records of which the root mean square of the entries exceeds 2;
+        their bounds are found privately, for at most an eighth of the budget. The bound of scaled
+        columns is 3, or 1 if ``conditioning`` finds no scales or there are few records. None finds
+        bounds in either case. Below about 180 records at epsilon 1 both "auto" and None mean 1.
+        "auto" also means 1 with a ``row_norm``, which is in units of the bounds, and where the
+        number of records is private.
     target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
         Public bound on ``|y|``, to which targets are clipped; None finds one as for features.
         Bounds may be generous if ``conditioning="auto"`` and there are enough records.
@@ -222,7 +229,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
         max_records_per_unit: int | None = None,
-        feature_bound: ArrayLike | None = 1.0,
+        feature_bound: ArrayLike | Auto | None = "auto",
         target_bound: float | None = None,
         conditioning: Auto | None = "auto",
         classes: ArrayLike | None = None,
@@ -345,12 +352,16 @@ def release_moments_of(
     n, d = records.shape[0], estimator.n_features_in_
     budget, names = estimator._budget(), getattr(estimator, "feature_names_in_", None)
     bounds = np.full(d + m, np.nan)  # NaN for bounds that are to be found
-    if estimator.feature_bound is not None:
-        bounds[:d] = check_feature_bound(estimator.feature_bound, d, names)
+    declared, tells = estimator.feature_bound, False
+    if is_auto(declared):  # a norm of rows is in units that are known
+        tells = estimator.row_norm is None and estimator._relation != ADD_OR_REMOVE
+        declared = None if tells else 1.0
+    if declared is not None:
+        bounds[:d] = check_feature_bound(declared, d, names)
     if classes is not None:
         bounds[d:] = 1.0
-    elif has_target and (declared := estimator._target_bounds(m)) is not None:
-        bounds[d:] = declared
+    elif has_target and (of_targets := estimator._target_bounds(m)) is not None:
+        bounds[d:] = of_targets
     norm = estimator.row_norm
     if norm is not None:
         norm = check_bound("row_norm", norm)
@@ -365,20 +376,29 @@ def release_moments_of(
             f"feature_bound and target_bound must be declared with relation={ADD_OR_REMOVE!r}: "
             "nothing is found privately then."
         )
-    plan = estimator._planned(
-        lambda spend: plan_matrix(
-            known,
-            len(bounds),
-            spend.mu,
-            conditioned,
-            norm,
-            int(np.isnan(bounds).sum()),
-            len(groups) or int(weighted),
-        ),
-        available,
-        MOST_RECORDS_ADDED if known is None else n,
-        d,
-    )
+
+    def planned(finds: bool, spend: Any) -> Any:
+        unknown = int(np.isnan(bounds if finds else bounds[d:]).sum())
+        n_groups = len(groups) or int(weighted)
+        return plan_matrix(known, len(bounds), spend.mu, conditioned, norm, unknown, n_groups)
+
+    most, plan = MOST_RECORDS_ADDED if known is None else n, None
+    if tells:
+        plan = estimator._planned(
+            lambda spend: (
+                plan_either(
+                    planned, n, d, spend, sees_all=blocks is not None, finds_scales=conditioned
+                )
+                or planned(False, spend)
+            ),
+            available,
+            most,
+            d,
+        )
+        if plan.test is None:
+            bounds[:d] = 1.0
+    else:
+        plan = estimator._planned(lambda spend: planned(True, spend), available, most, d)
     warnings: tuple[str, ...] = ()
     if known is None and n > most_records(plan):
         raise ValueError(
@@ -407,13 +427,15 @@ def release_moments_of(
             warnings=warnings,
         ) as release,
     ):
-        bounds = declared_or_found(plan, design, y, bounds, release.rng)
+        chosen, bounds, told = plan.chosen(design, y, bounds, release.rng)
+        bounds = declared_or_found(chosen, design, y, bounds, release.rng)
         units = bounds.copy()  # the units of rows
-        if classes is not None and plan.has_scales:
+        if classes is not None and chosen.has_scales:
             units[d:] = INDICATOR_UNIT
         sums = TableSums(design, y, units)
-        found = release_matrix(plan, sums, units, d, weighted, release.rng)
-        release.assumptions = _assumptions(plan, bounds if classes is None else bounds[:d], d)
+        found = release_matrix(chosen, sums, units, d, weighted, release.rng)
+        release.assumptions = _assumptions(chosen, bounds if classes is None else bounds[:d], d)
+        release.assumptions += told
         if classes is not None:
             release.assumptions += (labels_note(classes, estimator.classes),)
         release.assumptions += estimator._said

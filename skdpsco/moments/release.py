@@ -9,7 +9,7 @@ import numpy as np
 from skdpsco.data.pieces import MOST_RECORDS_ADDED, one_record
 from skdpsco.mechanisms.samplers import GRID_LIMIT, deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.moments.table_sums import TableSums
-from skdpsco.privacy import Event, compose, gdp_of
+from skdpsco.privacy import Event, NoOpEvent, compose, gdp_of
 from skdpsco.scaling.conditioning import (
     ConditioningPlan,
     condition,
@@ -18,7 +18,8 @@ from skdpsco.scaling.conditioning import (
 )
 from skdpsco.scaling.feature_bounds import BoundPlan, find_bounds, plan_bounds
 from skdpsco.scaling.quantiles import halve
-from skdpsco.solvers.base import share_mu
+from skdpsco.scaling.raw_columns import RawTest, plan_raw_test
+from skdpsco.solvers.base import check_cost, share_mu, worst_of
 from skdpsco.solvers.penalized.second_moments import (
     moved_by_one,
     single_pays,
@@ -32,6 +33,7 @@ __all__ = [
     "Measured",
     "declared_or_found",
     "most_records",
+    "plan_either",
     "plan_matrix",
     "release_matrix",
 ]
@@ -90,6 +92,10 @@ class MatrixPlan:
     n_groups : int
         Number of groups, of each of which there is a matrix; 0 if records have neither groups nor
         weights.
+    test : RawTest or None
+        A count that tells whether columns are raw, which is released before all else.
+    scaled : MatrixPlan or None
+        What is released after that if they are not.
     """
 
     event: Event
@@ -100,6 +106,22 @@ class MatrixPlan:
     norm_grid: float | None
     row_norm: float
     n_groups: int = 0
+    test: RawTest | None = None
+    scaled: "MatrixPlan | None" = None
+
+    def chosen(
+        self, X: Any, y: Any, bounds: np.ndarray, rng: np.random.Generator
+    ) -> tuple["MatrixPlan", np.ndarray, tuple[str, ...]]:
+        """Return this plan or `scaled`, by what `test` finds, bounds, and lines for the report."""
+        if self.test is None or self.scaled is None:
+            return self, bounds, ()
+        raw = self.test.release(X, y, rng)
+        note = (self.test.note(raw),)
+        if raw:
+            return self, bounds, note
+        bounds = bounds.copy()
+        bounds[: self.test.n_features] = self.test.bound
+        return self.scaled, bounds, note
 
     @property
     def has_scales(self) -> bool:
@@ -210,6 +232,47 @@ def plan_matrix(
 def _levels(conditioning: ConditioningPlan) -> tuple[float, ...]:
     """The levels of scales for which a norm is found."""
     return MATRIX.levels if "squares" in conditioning.grids else (0.0,)
+
+
+def plan_either(
+    make_plan: Any,
+    n_samples: int,
+    n_features: int,
+    available: Any,
+    *,
+    sees_all: bool,
+    finds_scales: bool,
+) -> MatrixPlan | None:
+    """A count that tells which of two plans is followed; None if columns have the bound 1.
+
+    So they have if there are too few records, or no plan for all bounds that may be found.
+
+    Parameters
+    ----------
+    make_plan : callable
+        ``make_plan(raw, left)`` is the plan for raw or scaled columns within what is left.
+    n_samples, n_features : int
+    available : Budget or Allowance
+    sees_all, finds_scales : bool
+        As in `plan_raw_test`.
+    """
+    test = plan_raw_test(
+        n_samples,
+        n_features,
+        available,
+        added=False,
+        sees_all=sees_all,
+        finds_scales=finds_scales,
+    )
+    if isinstance(test.event, NoOpEvent):
+        return None
+    try:
+        plan, scaled = (make_plan(raw, test.left) for raw in (True, False))
+    except ValueError:
+        return None
+    event = compose(test.event, worst_of((plan.event, scaled.event)))
+    check_cost(event, available)
+    return replace(plan, event=event, test=test, scaled=scaled)
 
 
 def _grid_of_matrix(plan: MatrixPlan, n_columns: int, multiplier: float) -> float:

@@ -50,11 +50,11 @@ class PrivatePCA(
     max_records_per_unit : int or None, default=None
         A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
         ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
-    feature_bound : float, array-like of shape (n_features,), dict, Series, Schema or None, \
-            default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``, to which features are clipped in fits and transforms. A dict, a
         Series whose index holds strings, or a schema gives the bound of every column by its name.
-        None finds bounds, as for `PrivateMoments`.
+        "auto" and None find bounds, as for `PrivateMoments`.
     conditioning : "auto" or None, default="auto"
         As for `PrivateMoments`.
     row_norm : float or None, default=None
@@ -140,7 +140,7 @@ class PrivatePCA(
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
         max_records_per_unit: int | None = None,
-        feature_bound: ArrayLike | None = 1.0,
+        feature_bound: ArrayLike | Auto | None = "auto",
         conditioning: Auto | None = "auto",
         row_norm: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",

@@ -26,6 +26,7 @@ LARGEST_BOUND = 2.0**HIGHEST
 # counts in the bin that ends at it.
 LIMIT = LARGEST_BOUND * (1.0 + 2.0**-30)
 _ENDS = LARGEST_BOUND * 2.0 ** (np.arange(N_BINS) + LOWEST)  # upper ends of the bins
+MEDIAN_SQUARE = 0.4549  # of a standard normal number
 _MEAN_CANDIDATES = np.arange(
     LOWEST + HIGHEST + 1.0, HIGHEST + 1.0, 2.0
 )  # candidates of a mean level
@@ -60,6 +61,9 @@ class BoundTuning(NamedTuple):
         Least share of the entries of a column that are not 0.
     room : float
         How far bounds are above mean levels, in powers of two.
+    certain : float
+        Levels differ certainly if they are as many typical differences from the median, of which
+        none is smaller than the noise.
     """
 
     share: float = 0.05
@@ -76,6 +80,7 @@ class BoundTuning(NamedTuple):
     tail: float = 0.1
     least_filled: float = 0.05
     room: float = 2.5
+    certain: float = 3.0
 
 
 FEATURE_BOUNDS = BoundTuning()
@@ -236,12 +241,20 @@ def _mean_levels(plan: BoundPlan, filled: np.ndarray, sums: Any, rng: Any) -> np
 def _towards_the_mean(levels: np.ndarray, share: np.ndarray, deviation: float) -> np.ndarray:
     """Levels of which only as much of their differences is kept as is likely to be no noise.
 
-    The noise of a level is ``deviation`` over the share of its column's entries that are not 0.
+    The noise of a level is ``deviation`` over the share of its column's entries that are not 0. A
+    few levels that certainly differ from the others are kept as they are, and do not count.
     """
+    order = np.argsort(levels)
+    weight = np.square(share[order]).cumsum()
+    middle = levels[order][np.searchsorted(weight, 0.5 * weight[-1])]
+    squares = np.square((levels - middle) * share / deviation)
+    usual = max(float(np.median(squares)) / MEDIAN_SQUARE, 1.0)
+    alike = squares <= FEATURE_BOUNDS.certain**2 * usual
+    share = share * alike  # nothing is known of the others
     away = levels - levels @ share / share.sum()
-    spread = max(float(np.square(share * away).sum()) - len(share) * deviation**2, 0.0)
+    spread = max(float(np.square(share * away).sum()) - alike.sum() * deviation**2, 0.0)
     signal = spread / (share @ share) * share**2
-    return levels - away * deviation**2 / (signal + deviation**2)
+    return np.where(alike, levels - away * deviation**2 / (signal + deviation**2), levels)
 
 
 def norms_of_levels(n_columns: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 from skdpsco.data.pieces import MOST_RECORDS_ADDED
 from skdpsco.mechanisms.samplers import GRID_LIMIT, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Budget, Event
-from skdpsco.solvers.base import Allowance, Remainder, share_mu
+from skdpsco.solvers.base import Allowance, Remainder, left_after, share_mu
 
 __all__ = ["RECORD_COUNT", "CountPlan", "plan_count"]
 
@@ -77,7 +77,7 @@ def plan_count(budget: Any) -> CountPlan:
     """
     whole = Allowance(budget.rho)
     multiplier, event = share_mu(whole.mu, {"count": (RECORD_COUNT.share, 1)})
-    left = Remainder(budget, event) if isinstance(budget, Budget) else whole.minus(event)
+    left = left_after(budget if isinstance(budget, Budget) else whole, event)
     # Larger counts than the grid holds would be clamped: fits to so many records are refused.
     grid = gaussian_grid(1.0, multiplier["count"], 1, 1.0)
     return CountPlan(event, grid, left)

@@ -45,6 +45,7 @@ __all__ = [
     "check_smooth",
     "check_supported",
     "curvature_of",
+    "left_after",
     "prediction_spread",
     "share_mu",
     "worst_of",
@@ -196,6 +197,13 @@ class Remainder:
     def minus(self, event: Event) -> "Remainder":
         """What is left after ``event``, too."""
         return Remainder(self.budget, compose(self.spent, event))
+
+
+def left_after(available: Any, event: Event) -> Allowance | Remainder:
+    """What is left of a `Budget`, an `Allowance` or a `Remainder` after ``event``."""
+    if isinstance(available, Budget):
+        return Remainder(available, event)
+    return available.minus(event)
 
 
 class Uncertainty(NamedTuple):
@@ -541,16 +549,19 @@ def assumed_of(solver: Any, plan: Plan) -> tuple[str, ...]:
 
 
 def worst_of(events: Sequence[Event]) -> Event:
-    """Cost of adaptive releases about disjoint parts of the records.
+    """Cost of adaptive releases about disjoint parts of the records, or of one of several.
 
-    A record is in one part only. If the costs differ and not all noise is Gaussian, the result is
-    in zCDP. Proof: docs/proofs/boosted_mirror_descent.md, section 1.
+    A record is in one part only, and an earlier release chooses the one. If none of the costs
+    covers the others, the result is in zCDP. Proofs: docs/proofs/boosted_mirror_descent.md, section
+    1, and docs/proofs/feature_bounds.md.
     """
     if len(set(events)) == 1:
         return events[0]
     if all(map(is_gaussian, events)):
         return max(events, key=mu_of)
-    return ZCDPEvent(max(map(rho_of, events)))
+    rho, mu = max(map(rho_of, events)), max(map(gdp_of, events))
+    covering = (cost for cost in events if rho_of(cost) >= rho and mu <= gdp_of(cost) < math.inf)
+    return next(covering, ZCDPEvent(rho))
 
 
 def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, float], Event]:

@@ -1,0 +1,188 @@
+"""Whether columns are raw or scaled, by a private count. Proof: docs/proofs/feature_bounds.md."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from skdpsco._kernels import inlined_kernel, njit
+from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco.data.design import CSR, Dense
+from skdpsco.data.record_sums import map_reduce, without_gil
+from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
+from skdpsco.privacy import Event, GaussianEvent, NoOpEvent
+from skdpsco.scaling.feature_bounds import plan_bounds
+from skdpsco.solvers.base import left_after
+
+__all__ = ["RawTest", "plan_raw_test"]
+
+
+class RawTuning(NamedTuple):
+    """Constants of the count; docs/proofs/feature_bounds.md says what was measured with them.
+
+    Parameters
+    ----------
+    size : float
+        A record is raw if the root mean square of its entries is larger.
+    share : float
+        Columns are raw if more than this share of the records is.
+    deviation : float
+        Standard deviation of the noise, as a share of the records that are looked at.
+    least : int
+        No fewer records than these are looked at, if there are so many.
+    least_n_mu : float
+        Nor fewer than this number over mu, so that the count costs next to nothing.
+    bound : float
+        Bound of scaled columns in fits that find scales.
+    bound_ratio : float
+        The n mu over the root of d from which on they have this bound. Below, and in fits that find
+        no scales, noise would grow with it, and the bound is 1.
+    """
+
+    size: float = 2.0
+    share: float = 0.5
+    deviation: float = 0.125
+    least: int = 2048
+    least_n_mu: float = 256.0
+    bound: float = 3.0
+    bound_ratio: float = 20.0
+
+
+RAW = RawTuning()
+
+
+@dataclass(frozen=True)
+class RawTest:
+    """How raw records are counted, and what is left for everything else.
+
+    Parameters
+    ----------
+    n_samples : int
+    n_features : int
+        Columns behind these are targets.
+    n_seen : int
+        How many records are looked at; they are drawn at random if these are not all.
+    grid : float
+    event : Event
+        `NoOpEvent` if there are too few records for bounds: then columns are not raw.
+    left : Budget, Allowance or Remainder
+    spent : float
+        Share of the budget's mu^2.
+    bound : float
+        The bound of columns that are not raw.
+    """
+
+    n_samples: int
+    n_features: int
+    n_seen: int
+    grid: float
+    event: Event
+    left: Any
+    spent: float
+    bound: float
+
+    part: ClassVar[str] = "raw columns"
+
+    def release(self, X: Any, y: Any, rng: np.random.Generator) -> bool:
+        """Whether columns are raw."""
+        rows = None
+        if self.n_seen < self.n_samples:
+            rows = rng.choice(self.n_samples, self.n_seen, replace=False, shuffle=False)
+        count = map_reduce(X, y, raw_records, self.n_features, rows)
+        gaussian_mechanism(rng, count, self.grid)
+        return bool(count[0] > RAW.share * self.n_seen)
+
+    def note(self, raw: bool) -> str:
+        """A line for the report."""
+        found = "raw, and their bounds are found" if raw else "scaled"
+        return f"{100.0 * self.spent:.2g}% of the budget's mu^2 found that columns are {found}"
+
+
+def plan_raw_test(
+    n_samples: int,
+    n_features: int,
+    available: Any,
+    *,
+    added: bool,
+    sees_all: bool,
+    finds_scales: bool,
+) -> RawTest:
+    """Spend a part of what is available on a count, if there are enough records for bounds.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+    available : Budget, Allowance or Remainder
+    added : bool
+        As in `skdpsco.solvers.base.Problem`.
+    sees_all : bool
+        Whether all records are looked at, however many there are.
+    finds_scales : bool
+        Whether a fit finds scales of features, if there are enough records.
+
+    Raises
+    ------
+    ValueError
+        If the noise is too large for the grids.
+    """
+    n, mu = n_samples, available.mu
+    enough = math.ceil(max(RAW.least, RAW.least_n_mu / mu))
+    n_seen = n if sees_all or n <= 2 * enough else enough
+    deviation = RAW.deviation * n_seen
+    nothing = RawTest(n, n_features, n_seen, 0.0, NoOpEvent(), available, 0.0, 1.0)
+    if deviation * mu <= 1.0:
+        return nothing
+    event = GaussianEvent(deviation)
+    left = left_after(available, event)
+    if left.rho <= 0.0 or not plan_bounds(n, n_features, left.rho, added).grids:
+        return nothing
+    grid = gaussian_grid(1.0, deviation, 1, n)
+    enough_records = n * mu >= RAW.bound_ratio * math.sqrt(n_features)
+    bound = RAW.bound if finds_scales and enough_records else 1.0
+    return RawTest(n, n_features, n_seen, grid, event, left, (deviation * mu) ** -2, bound)
+
+
+@without_gil
+def raw_records(
+    X: MatrixLike, y: TargetLike, n_features: int, rows: np.ndarray | None
+) -> np.ndarray:
+    """How many of the records ``rows``, or of all, are raw."""
+    rows = np.arange(len(y)) if rows is None else rows
+    return np.array([float(count_raw(X, rows, n_features, RAW.size**2))])
+
+
+@inlined_kernel
+def exceeds(X, i, d, square):
+    """Whether the mean square of the first ``d`` entries of row i exceeds ``square``."""
+    raise NotImplementedError
+
+
+@exceeds.register(Dense)
+def _(X, i, d, square):
+    total, limit = 0.0, square * d
+    for j in range(d):
+        total += float(X.values[i, j]) ** 2
+        if total > limit:
+            return True
+    return False
+
+
+@exceeds.register(CSR)
+def _(X, i, d, square):
+    total, limit = 0.0, square * d
+    for p in range(X.indptr[i], X.indptr[i + 1]):
+        if X.indices[p] < d:
+            total += float(X.data[p]) ** 2
+        if total > limit:
+            return True
+    return False
+
+
+@njit
+def count_raw(X, rows, d, square):
+    """How many of the records ``rows`` have a mean square above ``square``."""
+    total = 0
+    for i in rows:
+        total += 1 if exceeds(X, i, d, square) else 0
+    return total
