@@ -63,15 +63,18 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     """
     classes = declared("classes", classes)
     if classes is None:
-        # Not called for declared classes, since it warns about the number of labels.
-        quietly(_LABELS, check_classification_targets, y)
-        classes, index = quietly(_LABELS, np.unique, y, return_inverse=True)
+        labels = y.dtype.kind in "biuU"  # whatever they are
+        classes = quietly(_LABELS, np.unique, y) if labels else None
+        if classes is None or 2 * len(classes) > len(y):
+            # Not called for declared classes, since it warns about the number of labels.
+            quietly(_LABELS, check_classification_targets, y)
+            classes = quietly(_LABELS, np.unique, y)
         if len(classes) < 2:
             raise ValueError(
                 "Classification needs at least two classes, but y contains only one class. If "
                 "others are possible, declare all of them: classes=[...]."
             )
-        return classes, index
+        return classes, np.searchsorted(classes, y)
     message = (
         "classes must be a list of at least two different labels, all numbers or all strings, got "
         f"{abridged(classes)}."
