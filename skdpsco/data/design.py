@@ -25,6 +25,7 @@ __all__ = [
     "CentredCSR",
     "Columns",
     "Dense",
+    "KeptScores",
     "Tiles",
     "add_column",
     "as_columns",
@@ -46,6 +47,13 @@ class Dense(NamedTuple):
     values: np.ndarray
     bounds: np.ndarray
     intercept: int
+
+
+class KeptScores(Dense):
+    """One column, the products of records and coefficients, to which a constant may be added.
+
+    Only `predict_all` reads them, as they are: the coefficient of the column is 1.
+    """
 
 
 class CSR(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from skdpsco._clipping import clip
 from skdpsco._kernels import inlined, inlined_kernel, inner, njit, reduction
 from skdpsco._typing import MatrixLike
-from skdpsco.data.design import CSR, TILE_ROWS, CentredCSR, Dense, Tiles
+from skdpsco.data.design import CSR, TILE_ROWS, CentredCSR, Dense, KeptScores, Tiles
 
 __all__ = [
     "add_rows",
@@ -136,8 +136,11 @@ def predict(X, w, Z):
 
 
 def predict_all(X: Any, w: np.ndarray, Z: np.ndarray) -> None:
-    """Call `predict` from Python, also for rows minus a centre."""
-    multiply_rows(X, as_vector(w, X), Z)
+    """Call `predict` from Python, also for rows minus a centre, and for `KeptScores`."""
+    if isinstance(X, KeptScores):
+        np.add(X.values, w[-1], out=Z)
+    else:
+        multiply_rows(X, as_vector(w, X), Z)
 
 
 @njit

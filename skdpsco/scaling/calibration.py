@@ -13,7 +13,7 @@ import numpy as np
 
 from skdpsco._clipping import clip, within
 from skdpsco._kernels import njit
-from skdpsco.data.design import CSR, Dense, read_only
+from skdpsco.data.design import CSR, Dense, KeptScores
 from skdpsco.data.pieces import one_record
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
@@ -96,8 +96,6 @@ class CalibrationTuning(NamedTuple):
 
 
 CALIBRATION = CalibrationTuning()
-
-UNCLIPPED = 2.0**100  # no score is as large
 
 
 class Calibration(NamedTuple):
@@ -460,8 +458,7 @@ def scored(X: Any, y: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
         return X, w
     scores = np.empty((len(y), 1))
     map_reduce(in_pieces(X, scores), scores, written_scores, w)
-    unit = np.array([UNCLIPPED])
-    return in_pieces(Dense(read_only(scores), unit, 1), y), np.append(unit, 0.0)
+    return in_pieces(KeptScores(scores, np.ones(1), 1), y), np.array([1.0, 0.0])
 
 
 @without_gil
