@@ -82,6 +82,10 @@ class GradientDescentTuning(NamedTuple):
         How much sooner clipping norms grow for skewed residuals, whose mean is moved by clipping.
     max_passes : int
         Largest number of passes; chosen by hand, for time.
+    level : float
+        Least mean square of a conditioned column in the coordinates' units, in means over columns.
+        Only columns that conditioning does not clip have mean squares that differ: indicators. In
+        larger units rare ones make no row long, and steps follow them less far into the noise.
     length : float
         Length of a step, relative to the one from smoothness and the mean squared norm.
     intercept : float
@@ -156,6 +160,7 @@ class GradientDescentTuning(NamedTuple):
     residual_growth: float = 3.0
     skewed: float = 75.0
     max_passes: int = 5000
+    level: float = 0.3
     length: float = 2.0
     intercept: float = 0.4
     off_centre: float = 0.5
@@ -669,21 +674,26 @@ def release_coordinates(
         released = release_scales(plan.scales, X, y, rng)
         target = released.target
         mean_square = mean_square or released.mean_square[: d - problem.intercept]
+    size: float = d  # mean squared norm of the records, with ones
     if plan.preconditioned and mean_square is not None:
-        scale[: d - problem.intercept] = np.sqrt(mean_square)
+        square = np.asarray(mean_square)
+        level = GRADIENT_DESCENT.level * (problem.mean_square is not None)
+        raised = np.maximum(square, level * (square.sum() / max(square.size, 1)))
+        scale[: d - problem.intercept] = np.sqrt(raised)
+        size = float((square / raised).sum()) + problem.intercept
     penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
     shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
     # No penalty shrinks an intercept, so its noise would drown predictions that are shrunk.
     # (Targets of regressions are centred.)
-    most_ones = max(GRADIENT_DESCENT.intercept * shrinkage * d, 1.0)
+    most_ones = max(GRADIENT_DESCENT.intercept * shrinkage * size, 1.0)
     ones = 1.0 if problem.has_residuals else most_ones
     if isinstance(loss, SmoothQuantile | LogLink):  # their targets are centred at the median
         far = abs(2.0 * loss.level - 1.0) if isinstance(loss, SmoothQuantile) else 1.0
         far *= min(1.0, GRADIENT_DESCENT.few_passes / plan.n_iter)
-        ones = max(ones, GRADIENT_DESCENT.off_centre * d * far)
+        ones = max(ones, GRADIENT_DESCENT.off_centre * size * far)
     if problem.intercept:
         scale[-1] = ones**-0.5
-    mean_square_norm = d - problem.intercept + ones * problem.intercept
+    mean_square_norm = size + (ones - 1.0) * problem.intercept
     largest = lipschitz_l2(loss)
     if clip == "auto":
         of_residuals = GRADIENT_DESCENT.residual_clip * target

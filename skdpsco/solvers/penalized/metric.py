@@ -97,7 +97,9 @@ def release_metric(
         sums = map_reduce(X, y, shortened_products, scale, math.sqrt(square), single)
         entries = upper_triangle(sums)
         deviation = gaussian_mechanism(rng, entries, grid)
-        M = positive_definite(entries, deviation) * (square / problem.n_samples)
+        # What is unknown stays as large beside columns that are raised, which shorten the rows.
+        ridge = max(len(scale) / square, 1.0)
+        M = positive_definite(entries, deviation, ridge) * (square / problem.n_samples)
     return Model(M, problem, 1.0 / scale)
 
 
