@@ -78,6 +78,7 @@ class GroupMomentsTuning:
     excess_ratio: float = 10.0
     excess_noise: float = 2.0  # deviations of its noise by which a measured excess is lowered
     most_excess: float = 100.0  # over the curvature of the model
+    usual_gap: float = 0.2  # between losses of groups, to which their noise is compared at the end
     level_error: float = 0.05  # assumed error of a modelled loss, weighed against its noisy value
     descent_share: float = 0.9  # for a first fit to the mean loss, where groups are smallest
     descent_ratio: float = 5.0  # at which half of it is left; over the smallest large enough group
@@ -496,7 +497,12 @@ class _GroupFit:
             blind = self.plan.matrix_grid is None and t < self.plan.n_iter - 1
             w = w + (GROUP_MOMENTS.blind_step if blind else 1.0) * (v - w)
             progress[0] += 1
-        return GroupResult(w, self.plan.n_iter, theta=mix.T @ theta, sizes=self.sizes)
+        doubt = 0.0
+        if self.plan.loss_grids:
+            worst = float(np.max(deviation_on(np.array(self.plan.loss_grids)) / self.totals))
+            doubt = worst**2 / (worst**2 + GROUP_MOMENTS.usual_gap**2)
+        found = {"theta": mix.T @ theta, "sizes": self.sizes, "doubt": doubt}
+        return GroupResult(w, self.plan.n_iter, **found)
 
     def _shrunk(self, vectors, deviation, first=False):
         """Shrink noisy vectors of the groups, more if a ``first`` fit has found most of them."""
