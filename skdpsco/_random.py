@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.extending import intrinsic, overload
 from randomgen import AESCounter
 from sklearn.utils import check_random_state
@@ -247,6 +247,8 @@ class Words(NamedTuple):
 
 def words_of(rng: np.random.Generator) -> Words:
     """The words of ``rng`` for a kernel, during whose run the caller must hold ``rng``."""
+    if getattr(config, "DISABLE_JIT", False):  # kernels are Python functions
+        return rng  # type: ignore[return-value]
     source = rng.bit_generator.ctypes
     function = ctypes.cast(source.next_uint64, ctypes.c_void_p).value
     return Words(function, source.state_address)  # type: ignore[arg-type]
