@@ -252,7 +252,7 @@ BUGS = [
         "report.event if report.released is None else report.released", "report.event",
         "private_moments"),
     Bug("targets: scores of scales move by half", "scaling/target.py",
-        "grid(2.0, coarse), grid(1.0, fine)", "grid(2.0, coarse), grid(0.5, fine)", "target"),
+        "*scale_grids, grid(1.0, fine)", "*scale_grids, grid(0.5, fine)", "target"),
     Bug("units: k records cost k times as much", "privacy/accounting.py",
         "ZCDPEvent(max_records_per_unit**2 * rho)", "ZCDPEvent(max_records_per_unit * rho)",
         "units"),

@@ -181,13 +181,32 @@ def test_labels_have_a_better_centre_where_records_are_few():
         np.array([plan_conditioning(n, d, 2.0 * r / n, True, labelled=k).share for r in ratios])
         for k in (True, False)
     )
-    more = shares - usual
-    assert (more >= 0.0).all()
-    assert more[0] == more[-1] == 0.0
+    # Where nothing corrects lengths of coefficients, their units are surer.
+    surer = CONDITIONING.n_centred_counts * (CONDITIONING.centred_noise * 2.0 * ratios) ** -2.0
+    least, most = CONDITIONING.centred_norm_share, CONDITIONING.most_centred_share
+    more = shares - usual + np.maximum(np.minimum(surer, most) - least, 0.0)
+    assert (more >= -1e-12).all()
+    assert more[0] == pytest.approx(0.0, abs=1e-12)
+    assert more[-1] == 0.0
     assert np.abs(np.diff(more)).max() < 0.01
     most = CONDITIONING.labelled_share - CONDITIONING.centre_share
     assert more.max() == pytest.approx(most, rel=0.05)
     assert ratios[more.argmax()] == pytest.approx(CONDITIONING.sure_ratio, rel=0.05)
+
+
+@pytest.mark.parametrize("n_mu", [30.0, 40.0, 60.0, 150.0])
+def test_mean_squares_are_not_far_too_small(n_mu):
+    """Coefficients of regressions would be as much too long as their roots are too small."""
+    n, d = 400, 10
+    X = np.random.default_rng(0).uniform(-1, 1, (n, d))
+    plan = plan_conditioning(n, d, n_mu / n, True, widens=True)
+    design = as_design(X, np.ones(d), True)
+    least = []
+    for seed in range(200):
+        rng = np.random.Generator(np.random.PCG64(seed))
+        found = plan.release(design, np.zeros(n), rng)
+        least.append((found.mean_square * found.scale**2).min())
+    assert np.mean(np.array(least) < 1.0 / 3.0 / 16.0) <= 0.01  # it was .08 at n mu = 40
 
 
 @seeded_fits

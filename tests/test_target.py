@@ -15,9 +15,10 @@ from skdpsco import (
     PrivateLinearRegressor,
     PrivateMinimaxRegressor,
     PrivateMonotoneGLM,
+    PrivateRidge,
 )
 from skdpsco.mechanisms.samplers import EXPONENTIAL, SCALE_BITS
-from skdpsco.privacy import NoOpEvent, epsilon_of, rho_of
+from skdpsco.privacy import NoOpEvent, ZCDPEvent, epsilon_of, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling.quantiles import (
     choose_score,
@@ -451,3 +452,55 @@ def test_a_given_radius_keeps_declared_units():
         assert "ExponentialMechanismEvent" not in kinds
         model.set_params(target_bound=None)  # nothing is declared
         assert epsilon_of(model.fit(X, y, **options).privacy_.event, 1e-6) <= 1.0
+
+
+@each("bound", [None, 2.0])
+def test_draws_leave_a_part_of_the_budget(bound):
+    """Whatever n mu is, the features and the solver get a fifth of rho, or more."""
+    for n_mu in np.geomspace(1.0, 1e4, 300):
+        rho = (n_mu / 400) ** 2 / 2.0
+        event = plan_target(bound, True, 400, rho).event
+        assert rho_of(event) <= 0.82 * rho
+
+
+@pytest.mark.parametrize("centre", [0.0, 3.0])
+@pytest.mark.parametrize("size", [1e-4, 1.0, 8e4])
+@pytest.mark.parametrize("n_mu", [25.0, 40.0, 70.0])
+def test_a_magnitude_is_hardly_ever_far_too_large(n_mu, size, centre, monkeypatch):
+    """The exact probability of bounds that are 16 times too large, where such draws are made."""
+    n = 400
+    y = size * (np.random.default_rng(0).normal(size=n) + centre)
+    seen = []
+
+    def first(scores, candidates, grid, rng):
+        seen.append((scores, candidates, grid))
+        return candidates[np.argmax(scores)]
+
+    monkeypatch.setattr("skdpsco.scaling.target.choose", first)
+    plan = plan_target(None, True, n, (n_mu / n) ** 2 / 2.0)
+    release_target(plan, y, seeded())
+    scores, candidates, grid = seen[0]
+    logs = scores / (grid * 2.0**SCALE_BITS)
+    likely = np.exp(logs - logs.max())
+    likely /= likely.sum()
+    typical = np.quantile(np.abs(y), 0.6)
+    assert likely[candidates > 16.0 * typical].sum() < 2e-3  # it was up to .03
+    assert likely[candidates < typical / 16.0].sum() < 2e-3
+
+
+@seeded_fits
+@pytest.mark.parametrize("n_mu", [35.0, 60.0])
+def test_few_records_do_not_give_absurd_fits(n_mu):
+    """R2 was below -1 in up to one fit in 20 to targets of 250,000 +- 80,000."""
+    n = 400
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n, 10))
+    z = X @ rng.normal(size=10)
+    y = 250_000.0 + 80_000.0 * (0.77 * z / z.std() + 0.63 * rng.normal(size=n))
+    epsilon = epsilon_of(ZCDPEvent((n_mu / n) ** 2 / 2.0), 1e-5)
+    scores = [
+        PrivateRidge(epsilon=epsilon, delta=1e-5, random_state=seed).fit(X, y).score(X, y)
+        for seed in range(100)
+    ]
+    assert np.sum(np.array(scores) < -1.0) <= 2
+    assert np.median(scores) > -0.06

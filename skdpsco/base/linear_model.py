@@ -460,11 +460,17 @@ class PrivateLinearModel(PrivateEstimator):
         """Whether a private slope and offset of scores are found, from public values alone."""
         return (
             getattr(self, "calibration", None) == "auto"
-            and self._conditioned  # otherwise the size of scores is unknown
+            # Otherwise the size of scores is unknown; but scores that are noise need an offset.
+            and (self._conditioned or self._drowned(n_known, d, mu))
             and not getattr(self, "standard_errors", False)  # whose step finds both
             and not (self._keeps_given_balls and self._ball_is_given())
             and calibration_pays(n_known, d, mu, curve)
         )
+
+    def _drowned(self, n_known: float, d: int, mu: float) -> bool:
+        """Whether features are not conditioned because there is too much noise."""
+        wanted = getattr(self, "conditioning", None) == "auto" and bool(self.fit_intercept)
+        return wanted and not conditioning_pays(n_known, d, mu)
 
     def _finds_target(self) -> bool:
         """Whether the scale of the target is found privately, without a declared bound."""

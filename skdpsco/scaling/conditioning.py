@@ -48,6 +48,13 @@ class ConditioningTuning(NamedTuple):
         Share of the centre if targets are labels, records are dense and n mu over the root of d is
         ``sure_ratio``; it grows in proportion up to there, and then falls with the root. Labels are
         not centred, so that the first gradient contains the error of the centre times their mean.
+    centred_noise, most_centred_share : float
+        If targets are not labels, the largest deviation of a count of long centred rows, over the
+        number of records, and the largest share of mu**2 of these counts for the sake of it.
+    centred_most : float
+        Largest share of the records that may then exceed the norm of centred rows, however large
+        the noise is: a norm that is too small makes coefficients too long. (Those of labels are
+        calibrated.)
     n_counts, n_centred_counts : int
         Number of counts of long rows that are released; k counts search among 2**k norms.
     least_ratio : float
@@ -56,11 +63,15 @@ class ConditioningTuning(NamedTuple):
         Share of the records that may exceed a norm.
     least_mean : float
         Least mean squared norm, in units of the square of the norm that few rows exceed.
+    usual_mean : tuple of float
+        This mean squared norm as far as nothing is known of it, and the deviation of that guess; it
+        is used if targets are not labels.
     square_ratio : float
         n mu over d, from which on mean squares of columns are released; from twice that on, with
         all of their share.
     least_square : float
-        Least mean square of a column, in units of the mean of all columns.
+        Least mean square of a column, in units of the mean of all columns. If targets are not
+        labels, it is at least the deviation of its noise, up to half of that mean.
     width : float
         Width of the unclipped interval, in root mean squares; it is wider where noise is small.
     plenty_ratio : float
@@ -83,11 +94,15 @@ class ConditioningTuning(NamedTuple):
     square_share: float = 0.05
     labelled_share: float = 0.25
     sure_ratio: float = 10.0
+    centred_noise: float = 0.2
+    most_centred_share: float = 0.08
+    centred_most: float = 0.35
     n_counts: int = 3
     n_centred_counts: int = 4
     least_ratio: float = 5.0
     tail: float = 0.1
     least_mean: float = 0.02
+    usual_mean: tuple[float, float] = (0.4, 0.2)
     square_ratio: float = 10.0
     least_square: float = 0.02
     width: float = 3.0
@@ -170,6 +185,8 @@ class ConditioningPlan:
         As in `Conditioning`.
     tiled : bool
         Whether records in arrays become `Tiles`.
+    labelled : bool
+        Whether the targets are labels, whose scores are calibrated.
     """
 
     event: Event
@@ -182,6 +199,7 @@ class ConditioningPlan:
     widens: bool = False
     single: bool = False
     tiled: bool = False
+    labelled: bool = False
 
     part: ClassVar[str] = "conditioning"
 
@@ -230,7 +248,10 @@ class ConditioningPlan:
     def tolerated(self, name: str) -> float:
         """Number of records that may exceed a limit."""
         share = CONDITIONING.outside if name == "width" else CONDITIONING.tail
-        return tolerated(self.n_samples, share, self.grids[name])
+        # A limit that is far too small would make mean squares small, and coefficients long.
+        cautious = name == "centred norm" and not self.labelled
+        most = CONDITIONING.centred_most if cautious else 0.5
+        return tolerated(self.n_samples, share, self.grids[name], most)
 
 
 def conditioning_pays(n_samples: int, n_features: int, mu: float) -> bool:
@@ -279,11 +300,15 @@ def plan_conditioning(
         sure = ratio / CONDITIONING.sure_ratio
         labelled_share = CONDITIONING.labelled_share * min(sure, sure**-0.5)
         centre_share = max(labelled_share, centre_share)
+    centred_share = CONDITIONING.centred_norm_share
+    if not labelled:
+        surer = CONDITIONING.n_centred_counts * (CONDITIONING.centred_noise * n * mu) ** -2.0
+        centred_share = max(centred_share, min(surer, CONDITIONING.most_centred_share))
     parts = {
         "norm": (CONDITIONING.norm_share / CONDITIONING.n_counts, CONDITIONING.n_counts),
         "centre": (centre_share / 2.0, 1),
         "centred norm": (
-            CONDITIONING.centred_norm_share / CONDITIONING.n_centred_counts,
+            centred_share / CONDITIONING.n_centred_counts,
             CONDITIONING.n_centred_counts,
         ),
         "residual": (centre_share / 2.0, 1),
@@ -320,7 +345,9 @@ def plan_conditioning(
     width = CONDITIONING.width * math.sqrt(max(ratio / CONDITIONING.plenty_ratio, 1.0))
     share = sum(share * count for share, count in parts.values())
     single = n * mu < CONDITIONING.double_n_mu
-    return ConditioningPlan(event, n, d, grids, width, sparse, share, widens, single)
+    return ConditioningPlan(
+        event, n, d, grids, width, sparse, share, widens, single, labelled=labelled
+    )
 
 
 class RecordSums:
@@ -391,14 +418,20 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
     if not plan.scaled:
         return Conditioning(centre, np.ones(d), None, plan.single)
     total = sums_of.norms(centre, c)
-    gaussian_mechanism(rng, total, plan.grids["mean"])
+    deviation = gaussian_mechanism(rng, total, plan.grids["mean"])
+    if not plan.labelled:
+        usual, doubt = (n * number for number in CONDITIONING.usual_mean)
+        total += (usual - total) * deviation**2 / (deviation**2 + doubt**2)
     square = np.full(d, max(float(total[0]), CONDITIONING.least_mean * n) / d)
     if "squares" in plan.grids:
         sums = sums_of.squares(centre, c)
         deviation = gaussian_mechanism(rng, sums, plan.grids["squares"])
         # Towards the mean of all columns.
         sums = square + shrunk(sums - square, deviation, square[0])
-        square = np.maximum(sums, CONDITIONING.least_square * square)
+        least = CONDITIONING.least_square * square[0]
+        if not plan.labelled:  # nothing finds out later that coefficients are too long
+            least = max(least, min(deviation, 0.5 * square[0]))
+        square = np.maximum(sums, least)
     square *= c * c / n
     scale = 1.0 + np.abs(centre)  # no feature is farther from its centre
     if not plan.sparse:  # the rare entries of sparse records must not be clipped

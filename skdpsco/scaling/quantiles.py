@@ -95,9 +95,12 @@ def halve(above: np.ndarray, tolerated: float, grid: float, rng: np.random.Gener
     return high
 
 
-def tolerated(n: int, share: float, grid: float) -> float:
-    """Number of records that may exceed a limit, given that noise alone gives more than 0."""
-    return max(share * n, min(3.0 * deviation_on(grid), 0.5 * n))
+def tolerated(n: int, share: float, grid: float, most: float = 0.5) -> float:
+    """Number of records that may exceed a limit, given that noise alone gives more than 0.
+
+    Below a ``most`` of half of them, limits are rather too large than too small.
+    """
+    return max(share * n, min(3.0 * deviation_on(grid), most * n))
 
 
 def choose(

@@ -65,6 +65,9 @@ class TargetTuning(NamedTuple):
     magnitude, centre, zoom, coarse, fine : DrawTuning
         The bound if none is declared, the first choice of the centre, all others together, and both
         choices of the scale.
+    octave, small_octave : float
+        How much less likely a magnitude above 1, and one below 1, is before any data for every
+        factor of 2 between it and 1, as the logarithm of a probability.
     tail, least_tail : float
         Largest share of the records of a group that the scale may clip, and the least number of
         records that it may, times mu: fewer could not be counted.
@@ -73,28 +76,30 @@ class TargetTuning(NamedTuple):
     least_penalty, most_penalty : float
         and the least and the largest sum of these over all candidates, as shares of the targets.
     tail_penalty : float
-        Largest penalty, as a share of the tail.
+        Largest penalty, as a share of the tail, but for one unit of the noise.
     """
 
-    magnitude: DrawTuning = DrawTuning((0.04, 0.3), 0.3, 2.5)
-    # A centre that is no guess may be wrong by half a deviation of the targets, which costs more
-    # than all coefficients gain where records are few.
-    centre: DrawTuning = DrawTuning((0.01, 0.3), 0.3, 2.5, 2.0)
+    magnitude: DrawTuning = DrawTuning((0.04, 0.42), 0.3, 4.5, 1.2)
+    # Wrong choices of these two make a fit absurd. A centre that is no guess may be wrong by half a
+    # deviation of the targets, which costs more than all coefficients gain where records are few.
+    centre: DrawTuning = DrawTuning((0.01, 0.36), 0.3, 4.0, 1.5)
     zoom: DrawTuning = DrawTuning((0.02, 0.1), 0.4, 2.5, 2.0)
-    coarse: DrawTuning = DrawTuning((0.03, 0.1), 0.3, 2.5)
-    fine: DrawTuning = DrawTuning((0.02, 0.15), 0.15, 0.5)
+    coarse: DrawTuning = DrawTuning((0.03, 0.2), 0.3, 7.0)
+    fine: DrawTuning = DrawTuning((0.02, 0.16), 0.15, 2.5)
+    octave: float = 0.15
+    small_octave: float = 0.05
     tail: float = 0.05
     least_tail: float = 8.0
     penalty: float = 3.0
     least_penalty: float = 0.05
-    most_penalty: float = 0.6
+    most_penalty: float = 0.8
     tail_penalty: float = 0.4
 
 
 TARGET = TargetTuning()
 
 # Candidates, in increasing order; centres and scales in units of the bound.
-MAGNITUDES = 2.0 ** np.arange(-10, 31)
+MAGNITUDES = 2.0 ** np.arange(-30, 31)
 CENTRES = np.linspace(-1.0, 1.0, 65)
 ZOOM = 2.0**-4  # of the next choice of a centre: two steps of the last one, each way
 MOST_ZOOMS = 4  # choices around the last one
@@ -102,6 +107,8 @@ SCALES = 4.0 ** np.arange(-14, 1)
 FINE_SCALES = 2.0 ** (np.arange(-6, 13) / 3.0)  # in units of the first choice
 
 LEAST_QUANTILE = 0.6  # of what a first choice covers
+BEYOND = 4.0  # the bound over the magnitude that is found
+COARSE_SLACK = 2.0  # the scale over its first choice, if there is no second one
 
 FIELD = "t"  # the target's name in arrays with other fields, such as the groups of a record
 
@@ -135,7 +142,8 @@ class TargetPlan:
     centre_grids : tuple of float
         Grids of the choices of the centre, one around the other.
     scale_grids : tuple of float
-        Grids of both choices of the scale; empty if no scale is chosen.
+        Grids of the choices of the scale, of which the second needs more records; empty if no scale
+        is chosen.
     quantiles : tuple of float
         Shares of the targets that the magnitude and the first choice of the scale should cover.
     tail : float
@@ -169,7 +177,7 @@ class TargetPlan:
             return (Target(self.bound, 0.0, self.bound),)
         low = high = self.bound
         if self.magnitude_grid is not None:
-            low, high = 4.0 * float(MAGNITUDES[0]), 4.0 * float(MAGNITUDES[-1])
+            low, high = (BEYOND * float(MAGNITUDES[k]) for k in (0, -1))
         least = max(low * float(SCALES[0] * FINE_SCALES[0]), self.least_scale)
         scales = (least, max(2.0 * high, least))
         return tuple(Target(high, 0.0, scale) for scale in scales)
@@ -191,7 +199,7 @@ class TargetPlan:
 
 def least_n_mu() -> float:
     """``n_samples * sqrt(2 * rho)`` from which on a target without a bound has its scale found."""
-    draws = (TARGET.magnitude, MAGNITUDES), (TARGET.coarse, SCALES), (TARGET.fine, FINE_SCALES)
+    draws = (TARGET.magnitude, MAGNITUDES), (TARGET.centre, CENTRES)
     return max(draw.least_n_mu(len(candidates)) for draw, candidates in draws)
 
 
@@ -261,13 +269,17 @@ def plan_target(
     scale_grids: tuple[float, ...] = ()
     coarse, fine = epsilon0_of(TARGET.coarse, SCALES), epsilon0_of(TARGET.fine, FINE_SCALES)
     penalty = 0.0
-    if coarse is not None and fine is not None:
-        scale_grids = grid(2.0, coarse), grid(1.0, fine)
+    # Unless the bound is declared, the magnitude tells the scale until both choices are sure.
+    if coarse is not None and (fine is not None or magnitude is None):
+        scale_grids = (grid(2.0, coarse),)
+    if scale_grids and fine is not None:
+        scale_grids = *scale_grids, grid(1.0, fine)
         # Enough to tell candidates apart that all cover, but in total no more than some targets:
         # most may be alike, and the scale is that of the others.
         step = n_samples / len(FINE_SCALES)
         penalty = max(TARGET.penalty / fine, TARGET.least_penalty / 8.0 * step)
-        penalty = min(penalty, TARGET.most_penalty * step, TARGET.tail_penalty * tail * n_samples)
+        most = max(TARGET.tail_penalty * tail * n_samples, 1.0 / fine)
+        penalty = min(penalty, TARGET.most_penalty * step, most)
         # Noise on a grid is not arbitrarily small, and a scale that is too large costs precision.
         penalty = max(penalty, n_samples * 2.0**-20)
 
@@ -276,7 +288,7 @@ def plan_target(
         magnitude_grid=magnitude_grid,
         centre_grids=tuple(centre_grids),
         scale_grids=scale_grids,
-        quantiles=(quantile(magnitude, 18.0), quantile(coarse, 5.0)),
+        quantiles=(quantile(magnitude, 18.0), quantile(coarse, 14.0)),
         tail=tail,
         penalty=penalty * n_targets,
         event=compose(*(ExponentialMechanismEvent(epsilon0) for epsilon0 in charges)),
@@ -301,7 +313,10 @@ def release_target(
     if plan.magnitude_grid is not None:
         up_to, n = counts(math.inf, 0.0, True, MAGNITUDES)
         scores = quantile_scores(up_to, n, plan.quantiles[0])
-        bound = 4.0 * choose(scores, MAGNITUDES, plan.magnitude_grid, rng)
+        # A bound that is far too large is the worst of errors, so large ones are less likely before
+        # any data.
+        scores -= plan.magnitude_grid * 2.0**SCALE_BITS * doubt_of_magnitudes()
+        bound = BEYOND * choose(scores, MAGNITUDES, plan.magnitude_grid, rng)
         bound = max(bound, plan.least_scale)
     for k, grid in enumerate(plan.centre_grids):
         candidates = centre + bound * ZOOM**k * CENTRES
@@ -312,18 +327,27 @@ def release_target(
             scores -= grid * 2.0**SCALE_BITS * np.log1p(steps)
         centre = choose(scores, candidates, grid, rng)
     centre = max(-bound, min(bound, centre))
-    scale = bound + abs(centre)
+    largest = bound + abs(centre)
+    scale = largest if plan.magnitude_grid is None or plan.scale_grids else bound / BEYOND
     if plan.scale_grids:
-        coarse, fine = plan.scale_grids
-        covers = scale * SCALES
+        covers = largest * SCALES
         up_to, n = counts(bound, centre, True, covers)
-        scale = choose(quantile_scores(up_to, n, plan.quantiles[1]), covers, coarse, rng)
+        scores = quantile_scores(up_to, n, plan.quantiles[1])
+        scale = choose(scores, covers, plan.scale_grids[0], rng)
         covers = scale * FINE_SCALES
+        scale = min(COARSE_SLACK * scale, largest)
+    if len(plan.scale_grids) > 1:
         up_to, n = counts(bound, centre, True, covers)
         scores = cover_scores(up_to, n, plan.tail, plan.penalty)
-        scale = min(choose(scores, covers, fine, rng), bound + abs(centre))
-        scale = max(min(plan.slack * scale, bound + abs(centre)), scale, plan.least_scale)
+        scale = min(choose(scores, covers, plan.scale_grids[1], rng), largest)
+    scale = max(min(plan.slack * scale, largest), scale, plan.least_scale)
     return Target(bound, centre, scale)
+
+
+def doubt_of_magnitudes() -> np.ndarray:
+    """Logarithms of how much less likely magnitudes are than 1, before any data."""
+    octaves = np.log2(MAGNITUDES)
+    return np.maximum(TARGET.octave * octaves, -TARGET.small_octave * octaves)
 
 
 def targets_of(y: Any) -> np.ndarray:

@@ -19,6 +19,7 @@ from skdpsco.losses.library import (
     values,
 )
 from skdpsco.privacy import GaussianEvent, NoOpEvent, ZCDPEvent, compose
+from skdpsco.scaling.column_scales import COLUMN_SCALES
 from skdpsco.solvers.base import (
     Plan,
     Problem,
@@ -503,10 +504,20 @@ class Stagewise:
             steps = plan.refit(len(np.unique(support % problem.n_features)))
             refit = Refit(problem, X, y, rng, support, L1Ball(radius), steps, progress)
             refit.run(coef, hard)
+            alone = plan.path is None and np.array_equal(support, intercepts)
+            if alone and unpenalised(problem).has_residuals:
+                coef[intercepts] = modest(coef[intercepts], problem.n_mu(plan.mu))
         if path is None:
             path = projected_path(coef)
         n_iter = plan.n_iter if plan.path is not None else int(progress[0])
         return Result(coef, n_iter, radius, path)
+
+
+def modest(means: np.ndarray, n_mu: float) -> np.ndarray:
+    """Noisy means of targets in [-1, 1], shrunk by as much as they are likely to be noise."""
+    noise = (2.0 / n_mu) ** 2
+    usual, _ = COLUMN_SCALES.usual_target
+    return np.clip(means, -1.0, 1.0) * (usual / (usual + noise))
 
 
 @dataclass(frozen=True)

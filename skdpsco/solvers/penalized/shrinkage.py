@@ -26,10 +26,13 @@ class ShrinkageTuning(NamedTuple):
         to a minimum if that is longer: a typical slope over the typical curvature.
     most_offset : float
         Square of a mean of centred targets, in units of that of the targets, beyond which it must
-        exceed its noise by more than doubt.
+        exceed its noise by more than ``offset_doubt``.
     doubt : float
         Standard deviations of noise that are ignored in a first gradient, which is long if the
-        truth lies along few directions of large curvature, and in a mean of centred targets.
+        truth lies along few directions of large curvature.
+    offset_doubt : float
+        The same for a mean of centred targets, a single number: noise should be taken for such a
+        mean in one fit of 500.
     mixture_steps : int
         Number of steps that find a mixture of laws; chosen by hand, for time.
     alike : float
@@ -40,6 +43,7 @@ class ShrinkageTuning(NamedTuple):
     most_signal: float = 0.2
     most_offset: float = 0.06
     doubt: float = 2.0
+    offset_doubt: float = 6.0
     mixture_steps: int = 100
     alike: float = 10.0
 
@@ -209,7 +213,7 @@ def shrink_result(
     parts = [(slice(0, d), along, max(shortened, 0.0))]
     centred = isinstance(unweighted(problem.loss), Squared | Huber) or problem.start
     if problem.intercept and centred:
-        beyond = excess(W[:, d:], variance, SHRINKAGE.doubt) / reached**2
+        beyond = excess(W[:, d:], variance, SHRINKAGE.offset_doubt) / reached**2
         parts.append((slice(d, None), beyond, 0.0))
     for part, along, taken in parts:
         doubt = SHRINKAGE.doubt if problem.start and (each or len(W) > 1) else 0.0
