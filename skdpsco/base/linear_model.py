@@ -341,8 +341,8 @@ class PrivateLinearModel(PrivateEstimator):
     def _finds_bounds(self) -> bool:
         """Whether bounds of features are found privately, if there are enough records.
 
-        Where "auto" finds none, they are 1: a radius that is a number and a model to begin at are
-        in units that are known.
+        Where "auto" finds none, they are 1, or those that a model to begin at has found: the units
+        of such a model, and of a radius that is a number, are known.
         """
         if is_auto(self.feature_bound):
             return self._init is None and not self._ball_is_given()
@@ -351,7 +351,10 @@ class PrivateLinearModel(PrivateEstimator):
     def _feature_bounds(self, n_features: int) -> np.ndarray:
         """One declared bound per column, checked."""
         names = getattr(self, "feature_names_in_", None)
-        bound = 1.0 if is_auto(self.feature_bound) else self.feature_bound
+        bound = self.feature_bound
+        if is_auto(bound):
+            bound = None if self._ball_is_given() else getattr(self._init, "bounds", None)
+            bound = 1.0 if bound is None else bound
         return check_feature_bound(bound, n_features, names)
 
     def _public_bounds(self, n_features: int) -> np.ndarray | None:

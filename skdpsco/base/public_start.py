@@ -32,12 +32,15 @@ class PublicStart(NamedTuple):
         Names of the columns, if they were known.
     classes : ndarray or None
         Classes of a classifier.
+    bounds : ndarray of shape (n_features,) or None
+        Bounds of the features that it has found, if it has found any.
     """
 
     coef: np.ndarray
     intercept: np.ndarray
     names: Any
     classes: Any
+    bounds: Any = None
 
     def check(self, shape: tuple[int, int], names: Any, classes: Any, finds_bounds: bool) -> None:
         """Compare it with a fit of coefficients of this shape, of these columns and classes.
@@ -110,8 +113,8 @@ def checked_start(init: Any) -> PublicStart:
         raise ValueError(f"Numbers of init must be finite, in [-{LARGEST:g}, {LARGEST:g}].")
     coef = np.atleast_2d(coef).astype(np.float64)
     intercept = np.broadcast_to(intercept.ravel().astype(np.float64), len(coef))
-    names, classes = (getattr(init, name, None) for name in ("feature_names_in_", "classes_"))
-    return PublicStart(coef, intercept, names, classes)
+    known = ("feature_names_in_", "classes_", "feature_bound_")
+    return PublicStart(coef, intercept, *(getattr(init, name, None) for name in known))
 
 
 class Unaccounted:

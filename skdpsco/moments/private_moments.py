@@ -119,12 +119,12 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
         for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Raw columns are
-        those of a table in most records of which the root mean square of the entries exceeds 2;
-        their bounds are found privately, for at most an eighth of the budget. The bound of scaled
-        columns is 3, or 1 if ``conditioning`` finds no scales or there are few records. None finds
-        bounds in either case. Below about 180 records at epsilon 1 both "auto" and None mean 1.
-        "auto" also means 1 with a ``row_norm``, which is in units of the bounds, and where the
-        number of records is private.
+        those of a table in most records of which the root mean square of the entries exceeds 2, or
+        some entry 6; their bounds are found privately, for at most an eighth of the budget. The
+        bound of scaled columns is 3, or 1 if ``conditioning`` finds no scales or there are few
+        records. None finds bounds in either case. Below about 180 records at epsilon 1 both "auto"
+        and None mean 1. "auto" also means 1 with a ``row_norm``, which is in units of the bounds,
+        and where the number of records is private.
     target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
         Public bound on ``|y|``, to which targets are clipped; None finds one as for features.
         Bounds may be generous if ``conditioning="auto"`` and there are enough records.
@@ -355,7 +355,11 @@ def release_moments_of(
     declared, tells = estimator.feature_bound, False
     if is_auto(declared):  # a norm of rows is in units that are known
         tells = estimator.row_norm is None and estimator._relation != ADD_OR_REMOVE
-        declared = None if tells else 1.0
+        declared = 1.0
+        if hasattr(estimator, "_finds_bounds"):
+            tells = tells and estimator._finds_bounds()
+            declared = estimator._feature_bounds(d)
+        declared = None if tells else declared
     if declared is not None:
         bounds[:d] = check_feature_bound(declared, d, names)
     if classes is not None:

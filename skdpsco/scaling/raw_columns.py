@@ -25,6 +25,8 @@ class RawTuning(NamedTuple):
     ----------
     size : float
         A record is raw if the root mean square of its entries is larger.
+    largest : float
+        It is raw, too, if the absolute value of one of its entries is larger.
     share : float
         Columns are raw if more than this share of the records is.
     deviation : float
@@ -41,6 +43,7 @@ class RawTuning(NamedTuple):
     """
 
     size: float = 2.0
+    largest: float = 6.0
     share: float = 0.5
     deviation: float = 0.125
     least: int = 2048
@@ -50,6 +53,7 @@ class RawTuning(NamedTuple):
 
 
 RAW = RawTuning()
+LIMITS = (RAW.size**2, RAW.largest**2)  # of the mean square of a record, and of one square
 
 
 @dataclass(frozen=True)
@@ -149,40 +153,41 @@ def raw_records(
 ) -> np.ndarray:
     """How many of the records ``rows``, or of all, are raw."""
     rows = np.arange(len(y)) if rows is None else rows
-    return np.array([float(count_raw(X, rows, n_features, RAW.size**2))])
+    return np.array([float(count_raw(X, rows, n_features, LIMITS))])
 
 
 @inlined_kernel
-def exceeds(X, i, d, square):
-    """Whether the mean square of the first ``d`` entries of row i exceeds ``square``."""
+def exceeds(X, i, d, limits):
+    """Whether the mean square of the first ``d`` entries of row i, or one square, is too large."""
     raise NotImplementedError
 
 
 @exceeds.register(Dense)
-def _(X, i, d, square):
-    total, limit = 0.0, square * d
+def _(X, i, d, limits):
+    total, mean, single = 0.0, limits[0] * d, limits[1]
     for j in range(d):
-        total += float(X.values[i, j]) ** 2
-        if total > limit:
+        square = float(X.values[i, j]) ** 2
+        total += square
+        if total > mean or square > single:
             return True
     return False
 
 
 @exceeds.register(CSR)
-def _(X, i, d, square):
-    total, limit = 0.0, square * d
+def _(X, i, d, limits):
+    total, mean, single = 0.0, limits[0] * d, limits[1]
     for p in range(X.indptr[i], X.indptr[i + 1]):
-        if X.indices[p] < d:
-            total += float(X.data[p]) ** 2
-        if total > limit:
+        square = float(X.data[p]) ** 2 if X.indices[p] < d else 0.0
+        total += square
+        if total > mean or square > single:
             return True
     return False
 
 
 @njit
-def count_raw(X, rows, d, square):
-    """How many of the records ``rows`` have a mean square above ``square``."""
+def count_raw(X, rows, d, limits):
+    """How many of the records ``rows`` are beyond the limits of `exceeds`."""
     total = 0
     for i in rows:
-        total += 1 if exceeds(X, i, d, square) else 0
+        total += 1 if exceeds(X, i, d, limits) else 0
     return total

@@ -9,6 +9,7 @@ from recorded_releases import RecordedReleases
 from scipy import sparse
 
 from skdpsco import (
+    PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearDiscriminantAnalysis,
     PrivateLogisticL1,
@@ -16,14 +17,26 @@ from skdpsco import (
     PrivateMoments,
     PrivateRidge,
 )
+from skdpsco.base import linear_model
 from skdpsco.data.design import as_design
 from skdpsco.inspection import plan
 from skdpsco.mechanisms.samplers import SCALE_BITS
+from skdpsco.moments import release
 from skdpsco.preprocessing import PrivatePCA
-from skdpsco.privacy import Budget, NoOpEvent, mu_of
+from skdpsco.privacy import (
+    Budget,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    NoOpEvent,
+    ZCDPEvent,
+    epsilon_of,
+    mu_of,
+    rho_of,
+)
 from skdpsco.scaling import raw_columns
 from skdpsco.scaling.raw_columns import RAW, plan_raw_test
 from skdpsco.solvers import Allowance
+from skdpsco.solvers.base import worst_of
 
 LAYOUTS = {
     "dense": np.array,
@@ -78,6 +91,15 @@ def test_raw_records_are_those_of_large_mean_squares(layout):
     # Columns behind the features are targets.
     assert raw_columns.raw_records(X, np.zeros(7), 1, None) == [4.0]
     assert raw_columns.raw_records(X, np.zeros(7), 1, np.array([3])) == [0.0]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_record_with_one_large_entry_is_raw(layout):
+    rows = np.zeros((3, 40))
+    rows[0, 39], rows[1, 0], rows[2, 7] = 6.1, -6.1, 5.9
+    X = as_design(LAYOUTS[layout](rows), np.ones(40), True)
+    assert raw_columns.raw_records(X, np.zeros(3), 40, None) == [2.0]
+    assert raw_columns.raw_records(X, np.zeros(3), 39, None) == [1.0]
 
 
 def test_drawn_records_differ_and_are_any(monkeypatch):
@@ -147,14 +169,40 @@ def test_raw_and_scaled_columns_cost_the_same(name):
         assert raw.score(X * units, y) > scaled.score(X, y) - 0.05
 
 
+def test_the_worst_of_two_costs_covers_both():
+    """In both currencies: neither rho alone nor the Gaussian curve alone compares them."""
+    noise, draw = GaussianEvent(2.0**-0.5), ExponentialMechanismEvent(2.53)
+    worst = worst_of((noise, draw))
+    assert worst == worst_of((draw, noise)) == ZCDPEvent(rho_of(noise))
+    for delta, cost in itertools.product((1e-9, 1e-3, 0.1), (noise, draw)):
+        assert epsilon_of(worst, delta) >= epsilon_of(cost, delta)
+    assert worst_of((noise, GaussianEvent(9.0), ExponentialMechanismEvent(0.01))) == noise
+
+
+def test_fits_that_cost_more_than_the_budget_are_not_planned(monkeypatch):
+    """A linear model has the bound 1 then, and moments are refused."""
+    for module in (linear_model, release):
+        monkeypatch.setattr(module, "worst_of", lambda events: ZCDPEvent(9.0))
+    event = plan(PrivateHuberRegressor(), *X.shape).event
+    assert 0.99 < epsilon_of(event, 1e-6) <= 1.0 + 1e-9
+    with pytest.raises(ValueError, match="its budget is"):
+        plan(PrivateMoments(), *X.shape)
+
+
 def test_bounds_are_one_where_units_are_known():
     """A number in units of the bounds, a model to begin at, noise on samples, too few records."""
     moments = PrivateMoments(row_norm=1.0, target_bound=1.0).fit(100.0 * X, Y)
     assert (moments.moments_.feature_bounds == 1.0).all()
-    assert (PrivateLasso(radius=1.0).fit(100.0 * X, Y).feature_bound_ == 1.0).all()
+    several = np.column_stack([Y, -Y])
+    for y in (Y, several):
+        assert (PrivateLasso(radius=1.0).fit(100.0 * X, y).feature_bound_ == 1.0).all()
     assert (PrivateRidge().fit(100.0 * X[:50], Y[:50]).feature_bound_ == 1.0).all()
     first = PrivateRidge(feature_bound=1.0).fit(X, Y)
     assert (PrivateRidge().fit(100.0 * X, Y, init=first).feature_bound_ == 1.0).all()
+    found = PrivateRidge().fit(100.0 * X, several)
+    again = PrivateRidge().fit(100.0 * X, several, init=found)
+    assert (again.feature_bound_ == found.feature_bound_).all()
+    assert again.score(100.0 * X, several) > 0.9
     model = PrivateLogisticRegression(solver="sgd", classes=[0, 1], n_iter=10)
     assert (model.fit(100.0 * X, LABELS).feature_bound_ == 1.0).all()
     assert not any("columns are" in line for line in model.privacy_.assumptions)
