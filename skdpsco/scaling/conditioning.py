@@ -254,7 +254,7 @@ class ConditioningPlan:
         return tolerated(self.n_samples, share, self.grids[name], most)
 
 
-def conditioning_pays(n_samples: int, n_features: int, mu: float) -> bool:
+def conditioning_pays(n_samples: float, n_features: int, mu: float) -> bool:
     """Whether a centre would be more than noise."""
     return n_samples * mu >= CONDITIONING.least_ratio * math.sqrt(n_features)
 
