@@ -25,6 +25,7 @@ from skdpsco.privacy import (
     is_gaussian,
     rho_of,
 )
+from skdpsco.privacy._history import brief
 
 BOTH = pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
 SOLVERS = [
@@ -62,7 +63,7 @@ def test_a_fit_costs_what_it_reports_and_no_more_than_its_budget(Estimator, epsi
     assert charge.rho == model.privacy_.rho == rho_of(model.privacy_.event)
     assert 0.99 * budget.rho < charge.rho <= budget.rho * (1 + 1e-10)
     assert (model.privacy_.epsilon, model.privacy_.delta) == (epsilon, model.delta)
-    assert charge.event == repr(model.privacy_.event)
+    assert charge.event == brief(model.privacy_.event, 1000)
     assert charge.estimator == Estimator.__name__
     assert charge.parameters.keys() >= model.get_params().keys() - {"ledger", "random_state"}
     assert "ledger" not in charge.parameters

@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from skdpsco.privacy import GaussianEvent, epsilon_of
+from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent, epsilon_of
 from skdpsco.scaling.conditioning import CONDITIONING
 
 __all__ = ["LARGEST_EPSILON", "PublicNumbers", "advice_on", "counted", "rounded_up"]
@@ -63,6 +63,9 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
     needed = max(needed, least_n_mu if unknown else 0.0)
     if n * mu < needed:
         enough = epsilon_of(GaussianEvent(n / (needed * k)), delta)
+        if unknown:  # draws are planned in zCDP
+            rho = Budget(epsilon, delta).rho * (needed / (n * mu)) ** 2
+            enough = epsilon_of(ZCDPEvent(rho), delta)
         known = 0.0 < enough < LARGEST_EPSILON
         or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""
         fault = (

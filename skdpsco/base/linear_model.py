@@ -350,12 +350,11 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _feature_bounds(self, n_features: int) -> np.ndarray:
         """One declared bound per column, checked."""
-        names = getattr(self, "feature_names_in_", None)
         bound = self.feature_bound
         if is_auto(bound):
-            bound = None if self._ball_is_given() else getattr(self._init, "bounds", None)
-            bound = 1.0 if bound is None else bound
-        return check_feature_bound(bound, n_features, names)
+            found = getattr(self._init, "bounds", None)
+            bound = 1.0 if found is None or self._ball_is_given() else found
+        return check_feature_bound(bound, n_features, getattr(self, "feature_names_in_", None))
 
     def _public_bounds(self, n_features: int) -> np.ndarray | None:
         """One bound per column, checked; None if they are to be found privately."""

@@ -421,7 +421,7 @@ def epsilon_for(
     >>> from skdpsco import PrivateRidge
     >>> from skdpsco.inspection import epsilon_for
     >>> epsilon_for(PrivateRidge(), n_samples=300, n_features=10)
-    0.43
+    0.32
     """
     check_plannable(estimator)
     suffices = _criterion(coefficient_noise)
@@ -487,7 +487,7 @@ def n_for(
     >>> from skdpsco import PrivateRidge
     >>> from skdpsco.inspection import n_for
     >>> n_for(PrivateRidge(epsilon=0.5), n_features=10)
-    258
+    198
     """
     check_plannable(estimator)
     suffices = _criterion(coefficient_noise)

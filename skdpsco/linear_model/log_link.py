@@ -106,7 +106,7 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
     def _plan_target(self, loss, bound, n_samples, rho):
         plan = super()._plan_target(loss, bound, n_samples, rho)
         least = self._least_scale if bound is None else min(self._least_scale, bound)
-        return replace(plan, least_scale=least)
+        return replace(plan, least_scale=max(least, plan.least_scale))
 
     def _penalty(self, n_samples):
         return mixed_penalty(check_weight("alpha", self.alpha) / self._largest_weight(), 0.0)

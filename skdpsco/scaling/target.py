@@ -108,6 +108,8 @@ FINE_SCALES = 2.0 ** (np.arange(-6, 13) / 3.0)  # in units of the first choice
 
 LEAST_QUANTILE = 0.6  # of what a first choice covers
 BEYOND = 4.0  # the bound over the magnitude that is found
+# Of a scale whose bound is found: there is no plan for balls that are far too large in its units.
+LEAST_SCALE = 2.0**-38
 COARSE_SLACK = 2.0  # the scale over its first choice, if there is no second one
 
 FIELD = "t"  # the target's name in arrays with other fields, such as the groups of a record
@@ -292,6 +294,7 @@ def plan_target(
         tail=tail,
         penalty=penalty * n_targets,
         event=compose(*(ExponentialMechanismEvent(epsilon0) for epsilon0 in charges)),
+        least_scale=0.0 if magnitude is None else LEAST_SCALE,
     )
 
 
