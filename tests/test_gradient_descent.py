@@ -13,7 +13,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.losses.library import Weighted
+from skdpsco.losses.library import SmoothQuantile, Weighted
 from skdpsco.mechanisms.samplers import gaussian_grid
 from skdpsco.penalties import L1, L2, Box, ElasticNet
 from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of, rho_of
@@ -127,24 +127,29 @@ def test_passes_and_clipping_follow_public_sizes():
         assert slack == pytest.approx(growth, rel=1e-3)
 
 
-def test_wide_sparse_records_of_two_classes_get_as_many_passes_as_dense_ones():
-    def plan(loss, d, epsilon, sparse):
+def test_steps_go_as_far_as_is_worth_going_whatever_the_layout():
+    def plan(loss, d, epsilon, sparse=False):
         problem = make_problem(loss, 4000, d, True)
         problem = dataclasses.replace(problem, sparse=sparse, centred=True)
         return GradientDescent().plan(problem, Budget(epsilon, 1e-6))
 
-    measured = []
-    for d, epsilon in itertools.product((100, 300, 1000), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)):
-        dense, wide = (plan(Logistic(), d, epsilon, sparse) for sparse in (False, True))
-        assert dense.metric_grid is not None or wide.n_iter == dense.n_iter
-        # The spread is worth its noise only if the usual steps end too soon.
-        far_enough = wide.n_iter**2 / (d + 1) >= wide.way
-        measured.append(wide.spread_grid is not None)
-        assert not (far_enough and measured[-1])
-        shorter = plan(Logistic(), d, epsilon / 2.0, True).way
-        assert shorter < wide.way  # where less is known, a descent ends sooner
-        assert plan(Squared(), d, epsilon, True).way == math.inf
-    assert 0 < sum(measured) < len(measured)
+    losses = Logistic(), Squared(), Multinomial(3), SmoothHinge(1.0), Huber(1.0)
+    for loss in losses:
+        measured = []
+        for d, epsilon in itertools.product((100, 300, 1000), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)):
+            dense, other = (plan(loss, d, epsilon, sparse) for sparse in (False, True))
+            # The spread is worth its noise only if the usual steps end too soon.
+            far_enough = dense.n_iter**2 / (d + 1) >= dense.way
+            measured.append(dense.spread_grid is not None)
+            assert not (measured[-1] and (far_enough or dense.metric_grid is not None))
+            less = plan(loss, d, epsilon / 2.0).way  # where less is known, a descent ends sooner
+            assert less < dense.way or less == dense.way == module.GRADIENT_DESCENT.longest_way
+            if dense.metric_grid is None:
+                # Sums over sparse rows minus a centre are rounded more.
+                assert dense.grid < other.grid < 1.001 * dense.grid
+                assert dataclasses.replace(other, grid=dense.grid) == dense
+        assert 0 < sum(measured) < len(measured)
+    assert plan(SmoothQuantile(0.9, 0.3), 100, 1.0).way < plan(Huber(1.0), 100, 1.0).way
 
 
 def test_heavy_tails_are_part_of_a_mean():

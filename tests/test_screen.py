@@ -283,10 +283,11 @@ def test_fits_of_sparse_records_are_better(n_classes):
 
 
 def test_all_of_few_sparse_columns_are_centred_and_fitted():
-    """Above n mu = 0.6 d**1.5, up to where Newton steps are possible; the budget alone decides."""
-    assert [centring_pays(n, 100) for n in (599.0, 601.0, 24_999.0, 25_001.0)] == [
-        False, True, True, False,
-    ]  # fmt: skip
+    """From n mu = 3.5 d on, up to where Newton steps are best; the budget alone decides."""
+    for labels in (False, True):  # of which few are not worth a selection
+        sizes = 131.0, 133.0, 349.0, 351.0, 999_999.0, 1_000_001.0
+        pays = [centring_pays(n, 100, labels) for n in sizes]
+        assert pays == [labels, False, False, True, True, False]
     problem = Problem(Squared(1.0), None, 1000, 61, 1, sparse=True, centred=True)
     plan = Stagewise().plan(replace(problem, mean_square=(0.1,) * 60), Budget(4.0, 1e-6))
     assert plan.all_coordinates

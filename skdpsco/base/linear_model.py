@@ -456,7 +456,8 @@ class PrivateLinearModel(PrivateEstimator):
         Here for models in an l1 ball; others have their own rule.
         """
         names = self.solver == "stagewise" and self.n_iter == "auto"
-        return names and not self._ball_is_given() and centring_pays(n * mu, d)
+        labels = not is_regressor(self)
+        return names and not self._ball_is_given() and centring_pays(n * mu, d, labels)
 
     def _calibrates(self, curve: TargetCurve, n_known: float, d: int, mu: float) -> bool:
         """Whether a private slope and offset of scores are found, from public values alone."""

@@ -78,9 +78,9 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         mu^2, if there is an intercept, ``solver`` is "stagewise" and there are enough records.
         Columns that lie on one side of 0, or use a small part of their bounds, then cost little
         accuracy. Coefficients still refer to the columns as given. Sparse columns get a centre, and
-        stay sparse, where the noise is so small that all of them are fitted: n mu between 0.6 and
-        25 times n_features^1.5, with ``radius="auto"`` and ``n_iter="auto"``. None uses the columns
-        as they are.
+        stay sparse, where all of them are fitted by gradient descent: with ``radius="auto"`` and
+        ``n_iter="auto"``, from n mu = 3.5 n_features on, as long as there is more than hardly any
+        noise. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for 6 % of the budget's mu^2, or less if the budget is

@@ -259,7 +259,7 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
     def _problem(self, loss, n_samples, bounds, target):
         problem = super()._problem(loss, n_samples, bounds, target)
         mu, d = self._budget().mu, problem.n_features
-        passes = check_n_iter(self.n_iter) or full_passes(problem, mu, False)
+        passes = check_n_iter(self.n_iter) or full_passes(problem, mu)
         spread = 2.0 * math.sqrt(loss.level * (1.0 - loss.level))  # of the signs of residuals
         reached = QUANTILE.reach * d / (passes**2 * spread)
         falling = QUANTILE.width * math.sqrt(QUANTILE.ratio * d / (n_samples * mu))

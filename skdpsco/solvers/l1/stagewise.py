@@ -94,10 +94,10 @@ class StagewiseTuning(NamedTuple):
     descent_signal : float
         Signal from which on Newton steps are better than gradient steps, if the radius is not
         given.
-    sparse_signal : float
-        Signal from which on gradient descent in all coordinates of sparse records is better than
-        screening, if these are centred and the radius is not given. Fitted on bags of words of
-        which all matter, or 20, or few much more than others.
+    sparse_records : float
+        The n mu per feature from which on gradient descent in all coordinates of sparse records is
+        better than screening, if these are centred and the radius is not given. Fitted on bags of
+        words and tf-idf, of which all matter or 30, and on indicators.
     conditioned_few, conditioned_signal : float
         ``few`` and ``descent_signal`` for features whose mean squares are known, for which gradient
         steps are better; fitted by examples/benchmarks/robustness.py.
@@ -126,7 +126,7 @@ class StagewiseTuning(NamedTuple):
     columns: float = 50.0
     all_signal: float = 25.0
     descent_signal: float = 25.0
-    sparse_signal: float = 0.6
+    sparse_records: float = 3.5
     conditioned_few: float = 8.0
     conditioned_signal: float = 1000.0
     hard: float = 2.0
@@ -191,10 +191,14 @@ class StagewisePlan(Plan):
         return plan_refit(self.n_samples, n_columns, self.mu)
 
 
-def centring_pays(n_mu: float, n_features: int) -> bool:
-    """Whether sparse records should be centred, for gradient descent in all coordinates; public."""
-    enough = n_mu >= STAGEWISE.sparse_signal * n_features**1.5
-    return enough and not newton_pays(n_mu, n_features, 1.0, STAGEWISE.all_signal)
+def centring_pays(n_mu: float, n_features: int, labels: bool) -> bool:
+    """Whether sparse records should be centred, for gradient descent in all coordinates; public.
+
+    That is where gradients tell something about every coordinate, or labels only allow a guess.
+    """
+    guess = labels and n_mu < STAGEWISE.label_guess * math.log(2.0 * max(n_features, 1))
+    enough = guess or n_mu >= STAGEWISE.sparse_records * n_features
+    return enough and not newton_pays(n_mu, n_features, 1.0, STAGEWISE.conditioned_signal)
 
 
 def radius_of(problem: Problem) -> tuple[float, float]:

@@ -120,17 +120,16 @@ class GradientDescentTuning(NamedTuple):
         ``noise`` and ``fewest`` of softmax regression, whose derivatives are shorter and less
         curved, relative to their bounds. Fitted on four tables with 3 to 10 classes.
     class_slope_clip : float
-        ``slope_clip`` of logistic and softmax regression. It grows to ``slope_clip`` before norms
-        of slopes do.
-    wide_slope_clip : float
-        ``slope_clip`` for wide records (see `is_wide`), for which few gradients are taken, near 0.
-        This and all that follows is for wide records, and was fitted on bags of words.
-    wide_power : float
-        Power of the number of coefficients by which ``noise`` counts passes, in place of the root,
-        unless the loss is logistic.
-    reach : float
-        Records are wide if there are fewer passes than this times the root of 2 d: that many
-        accelerated steps of the length that the mean squared norm suggests would reach an optimum.
+        ``slope_clip`` of losses for labels. It grows to ``slope_clip`` before norms of slopes do.
+    way : float
+        How far all steps should go, in inverses of the largest curvature, over the square of n mu
+        per feature: where less is known, a descent should end sooner. If the usual steps fall short
+        of it, their length follows from the spread of scores. This and all that follows was fitted
+        on bags of words, indicators and normal columns, independent ones or with common factors.
+    uncalibrated_way : float
+        ``way`` for targets of losses after which no slope of scores is released.
+    longest_way : float
+        Largest way, after which directions as curved as most have converged.
     spread_share : float
         Share of mu**2 for the release of the scores' spread.
     spread_counts : int
@@ -138,14 +137,10 @@ class GradientDescentTuning(NamedTuple):
     spread_tail, spread_deviations : float
         Share of the scores that may exceed the spread, and the number of standard deviations that
         this share of a normal distribution exceeds.
-    wide_length : float
+    spread_length : float
         Length of a step, relative to the one from smoothness and the spread.
-    wide_scores : float
+    spread_scores : float
         Largest spread of scores after the first step; noise should move no score far.
-    wide_way : float
-        How far all steps for a logistic loss should go, in inverses of its largest curvature, over
-        the square of n mu per feature: where less is known, a descent should end sooner. Fitted on
-        mushrooms, indicators and bags of words of 4,000 to 15,000 records.
     """
 
     noise: float = 6.0
@@ -180,16 +175,15 @@ class GradientDescentTuning(NamedTuple):
     class_noise: float = 4.0
     class_fewest: float = 6.0
     class_slope_clip: float = 0.6
-    wide_slope_clip: float = 0.55
-    wide_power: float = 0.75
-    reach: float = 1.5
+    way: float = 0.07
+    uncalibrated_way: float = 0.2
+    longest_way: float = 16.0
     spread_share: float = 0.04
     spread_counts: int = 4
     spread_tail: float = 0.2
     spread_deviations: float = 1.28
-    wide_length: float = 0.5
-    wide_scores: float = 0.5
-    wide_way: float = 0.07
+    spread_length: float = 0.5
+    spread_scores: float = 0.5
 
 
 GRADIENT_DESCENT = GradientDescentTuning()
@@ -212,7 +206,7 @@ class GradientDescentPlan(Plan):
         Grid of counts of large scores along the first gradient, which decide the length of steps;
         None if the mean squared norm decides it.
     way : float
-        How far such steps should go, in inverses of the largest curvature, which may be infinite.
+        How far all steps should go, in inverses of the largest curvature.
     slope_clip : float
         Automatic clipping norm of slopes; see `GradientDescentTuning`.
     fall_grid : float or None
@@ -229,7 +223,7 @@ class GradientDescentPlan(Plan):
     grid: float = 0.0
     slack: float = 1.0
     spread_grid: float | None = None
-    way: float = math.inf
+    way: float = 0.0
     slope_clip: float = GRADIENT_DESCENT.slope_clip
     fall_grid: float | None = None
     tolerated: float = 0.0
@@ -306,8 +300,8 @@ class GradientDescent:
     clip : "auto" or float, default="auto"
         The clipping norm over the square root of the number of features, which is about the largest
         derivative of a typical record. "auto" is 1.3 root mean squares of the targets for losses of
-        residuals, 0.6 Lipschitz constants for logistic and softmax regression and 0.8 for others,
-        and the smaller of both for `Huber`; and more if the noise is small. For residuals and
+        residuals, 0.6 Lipschitz constants for losses of labels and 0.8 for others, and the smaller
+        of both for `Huber`; and more if the noise is small. For residuals and
         logistic slopes it falls after a quarter of the passes, at best to what a fifth of the
         gradients exceed.
     preconditioned : bool, default=True
@@ -350,8 +344,7 @@ class GradientDescent:
             derivatives of the loss are unbounded and not residuals.
         """
         mu = budget.mu * (1.0 - 2.0**-40)
-        wide = is_wide(problem, mu)
-        n_passes = n_iter or full_passes(problem, mu, wide)
+        n_passes = n_iter or full_passes(problem, mu)
         useful = n_iter is None and n_passes >= GRADIENT_DESCENT.passes
         metric = useful and self.preconditioned and metric_pays(problem, mu)
         n_passes = round(METRIC.passes * n_passes) if metric else n_passes
@@ -361,7 +354,7 @@ class GradientDescent:
         few = max(slack, growth_of_residuals(ratio)) ** 2
         tolerated = GRADIENT_DESCENT.fall_tail / few * problem.n_samples
         parts = {}
-        if wide:
+        if not metric and falls_short(problem, mu, n_passes):
             k = GRADIENT_DESCENT.spread_counts
             parts["spread"] = (GRADIENT_DESCENT.spread_share / k, k)
         if metric:
@@ -389,7 +382,7 @@ class GradientDescent:
             grid=gradient_grid(problem, multiplier, 1.0 if problem.added else 2.0),
             slack=slack,
             way=length_of_way(problem, mu),
-            slope_clip=slope_clip_of(problem, wide, ratio),
+            slope_clip=slope_clip_of(problem, ratio),
             tolerated=tolerated,
             **grids,
         )
@@ -443,7 +436,7 @@ class GradientDescent:
                 longer = measured_step(problem, gradient, spread)
                 # With momentum T steps go as far as T**2 / 2 without.
                 most = 2.0 * plan.way / (problem.loss.smoothness() * T**2)
-                step = longer if plan.way == math.inf else max(step, min(longer, most))
+                step = max(step, min(longer, most))
             elif t > 0:
                 move = point - last
                 step = stable_step(step, move, gradient - last_gradient, noise, model.apply(move))
@@ -505,30 +498,26 @@ def passes(ratio: float) -> int:
     return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), GRADIENT_DESCENT.max_passes))
 
 
-def full_passes(problem: CompositeProblem, mu: float, wide: bool) -> int:
+def full_passes(problem: CompositeProblem, mu: float) -> int:
     """Number of full-batch passes that are worth their noise; few if there is much noise."""
-    few = wide and not is_logistic(problem)
-    fewest = 1.0 if few else GRADIENT_DESCENT.fewest
-    worth = worthwhile(problem, mu, GRADIENT_DESCENT.wide_power if few else 0.5)
-    if isinstance(problem.loss, SOFTMAX) and not wide:
+    fewest = GRADIENT_DESCENT.fewest
+    worth = problem.n_mu(mu) / math.sqrt(problem.n_coefficients) / GRADIENT_DESCENT.noise
+    if isinstance(problem.loss, SOFTMAX):
         fewest = GRADIENT_DESCENT.class_fewest
         worth *= GRADIENT_DESCENT.noise / GRADIENT_DESCENT.class_noise
     usual = GRADIENT_DESCENT.passes
     more = usual * max(worth / usual, 1.0) ** GRADIENT_DESCENT.more
     more = min(more, GRADIENT_DESCENT.thorough * math.sqrt(2.0 * problem.n_features))
     most = max(usual * max(worth / GRADIENT_DESCENT.many, 1.0) ** (1.0 / 3.0), more)
-    number = min(max(worth, fewest), most, GRADIENT_DESCENT.max_passes)
-    return int(number) if few else round(number)
+    return round(min(max(worth, fewest), most, GRADIENT_DESCENT.max_passes))
 
 
-def slope_clip_of(problem: CompositeProblem, wide: bool, ratio: float) -> float:
+def slope_clip_of(problem: CompositeProblem, ratio: float) -> float:
     """Automatic clipping norm of slopes; ``ratio`` is `plenty`. See `GradientDescentTuning`."""
-    if wide:
-        return GRADIENT_DESCENT.wide_slope_clip
     most = GRADIENT_DESCENT.slope_clip
-    if is_logistic(problem) or isinstance(problem.loss, SOFTMAX):
-        return min(max(GRADIENT_DESCENT.class_slope_clip, most * ratio**0.25), most)
-    return most
+    if problem.has_residuals or isinstance(unweighted(problem.loss), SmoothQuantile | LogLink):
+        return most
+    return min(max(GRADIENT_DESCENT.class_slope_clip, most * ratio**0.25), most)
 
 
 def is_logistic(problem: CompositeProblem) -> bool:
@@ -542,30 +531,21 @@ def likely_smoothness(loss: Any) -> float:
     return 2.0 * usual_mean(loss) if isinstance(loss, LogLink) else loss.smoothness()
 
 
-def is_wide(problem: CompositeProblem, mu: float) -> bool:
-    """Whether sparse records have too many features for steps that are safe for all; public."""
-    passes = min(worthwhile(problem, mu, 0.5), GRADIENT_DESCENT.passes)
-    few = passes < GRADIENT_DESCENT.reach * math.sqrt(2.0 * problem.n_features)
-    return problem.sparse and problem.centred and few and falls_short(problem, mu)
-
-
-def falls_short(problem: CompositeProblem, mu: float) -> bool:
-    """Whether the usual steps do not go as far as is worth going; public."""
-    usual = GRADIENT_DESCENT.length / 2.0 * full_passes(problem, mu, False) ** 2
-    return usual < length_of_way(problem, mu) * problem.n_features
+def falls_short(problem: CompositeProblem, mu: float, n_passes: int) -> bool:
+    """Whether several steps of the usual length do not go as far as is worth going; public."""
+    usual = GRADIENT_DESCENT.length / 2.0 * n_passes**2
+    far = length_of_way(problem, mu) * problem.n_features
+    return problem.centred and n_passes > 1 and usual < far
 
 
 def length_of_way(problem: CompositeProblem, mu: float) -> float:
-    """How far steps for wide records should go, in inverses of the largest curvature; public."""
-    if not is_logistic(problem):
-        return math.inf
-    return GRADIENT_DESCENT.wide_way * (problem.n_mu(mu) / problem.n_features) ** 2
-
-
-def worthwhile(problem: CompositeProblem, mu: float, power: float) -> float:
-    """Number of passes that are worth their noise."""
-    size = problem.n_coefficients**power
-    return problem.n_mu(mu) / size / GRADIENT_DESCENT.noise
+    """How far all steps should go, in inverses of the largest curvature; public."""
+    loss, known = unweighted(problem.loss), problem.n_mu(mu) / problem.n_features
+    uncalibrated = isinstance(loss, Huber | SmoothQuantile | LogLink)
+    if isinstance(loss, SmoothQuantile):  # few records are near an outer one
+        known *= 2.0 * min(loss.level, 1.0 - loss.level)
+    way = GRADIENT_DESCENT.uncalibrated_way if uncalibrated else GRADIENT_DESCENT.way
+    return min(way * known**2, GRADIENT_DESCENT.longest_way)
 
 
 def release_spread(
@@ -602,9 +582,9 @@ def with_ones(
 
 def measured_step(problem: CompositeProblem, gradient: np.ndarray, spread: float) -> float:
     """Length of steps, from the spread of the scores along the first gradient."""
-    step = GRADIENT_DESCENT.wide_length / (problem.loss.smoothness() * spread**2)
+    step = GRADIENT_DESCENT.spread_length / (problem.loss.smoothness() * spread**2)
     scores = float(np.linalg.norm(gradient)) * spread
-    return min(step, GRADIENT_DESCENT.wide_scores / max(scores, 1e-300))
+    return min(step, GRADIENT_DESCENT.spread_scores / max(scores, 1e-300))
 
 
 def with_shorter_gradients(
