@@ -108,7 +108,7 @@ FINE_SCALES = 2.0 ** (np.arange(-6, 13) / 3.0)  # in units of the first choice
 
 LEAST_QUANTILE = 0.6  # of what a first choice covers
 BEYOND = 4.0  # the bound over the magnitude that is found
-# Of a scale whose bound is found: there is no plan for balls that are far too large in its units.
+# The least scale if the bound is found: balls that are huge in units of the scale have no plan.
 LEAST_SCALE = 2.0**-38
 COARSE_SLACK = 2.0  # the scale over its first choice, if there is no second one
 
