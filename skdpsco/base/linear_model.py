@@ -288,8 +288,8 @@ class PrivateLinearModel(PrivateEstimator):
     def _check_init(self, n_features: int, n_outputs: int = 1) -> np.ndarray:
         """Check the model that the fit begins at, if there is one, and return declared bounds."""
         if self._init is not None:
-            known = (getattr(self, name, None) for name in ("feature_names_in_", "classes_"))
-            self._init.check((n_outputs, n_features), *known, self._finds_bounds())
+            names, classes = (getattr(self, k, None) for k in ("feature_names_in_", "classes_"))
+            self._init.check((n_outputs, n_features), names, classes, self._finds_bounds())
             no_ones = self._begins_at_scores and not self.fit_intercept
             if no_ones and self._init.intercept.any():
                 raise ValueError("init must have an intercept of 0 with fit_intercept=False.")
