@@ -165,7 +165,8 @@ def test_concurrent_seeded_fits_do_not_disturb_each_other():
 
 # ------------------------------------------------------------------------------ what is kept
 
-COMMON = {"coef_", "intercept_", "n_iter_", "n_features_in_", "feature_range_", "privacy_"}
+COMMON = {"coef_", "intercept_", "n_iter_", "n_features_in_", "privacy_"}
+COMMON |= {"feature_bound_", "feature_range_"}
 
 
 @pytest.mark.parametrize("seed", [None, 0])
