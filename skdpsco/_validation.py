@@ -68,6 +68,7 @@ __all__ = [
     "is_auto",
     "is_missing",
     "is_number",
+    "is_undeclared",
     "read_X",
     "refuse_masked",
     "select_records",
@@ -237,6 +238,11 @@ def check_bound(name: str, value: Any) -> float:
 def is_auto(value: Any) -> bool:
     """Whether a parameter is "auto"; arrays are not compared."""
     return isinstance(value, str) and value == "auto"
+
+
+def is_undeclared(bound: Any) -> bool:
+    """Whether a ``feature_bound`` leaves bounds to the fit: it is None or "auto"."""
+    return bound is None or is_auto(bound)
 
 
 def check_feature_bound(value: Any, n_features: int, names: Iterable[Any] | None) -> np.ndarray:

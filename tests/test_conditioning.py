@@ -215,12 +215,12 @@ def test_predictions_clip_as_the_fit_does(make):
     X, labels, y = data()
     classifier = make not in REGRESSORS
     options = {"classes": [0, 1]} if classifier else {}
-    model = make(random_state=0, **options).fit(X, labels if classifier else y)
+    model = make(random_state=0, feature_bound=1.0, **options)
+    model.fit(X, labels if classifier else y)
     scores = model.decision_function if classifier else model.predict
     low, high = model.feature_range_
-    bound = getattr(model, "feature_bound_", 1.0)
-    assert (low >= -bound).all()
-    assert (high <= bound).all()
+    assert (low >= -1.0).all()
+    assert (high <= 1.0).all()
     far = 1e3 * np.where(np.random.default_rng(1).random((6, 5)) < 0.5, -1.0, 1.0)
     far[:, 2] = X[:6, 2]
     clipped = np.clip(far, low, high)

@@ -12,7 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdpsco._random import seed_of, without_warnings
 from skdpsco._typing import MatrixLike, Seed, TargetLike
-from skdpsco._validation import check_choice, check_feature_bound, check_int, is_auto
+from skdpsco._validation import check_choice, check_feature_bound, check_int, is_undeclared
 from skdpsco.privacy import gaussian_epsilon, gdp_of
 from skdpsco.privacy._checks import abridged, check_real
 from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
@@ -381,7 +381,7 @@ def _canaries(estimator: Any, given: dict[str, Any]) -> list[dict[str, Any]]:
     if hasattr(X, "columns") or rows.ndim != 2 or rows.dtype.kind not in "biuf" or not len(rows):
         raise TypeError("X must be an array or a sparse matrix of numbers; give neighbour.")
     bound = params.get("feature_bound")
-    found = bound is None or is_auto(bound)
+    found = is_undeclared(bound)
     ends = np.abs(rows).max(axis=0) if found else np.zeros(rows.shape[1])
     if not found:
         ends = check_feature_bound(bound, rows.shape[1], None)

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import MetaEstimatorMixin
 
 from skdpsco._random import public_generator
-from skdpsco._validation import check_bound, check_feature_bound, check_int, is_auto
+from skdpsco._validation import check_bound, check_feature_bound, check_int, is_undeclared
 from skdpsco.base.labels import classifies_labels, declared_classes
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.linear_model.links import resolve_link
@@ -184,5 +184,5 @@ def planted(estimator: Any, shape: Shape, signal: float, random_state: Any) -> P
         unit = 1.0 if bound is None else check_bound("target_bound", bound) / 3.0
         best, y = unit * math.sqrt(signal) * scores[:, 0], unit * mixed[:, 0]
     bounds = getattr(estimator, "feature_bound", None)
-    X *= check_feature_bound(1.0 if bounds is None or is_auto(bounds) else bounds, d, shape.names)
+    X *= check_feature_bound(1.0 if is_undeclared(bounds) else bounds, d, shape.names)
     return Planted(as_frame(X, shape), y, best)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import FLOATS, check_X_y, is_auto
+from skdpsco._validation import FLOATS, check_X_y, is_undeclared
 from skdpsco.base.linear_model import INIT_NOTE
 from skdpsco.base.public_start import PublicStart
 from skdpsco.data.block_sources import n_targets_of
@@ -61,7 +61,7 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
         if self._init is not None:
             y = self._learnt_targets(X, y, self._init)
         moments = release_moments_of(self, X, y, stacklevel=5)
-        if self.feature_bound is None or is_auto(self.feature_bound):
+        if is_undeclared(self.feature_bound):
             self.feature_bound_ = moments.feature_bounds
         return self._solution(moments)
 

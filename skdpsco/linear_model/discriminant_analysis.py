@@ -14,7 +14,7 @@ from skdpsco._validation import (
     PRIVATE_CONSTRAINTS,
     WEIGHTS_CONSTRAINTS,
     StrOptions,
-    is_auto,
+    is_undeclared,
     with_hints,
 )
 from skdpsco.base.labels import class_factors
@@ -186,7 +186,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
 
     def _learn(self, X, y):
         moments = release_moments_of(self, X, y, has_target=True, stacklevel=4)
-        if self.feature_bound is None or is_auto(self.feature_bound):
+        if is_undeclared(self.feature_bound):
             self.feature_bound_ = moments.feature_bounds
         return self._discriminants(moments)
 
