@@ -17,6 +17,7 @@ from skdpsco import (
     PrivateMonotoneGLM,
     PrivateRidge,
 )
+from skdpsco.inspection import plan
 from skdpsco.mechanisms.samplers import EXPONENTIAL, SCALE_BITS
 from skdpsco.privacy import NoOpEvent, ZCDPEvent, epsilon_of, rho_of
 from skdpsco.privacy.events import leaves
@@ -504,3 +505,15 @@ def test_few_records_do_not_give_absurd_fits(n_mu):
     ]
     assert np.sum(np.array(scores) < -1.0) <= 2
     assert np.median(scores) > -0.06
+
+
+@each("features", [3, 30])
+def test_draws_leave_the_solver_a_part_whatever_the_budget_is(features):
+    """Draws, conditioning and calibration together once took all of it at some budgets."""
+    shares = []
+    for epsilon in np.geomspace(0.08, 0.3, 60):
+        releases = plan(PrivateRidge(epsilon=epsilon), 1000, features).rows()
+        costs = [(stage, float(rho)) for stage, *_, rho, _ in releases]
+        steps = sum(rho for stage, rho in costs if stage == "GradientDescent")
+        shares.append(steps / sum(rho for _, rho in costs))
+    assert min(shares) > 0.08

@@ -1,5 +1,6 @@
 """What a fit of a linear model is planned from, and what it is planned to release."""
 
+from collections.abc import Iterable
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -9,13 +10,22 @@ from scipy import sparse
 
 from skdpsco.data.block_records import BlockRecords
 from skdpsco.data.record_sums import BlockDesign
-from skdpsco.privacy import Event
+from skdpsco.privacy import Event, rho_of
 from skdpsco.scaling.calibration import CalibrationPlan
 from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.scaling.raw_columns import RawTest
 from skdpsco.scaling.stages import Stage, Units
+from skdpsco.solvers.base import Allowance
 
-__all__ = ["FitTask", "Prepared", "agreed", "is_sparse", "opened_design", "with_layout"]
+__all__ = [
+    "FitTask",
+    "Prepared",
+    "agreed",
+    "is_sparse",
+    "mu_left",
+    "opened_design",
+    "with_layout",
+]
 
 
 class FitTask(NamedTuple):
@@ -112,6 +122,15 @@ def agreed(solver: Any, event: Event, cost: Event | None) -> Event:
     if cost not in (None, event):
         raise RuntimeError(f"{solver!r} has a fixed_cost, but its plans do not cost the same.")
     return event
+
+
+def mu_left(stages: Iterable[Stage], spend: Any) -> float:
+    """The mu of which conditioning and calibration get shares, after the draws of a target.
+
+    Draws that take more than half of rho, since records are few, would leave the solver nothing.
+    """
+    drawn = sum(rho_of(stage.event) for stage in stages if stage.part == "target")
+    return Allowance(min(spend.rho, 2.0 * (spend.rho - drawn))).mu
 
 
 def is_sparse(X: Any) -> bool:

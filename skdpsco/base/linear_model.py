@@ -30,6 +30,7 @@ from skdpsco.base.fit_plans import (
     Prepared,
     agreed,
     is_sparse,
+    mu_left,
     opened_design,
     with_layout,
 )
@@ -439,11 +440,10 @@ class PrivateLinearModel(PrivateEstimator):
     def _conditions(self, X: Any, n_samples: int, mu: float) -> bool:
         """Whether a private centre and scale of features are found, from public values alone."""
         n, d = n_samples, X.shape[1]
-        in_csr = is_sparse(X)
         return (
             getattr(self, "conditioning", None) == "auto"
             and bool(self.fit_intercept)
-            and (not in_csr or self._conditions_sparse(n, d, mu))
+            and (not is_sparse(X) or self._conditions_sparse(n, d, mu))
             and isinstance(self.solver, str)
             and self.solver in self._conditioned_solvers
             and conditioning_pays(n, d, mu)
@@ -696,7 +696,7 @@ class PrivateLinearModel(PrivateEstimator):
             labelled = not task.regression
             centring = planned(
                 lambda spend: plan_conditioning(
-                    n, d, Allowance(spend.rho).mu, scaled, self._sparse, widens, added, labelled
+                    n, d, mu_left(stages, spend), scaled, self._sparse, widens, added, labelled
                 )
             )
             width = min(max(centring.width, self._narrowest), self._widest)
@@ -706,7 +706,7 @@ class PrivateLinearModel(PrivateEstimator):
         curve, n_known = self._curve(seen), self._known_weight(n)
         if curve is not None and self._calibrates(curve, n_known, d, budget.mu):
             calibration = planned(
-                lambda spend: plan_calibration(n, n_known, d, Allowance(spend.rho).mu, curve, added)
+                lambda spend: plan_calibration(n, n_known, d, mu_left(stages, spend), curve, added)
             )
         last = NoOpEvent() if calibration is None else calibration.event
         released = compose(last, *(stage.event for stage in stages))
