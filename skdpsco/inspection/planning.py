@@ -114,8 +114,9 @@ class PrivacyPlan:
     coefficient_noise : float or None
         Standard deviation of the noise in one coefficient, in standard deviations of the target per
         standard deviation of a feature, for solvers of least squares whose result is linear in the
-        noise; otherwise None. It is a guess, mostly within a factor of 1.5, for targets that depend
-        on uncorrelated features, and a weak penalty.
+        noise; otherwise None. It is a guess, mostly within a factor of 1.5, for uncorrelated
+        features that explain about half of the target's variance, and a weak penalty. If they
+        explain nearly all of it, the noise is smaller.
     """
 
     estimator: str
