@@ -277,6 +277,8 @@ BUGS = [
     Bug("units: fits of a search draw from its parts", "model_selection/_allotment.py",
         '== "max_records_per_unit" and value is not None', '== "max_records_per_unit" and False',
         "units_in_fits"),
+    Bug("each of several targets may spend the budget", "linear_model/_several_targets.py",
+        "budget.rho * shares / shares.sum()", "budget.rho * shares", "several_targets"),
     Bug("weights beyond their bound count", "_validation.py",
         "np.minimum(weights, largest) / largest", "weights / largest", "weights"),
     # Records that are added or removed, weights of classes of worst cases

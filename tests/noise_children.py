@@ -408,6 +408,7 @@ FITS = {
     "PrivateRidge": lambda: PrivateRidge(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
     "PrivateRidge, little": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
     "PrivateRidge, sparse": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(_sparse(WIDE), HEIGHTS),
+    "PrivateRidge, several": lambda: PrivateRidge(**LITTLE).fit(X, np.outer(HEIGHTS, [1.0, -2.0])),
     "PrivateRidge, raw": lambda: PrivateRidge(**MUCH).fit(50.0 * X, HEIGHTS),
     "PrivateRidge, scaled": lambda: PrivateRidge(**MUCH).fit(X, HEIGHTS),
     "PrivateRidge, raw and added": lambda: PrivateRidge(**ADDED, **MUCH).fit(50.0 * X, HEIGHTS),

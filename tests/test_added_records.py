@@ -7,9 +7,9 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from skdpsco import Ledger, PrivateMoments, PrivateRidge
+from skdpsco.base.grants import Grant
 from skdpsco.inspection import plan, privacy_report
 from skdpsco.mechanisms.samplers import GRID_LIMIT, deviation_on, to_grid
-from skdpsco.model_selection._allotment import Grant
 from skdpsco.moments import release
 from skdpsco.privacy import GaussianEvent, ZCDPEvent, mu_of, rho_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE, replacements, unit_relation

@@ -292,6 +292,11 @@ def test_several_targets_begin_at_public_records():
     model = PrivateRidge(epsilon=3.0, target_bound=8.0)
     model.fit(X[PRIVATE], both[PRIVATE], public_data=(X[PUBLIC], both[PUBLIC]))
     assert model.score(X, both) > 0.8
+    model.set_params(epsilon=0.1, target_bound=None)  # each has the units of its residuals
+    model.fit(
+        X[PRIVATE], both[PRIVATE] * [1.0, 30.0], public_data=(X[PUBLIC], both[PUBLIC] * [1.0, 30.0])
+    )
+    assert model.score(X, both * [1.0, 30.0]) > 0.5
 
 
 BAD_PUBLIC = [

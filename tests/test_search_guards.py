@@ -441,7 +441,7 @@ class NotPrivateLasso(PrivateLasso):
     """A model that charges only in a rehearsal."""
 
     def fit(self, X, y):
-        if isinstance(self.ledger, _allotment._Rehearsal):
+        if isinstance(self.ledger, _allotment.Rehearsal):
             self.ledger.charge(ZCDPEvent(1e-6))
         return self
 

@@ -186,7 +186,7 @@ class PrivateLinearModel(PrivateEstimator):
     # predictions are subtracted from targets.
     _begins_at_scores: ClassVar[bool] = True
     _init: PublicStart | None = None  # of a draft: that model
-    _public_units: Units | None = None  # of a draft: units that public records tell
+    _known_units: Any = None  # of a draft: `Units` that public records, or other fits, tell
     _units: Units | None = None  # of a draft: its own, once it is fitted
     _conditioned = False  # of a draft: whether features are conditioned
     _sparse = False  # of a draft: whether its records are sparse
@@ -262,7 +262,7 @@ class PrivateLinearModel(PrivateEstimator):
             if public_data is None:
                 draft._init = checked_start(init)
             else:
-                draft._init, draft._public_units, draft.feature_bound = learnt_from(
+                draft._init, draft._known_units, draft.feature_bound = learnt_from(
                     self, public_data, init
                 )
                 if self._finds_bounds():
@@ -541,7 +541,8 @@ class PrivateLinearModel(PrivateEstimator):
         if self._init is not None:
             if not self._begins_at_scores:
                 self._refuse_added_init()
-            assumptions = (*assumptions, INIT_NOTE if self._public_units is None else PUBLIC_NOTE)
+            public = getattr(self._known_units, "target", None) is not None
+            assumptions = (*assumptions, PUBLIC_NOTE if public else INIT_NOTE)
         if target_bound is not None:
             target_bound = check_bound("target_bound", target_bound)
         self._by_blocks = isinstance(X, BlockRecords)
@@ -667,11 +668,9 @@ class PrivateLinearModel(PrivateEstimator):
         """
         n, d, loss, budget = n_samples, task.X.shape[1], task.loss, self._budget()
         seen = loss if task.weights is None else Weighted(loss)  # what the solver sees
-        added = self._relation == ADD_OR_REMOVE
-        public = self._public_units
-        self._conditioned = self._conditions(task.X, n, budget.mu)
-        if public is not None:
-            self._conditioned = public.conditioning is not None
+        added, given = self._relation == ADD_OR_REMOVE, self._known_units
+        conditions = self._conditions(task.X, n, budget.mu)
+        self._conditioned = conditions if given is None else given.conditioning is not None
         solver = self._resolved_solver(seen, n, d, budget.rho)
         if self._by_blocks and not getattr(solver, "by_blocks", False):
             raise ValueError(
@@ -684,13 +683,14 @@ class PrivateLinearModel(PrivateEstimator):
         def planned(make_plan: Any) -> Any:
             return self._planned(make_plan, available, n, d, *self._planned_with)
 
-        stages: list[Stage] = [] if public is None else known_stages(public, task.regression)
+        stages: list[Stage] = [] if given is None else known_stages(given, task.regression)
         if task.bounds is None:
             stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho, added)))
-        if task.regression and public is None:
+        if task.regression and (given is None or given.target is None):
             bound = task.target_bound
-            stages.append(planned(lambda spend: self._plan_target(loss, bound, n, spend.rho)))
-        if self._conditioned and public is None:
+            found = planned(lambda spend: self._plan_target(loss, bound, n, spend.rho))
+            stages = [*stages, found] if given is None else [found, *stages]
+        if self._conditioned and given is None:
             scaled = not self._ball_is_given()
             widens = getattr(solver, "clips_gradients", False)
             labelled = not task.regression
@@ -734,10 +734,10 @@ class PrivateLinearModel(PrivateEstimator):
         if self._conditioned:
             one, in_memory = loss.n_outputs == 1, isinstance(task.X, np.ndarray)
             tiled = plan.only_gradients and one and in_memory
-            if public is None:
+            if given is None:
                 stages[-1] = replace(centring, widens=plan.clips_gradients, tiled=tiled)
             else:
-                stages[-1] = known_stages(public, False, tiled)[0]
+                stages[-1] = known_stages(given, False, tiled)[0]
         warnings = () if added else self._advice(problems[0], self._available(budget).mu)
         return Prepared(
             n_samples=n,

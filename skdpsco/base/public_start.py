@@ -13,7 +13,7 @@ from skdpsco._upstream import num_samples, safe_indexing
 from skdpsco._validation import LARGEST
 from skdpsco.privacy.relations import REPLACE_ONE
 
-__all__ = ["PublicStart", "checked_start", "clip_columns", "learnt_from"]
+__all__ = ["PublicStart", "Unaccounted", "checked_start", "clip_columns", "learnt_from"]
 
 NOISELESS = 1e9  # an epsilon for public records
 FACTORS = (1.0, 0.01, 0.1, 10.0, 100.0)  # of the weight of their penalty, the first if all is equal

@@ -413,8 +413,8 @@ def epsilon_for(
     Noise falls as epsilon grows, except where one more release, or one more pass, begins to pay.
     With 1000 records of 10 columns, the noise in the coefficients of `PrivateRidge` is 2.6 times as
     large at epsilon 0.09, where the magnitude and the centre of the target are found as well, and
-    1.7 times at 0.19, where its scale is. Passes are whole numbers, and a release whose share grew from 0
-    would be a guess at first. So all numbers of two digits from what is returned up to twice as
+    1.7 times at 0.19, where its scale is. Passes are whole numbers, and a release whose share grew
+    from 0 would be a guess at first. So all numbers of two digits from what is returned up to twice as
     much are tried: they suffice. An epsilon below a rise of the noise may do, too.
 
     Examples

@@ -1,4 +1,4 @@
-"""Least squares that may be fitted to moments; several targets cost as much as one."""
+"""Least squares that may be fitted to moments, and to several targets at once."""
 
 from typing import Any
 
@@ -6,13 +6,15 @@ import numpy as np
 
 from skdpsco._validation import FLOATS, check_X_y, is_undeclared
 from skdpsco.base.linear_model import INIT_NOTE
-from skdpsco.base.public_start import PublicStart
+from skdpsco.base.public_start import Unaccounted
 from skdpsco.data.block_sources import n_targets_of
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor, residuals
+from skdpsco.linear_model._several_targets import fit_each, fits_each
 from skdpsco.moments.inference import uncertainty
 from skdpsco.moments.least_squares import LeastSquares
 from skdpsco.moments.private_moments import MomentRelease, release_moments_of
+from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.base import Uncertainty
 
@@ -51,26 +53,41 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
         moments.describe(self)
 
     def _learn_several(self, X, y):
-        if (X.n_targets if isinstance(X, RowBlocks) else n_targets_of(y)) == 1:
+        n_targets = X.n_targets if isinstance(X, RowBlocks) else n_targets_of(y)
+        if n_targets == 1:
             return None
         if self.solver not in ("auto", "moments", "stagewise"):
             raise ValueError(
                 "Where y has several columns, solver must be left at its default or be 'moments', "
-                f"got {self.solver!r}: one release of moments serves all columns."
+                f"got {self.solver!r}: every column has a fit of its own, or one release of "
+                "moments serves all of them."
             )
-        if self._init is not None:
-            y = self._learnt_targets(X, y, self._init)
+        bounds = super()._target_bounds(n_targets)
+        if isinstance(X, RowBlocks):
+            if self._fits_each(X.n_samples, X.n_features, n_targets) and not X.on_dask:
+                X, y, _ = X.labelled(whole=True)
+                return fit_each(self, X, y, bounds, stacklevel=5)
+        else:
+            checked, Y = check_X_y(self, X, y, y_numeric=True, dtype=FLOATS, multi_output=True)
+            known = self._check_init(checked.shape[1], n_targets)
+            if self._fits_each(*checked.shape, n_targets):
+                return fit_each(self, X, Y, bounds, stacklevel=5)
+            if self._init is not None:
+                self._refuse_added_init()
+                y, _ = residuals(Y, self._init.predict(checked, known), bounds)
         moments = release_moments_of(self, X, y, stacklevel=5)
         if is_undeclared(self.feature_bound):
             self.feature_bound_ = moments.feature_bounds
         return self._solution(moments)
 
-    def _learnt_targets(self, X: Any, y: Any, init: PublicStart) -> np.ndarray:
-        """Targets minus predictions of the model that the fit begins at."""
-        self._refuse_added_init()
-        X, y = check_X_y(self, X, y, y_numeric=True, dtype=FLOATS, multi_output=True)
-        predicted = init.predict(X, self._check_init(X.shape[1], y.shape[1]))
-        return residuals(y, predicted, super()._target_bounds(y.shape[1]))[0]
+    def _fits_each(self, n_samples: int, n_features: int, n_targets: int) -> bool:
+        """Whether every target gets a fit of its own, from public values alone."""
+        errors = getattr(self, "standard_errors", False)
+        if errors or self.solver == "moments" or self._relation == ADD_OR_REMOVE:
+            return False
+        if self._known_units is not None or isinstance(self.ledger, Unaccounted):
+            return True
+        return fits_each(n_samples, n_features + n_targets, self._budget().mu)
 
     def _target_bounds(self, n_targets):
         bounds = super()._target_bounds(n_targets)

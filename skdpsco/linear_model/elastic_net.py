@@ -151,8 +151,11 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
 
-    Targets of several columns are fitted to one release of the moments of all columns, which costs
-    what a fit to one of them does; `n_iter`, `clip`, `order` and `calibration` are then ignored.
+    Every one of several targets has a fit of its own, with a part of the budget, and takes the
+    centre and scales of the features from the first. With a large budget, few columns, or on
+    Dask all are fitted to one release of the moments of all columns instead, which costs what a
+    fit to one of them does and has standard errors; `n_iter`, `clip`, `order` and
+    `calibration` are then ignored. ``solver="moments"`` asks for that.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
     more; `solver`, `conditioning` and `calibration` are then ignored.
@@ -379,8 +382,11 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
 
-    Targets of several columns are fitted to one release of the moments of all columns, which costs
-    what a fit to one of them does; `n_iter`, `clip`, `order` and `calibration` are then ignored.
+    Every one of several targets has a fit of its own, with a part of the budget, and takes the
+    centre and scales of the features from the first. With a large budget, few columns, or on
+    Dask all are fitted to one release of the moments of all columns instead, which costs what a
+    fit to one of them does and has standard errors; `n_iter`, `clip`, `order` and
+    `calibration` are then ignored. ``solver="moments"`` asks for that.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
     more; it then knows its standard errors. `solver`, `conditioning` and `calibration` are then

@@ -151,8 +151,11 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     features and their dtypes are public. Errors in the input (a NaN, say)
     are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
 
-    Targets of several columns are fitted to one release of the moments of all columns, which costs
-    what a fit to one of them does; `n_iter` and `calibration` are then ignored.
+    Every one of several targets has a fit of its own, with a part of the budget, and takes the
+    centre and scales of the features from the first. With a large budget, few columns, or on
+    Dask all are fitted to one release of the moments of all columns instead, which costs what a
+    fit to one of them does and has standard errors; `n_iter` and
+    `calibration` are then ignored.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
     more. "auto" then takes an l1 penalty that noise exceeds in hardly any column, and `solver`,

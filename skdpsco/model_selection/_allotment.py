@@ -15,6 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skdpsco._random import below, collected_advice
 from skdpsco._upstream import callbacks_of
+from skdpsco.base.grants import Grant, ReachedNoise, Rehearsal
 from skdpsco.base.labels import named_columns
 from skdpsco.base.private_estimator import MIN_RHO, PrivateEstimator
 from skdpsco.data.block_records import first_record
@@ -23,11 +24,8 @@ from skdpsco.inspection import check_private_steps, privacy_report, private_step
 from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps
 from skdpsco.inspection._steps import check_record_wise
 from skdpsco.preprocessing.pca import PrivatePCA
-from skdpsco.privacy import BudgetExceededError, Event, rho_of
-from skdpsco.privacy.relations import ADD_OR_REMOVE
 
 __all__ = [
-    "Grant",
     "allot",
     "assumptions_of",
     "check_private",
@@ -42,65 +40,6 @@ __all__ = [
 ]
 
 NOT_INCLUDED = "the cost of the search that chose its parameters is not included"
-
-
-class Grant:
-    """Replaces the ledger in one fit of one step, and holds only that fit's share of the budget.
-
-    Parameters
-    ----------
-    rho : float
-    prefix : str, default=""
-        Prefix of the step's parameter names.
-    seed : int or None, default=None
-        Seed of public randomness if the step is itself a search, so that its fit equals the
-        rehearsed one up to the first noise.
-    max_records_per_unit : int, default=1
-        The same number as for the ledger. ``rho`` is for the replacement of one record, as charges
-        are.
-    """
-
-    def __init__(
-        self,
-        rho: float,
-        prefix: str = "",
-        seed: int | None = None,
-        max_records_per_unit: int = 1,
-    ) -> None:
-        self.rho, self.prefix, self.seed = rho, prefix, seed
-        self.max_records_per_unit = max_records_per_unit
-        self.charges: list[float] = []
-
-    def charge(self, event: Event, estimator: str = "", *args: Any) -> None:
-        """Refuse a charge that exceeds the share, and every charge but the first."""
-        if ADD_OR_REMOVE in args:
-            raise ValueError(f"relation of {estimator} must be 'replace-one' in a search.")
-        rho = rho_of(event)
-        self.charges.append(rho)  # before the check, so that one of two threads is refused
-        if len(self.charges) > 1 or not rho <= self.rho * (1 + 1e-12):
-            left = self.rho if len(self.charges) == 1 else 0.0
-            raise BudgetExceededError(
-                f"{estimator} costs rho={rho:.6g} and was granted {left:.6g}: a fit of a "
-                "search, or of one of its steps, was repeated."
-            )
-
-    def __copy__(self) -> "Grant":
-        return self  # clones of one step share it
-
-    def __deepcopy__(self, memo: dict) -> "Grant":
-        return self
-
-
-class _ReachedNoise(Exception):
-    """Raised, with the step's prefix, when a step has passed all checks before its first noise."""
-
-
-class _Rehearsal(Grant):
-    """Ends a fit before it would draw its first noise."""
-
-    def charge(self, event: Event, estimator: str = "", *args: Any) -> None:
-        super().charge(event, estimator, *args)
-        raise _ReachedNoise(self.prefix)
 
 
 def _shares_of_steps(estimator: Any, rho: float) -> np.ndarray:
@@ -222,7 +161,7 @@ def rehearse(estimator: Any, part: Any) -> list[str]:
         If a private step does not charge its ledger. Errors of the fit pass through.
     """
     with collected_advice() as advice:
-        _reach_noise(granted(estimator, _Rehearsal), part)
+        _reach_noise(granted(estimator, Rehearsal), part)
     return advice
 
 
@@ -232,7 +171,7 @@ def _reach_noise(estimator: Any, part: Any) -> None:
     while steps:
         try:
             part.fit(clone(estimator))
-        except _ReachedNoise as reached:
+        except ReachedNoise as reached:
             (prefix,) = reached.args
         else:
             for prefix, step in steps.items():

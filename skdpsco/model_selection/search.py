@@ -20,6 +20,7 @@ from skdpsco._validation import (
     StrOptions,
     with_hints,
 )
+from skdpsco.base.grants import Grant
 from skdpsco.base.private_estimator import LABELS_OF_UNITS, PrivateEstimator, plan_within
 from skdpsco.data.block_records import is_blocks
 from skdpsco.inspection._cost import relation_of
@@ -306,7 +307,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         if labels and self.max_records_per_unit is not None:
             raise ValueError(LABELS_OF_UNITS)
         # A search within another one splits as it did when the outer one rehearsed it.
-        outer = self.ledger if isinstance(self.ledger, _allotment.Grant) else None
+        outer = self.ledger if isinstance(self.ledger, Grant) else None
         public = public_generator(self.random_state if outer is None else outer.seed)
         order = public.permutation(len(data.y))
         budget = self._budget()

@@ -25,7 +25,7 @@ class Units(NamedTuple):
     Parameters
     ----------
     bounds : ndarray of shape (n_features,), or None while they are not known
-    target : Target
+    target : Target, or None while only units of features are known
     conditioning : Conditioning or None
         None if features are read as they are.
     calibration : Calibration or None
@@ -33,7 +33,7 @@ class Units(NamedTuple):
     """
 
     bounds: Any
-    target: Target = Target(1.0, 0.0, 1.0)
+    target: Any = Target(1.0, 0.0, 1.0)
     conditioning: Conditioning | None = None
     calibration: Calibration | None = None
 
@@ -144,10 +144,13 @@ class KnownStage(NamedTuple):
     stage : TargetPlan or ConditioningPlan
         It applies the value.
     value : Target or Conditioning
+    said : str
+        A line for the report.
     """
 
     stage: Any
     value: Any
+    said: str
 
     @property
     def event(self) -> Event:
@@ -174,21 +177,25 @@ class KnownStage(NamedTuple):
 
     def note(self, value: Any) -> str:
         """A line for the report."""
-        return "units of columns and targets are those of public_data"
+        return self.said
 
 
 def known_stages(units: Units, regression: bool, tiled: bool = False) -> list[Any]:
     """Stages for units that are public: the target of a regression, and conditioned features.
 
-    ``tiled`` asks for dense conditioned records as `Tiles`.
+    The target's may be None, where only those of features have been found before. ``tiled`` asks
+    for dense conditioned records as `Tiles`.
     """
     stages: list[Any] = []
-    if regression:
-        stages.append(KnownStage(declared_target(units.target.bound), units.target))
+    said = "units of features are those that were found for the first target"
+    if units.target is not None:
+        said = "units of columns and targets are those of public_data"
+        if regression:
+            stages.append(KnownStage(declared_target(units.target.bound), units.target, said))
     if units.conditioning is not None:
         d = len(units.conditioning.centre)
         centring = ConditioningPlan(NoOpEvent(), 0, d, {}, 0.0, False, 0.0, tiled=tiled)
-        stages.append(KnownStage(centring, units.conditioning))
+        stages.append(KnownStage(centring, units.conditioning, said))
     return stages
 
 
