@@ -309,7 +309,7 @@ BUGS = [
         "exponential_grid(2.0 * sensitivity, EXPONENTIAL",
         "exponential_grid(sensitivity, EXPONENTIAL", "audit/search"),
     Bug("a metric in single precision is free", "solvers/penalized/metric.py",
-        "single_pays(n, F, added))\n", "False)\n", "tiles"),
+        "added, is_single(problem))", "added, False)", "tiles"),
     Bug("rounding of runs in single precision is free", "solvers/penalized/second_moments.py",
         "SINGLE_ERROR = 2.0 *", "SINGLE_ERROR = 0.0 *", "tiles"),
     Bug("a metric is that of a removal", "solvers/penalized/second_moments.py",

@@ -322,12 +322,32 @@ def test_sparse_records_are_centred_in_arrays_and_blocks(make):
     whole = model.fit(X, y).coef_
     assert model.score(X, y) > (0.65 if make in CLASSIFIERS else 0.3)
     assert any("centre" in line for line in model.privacy_.assumptions)
-    low, high = model.feature_range_
-    assert (low <= 0.0).all()  # zeros are not clipped, and predictions stay sparse
-    assert (high >= 0.0).all()
     assert model.score(dense, y) == pytest.approx(model.score(X, y))
     blocks = RowBlocks.from_arrays(X, y, block_size=900)
     assert model.fit(blocks).coef_ == pytest.approx(whole, rel=1e-6)
+
+
+@seeded_fits
+def test_the_layout_has_no_say():
+    """Sparse and dense rows have the same charge, clipping and passes, and nearly the same fit."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((4000, 8)) < 0.5, rng.uniform(0.8, 1.0, (4000, 8)), 0.0)
+    X[:, :4] = rng.uniform(0.8, 1.0, (4000, 4))  # of which zeros are far
+    y = X @ np.linspace(-3.0, 3.0, 8) + 0.3 * rng.normal(size=4000)
+    models = [
+        PrivateRidge(epsilon=8.0, feature_bound=1.0, random_state=0).fit(layout(X), y)
+        for layout in (np.asarray, sparse.csr_matrix)
+    ]
+    assert models[0].privacy_.event == models[1].privacy_.event
+    assert models[0].n_iter_ == models[1].n_iter_
+    ranges = [model.feature_range_ for model in models]
+    np.testing.assert_allclose(ranges[0], ranges[1], rtol=1e-5)
+    assert (ranges[0][0, :4] > 0.0).all()
+    assert models[0].coef_ == pytest.approx(models[1].coef_, rel=0.01, abs=0.01)
+    zeros = np.zeros((2, 8))
+    expected = models[1].predict(zeros)
+    assert models[1].predict(sparse.csr_matrix(zeros)) == pytest.approx(expected)
+    assert models[1].predict(sparse.csr_matrix(X)) == pytest.approx(models[1].predict(X))
 
 
 @seeded_fits

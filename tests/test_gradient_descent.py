@@ -381,8 +381,9 @@ def test_a_metric_follows_public_sizes():
         ]
         assert [plan.metric_grid is not None for plan in known] == [True, False]
         assert known[0].n_iter == round(0.2 * known[1].n_iter) < 20
-    for loss in (Squared(), Huber(0.5), Multinomial(3)):
-        plan = GradientDescent().plan(conditioned(loss, 100 * n, 16), budget)
+    for loss, is_sparse in itertools.product((Squared(), Huber(0.5), Multinomial(3)), (0, 1)):
+        problem = conditioned(loss, 100 * n, 16, sparse=bool(is_sparse))
+        plan = GradientDescent().plan(problem, budget)
         assert plan.metric_grid
         assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-11)
         shares = [(leaf.noise_multiplier * budget.mu) ** -2.0 for leaf, _ in leaves(plan.event)]
@@ -390,7 +391,7 @@ def test_a_metric_follows_public_sizes():
         assert pytest.approx(0.1 * left, rel=1e-9) in shares
     for problem in (
         conditioned(SmoothHinge(0.5), 100 * n, 16),
-        conditioned(Logistic(), 100 * n, 16, sparse=True),
+        conditioned(Logistic(), 100 * n, 16, sparse=True, added=True),
         conditioned(Logistic(), 100 * n, 16, centred=False),
         conditioned(Logistic(), 10**9, 1001),
     ):

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import gen_batches
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -38,7 +37,7 @@ from skdpsco.base.plain import plain_pipeline
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.base.progress import check_progress
-from skdpsco.base.public_start import PublicStart, checked_start, clip_columns, learnt_from
+from skdpsco.base.public_start import PublicStart, checked_start, clipped_product, learnt_from
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.block_records import BlockRecords, is_blocks
 from skdpsco.data.design import as_design
@@ -863,10 +862,10 @@ class PrivateLinearModel(PrivateEstimator):
         check_is_fitted(self)
         refuse_blocks(X)
         X = check_X(self, X)
+        limits = self._limits()
         # In chunks of records: float32 numbers become float64 ones, and clipped ones are copies.
         parts = [
-            safe_sparse_dot(self._as_fitted(X[rows]), self.coef_.T, dense_output=True)
-            for rows in gen_batches(X.shape[0], 4096)
+            clipped_product(X[rows], self.coef_.T, limits) for rows in gen_batches(X.shape[0], 4096)
         ]
         return np.concatenate(parts) + self.intercept_
 
@@ -892,8 +891,6 @@ class PrivateLinearModel(PrivateEstimator):
         check_is_fitted(self)
         return plain_pipeline(self)
 
-    def _as_fitted(self, X: Any) -> Any:
-        """The same features, clipped as in the fit."""
-        if not getattr(self, "clip_features", False):
-            return X
-        return clip_columns(X, *self.feature_range_)
+    def _limits(self) -> Any:
+        """The range that predictions clip features to, as the fit does; None if they do not."""
+        return self.feature_range_ if getattr(self, "clip_features", False) else None

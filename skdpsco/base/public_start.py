@@ -13,7 +13,7 @@ from skdpsco._upstream import num_samples, safe_indexing
 from skdpsco._validation import LARGEST
 from skdpsco.privacy.relations import REPLACE_ONE
 
-__all__ = ["PublicStart", "Unaccounted", "checked_start", "clip_columns", "learnt_from"]
+__all__ = ["PublicStart", "Unaccounted", "checked_start", "clipped_product", "learnt_from"]
 
 NOISELESS = 1e9  # an epsilon for public records
 FACTORS = (1.0, 0.01, 0.1, 10.0, 100.0)  # of the weight of their penalty, the first if all is equal
@@ -75,12 +75,12 @@ class PublicStart(NamedTuple):
 
         Those of a single output have one dimension.
         """
-        clipped, one = clip_columns(X, -bounds, bounds), len(self.coef) == 1
+        one = len(self.coef) == 1
         coef, intercept = (
             (self.coef[0], self.intercept[0]) if one else (self.coef.T, self.intercept)
         )
         with np.errstate(all="ignore"):  # tiny products underflow
-            return safe_sparse_dot(clipped, coef, dense_output=True) + intercept
+            return clipped_product(X, coef, (-bounds, bounds)) + intercept
 
     def added(self, coef: np.ndarray, intercept: Any) -> tuple[np.ndarray, Any]:
         """Coefficients of the sum of this model and another, in the shapes of the other."""
@@ -202,14 +202,17 @@ def _public_fit(model: Any, records: Any, start: PublicStart | None = None) -> A
     return draft
 
 
-def clip_columns(X: Any, low: np.ndarray, high: np.ndarray) -> Any:
-    """Each column of X clipped to its interval; sparse if X is and all intervals contain zero."""
-    if not sparse.issparse(X):
-        return np.clip(X, low, high)
-    if (low > 0.0).any() or (high < 0.0).any():  # zeros are clipped, too
-        return np.clip(X.toarray(), low, high)
+def clipped_product(X: Any, coef: np.ndarray, limits: Any) -> np.ndarray:
+    """The product of X, its columns clipped to the rows of ``limits`` unless it is None, and coef.
+
+    Sparse rows stay sparse: what zeros become is subtracted from all, and its product added.
+    """
+    if limits is None or not sparse.issparse(X):
+        X = X if limits is None else np.clip(X, *limits)
+        return safe_sparse_dot(X, coef, dense_output=True)
     X = sparse.csr_matrix(X, copy=True)
+    zeros = np.clip(0.0, *limits)
     # The product refuses an index beyond the columns; an error here would show it.
-    bounds = (side.take(X.indices, mode="clip") for side in (low, high))
-    X.data = np.clip(X.data, *bounds)
-    return X
+    low, high, less = (one.take(X.indices, mode="clip") for one in (*limits, zeros))
+    X.data = np.clip(X.data, low, high) - less
+    return X @ coef + zeros @ coef

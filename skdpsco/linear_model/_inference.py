@@ -1,18 +1,17 @@
 """Standard errors and confidence intervals of coefficients."""
 
-from operator import matmul
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 from scipy.stats import norm
 from sklearn.utils import gen_batches
-from sklearn.utils.extmath import safe_sparse_dot
 
 from skdpsco._quiet import quietly
 from skdpsco._random import warn_utility
 from skdpsco._typing import MatrixLike
 from skdpsco._validation import check_X
+from skdpsco.base.public_start import clipped_product
 from skdpsco.moments.least_squares import check_within
 from skdpsco.solvers.base import Uncertainty
 
@@ -167,7 +166,7 @@ class MomentInference(CoefficientInference):
     """What a least squares model, which may be fitted to moments, knows about its errors."""
 
     predict: Any
-    _as_fitted: Any
+    _limits: Any
 
     _remedy = "fit it to moments, PrivateMoments().fit(X, y)"
 
@@ -205,24 +204,27 @@ class MomentInference(CoefficientInference):
         """
         quantile, known = self._quantile(level), self._known()
         middle = self.predict(X)
-        X = self._as_fitted(check_X(self, X))
+        X, limits = check_X(self, X), self._limits()
         covariances = known.covariance.reshape(-1, *known.covariance.shape[-2:])
         instead = "X must be a valid matrix."  # SciPy's errors would show wrong indices
         free = known.debiasing.reshape(-1, known.debiasing.shape[-1])
-        moved = quietly(instead, matmul, X, free[:, :-1].T) + free[:, -1]
+        moved = quietly(instead, clipped_product, X, free[:, :-1].T, limits) + free[:, -1]
         middle = middle + moved.reshape(middle.shape)
-        spread = np.column_stack([quietly(instead, _variances, X, one) for one in covariances])
+        spread = np.column_stack(
+            [quietly(instead, _variances, X, one, limits) for one in covariances]
+        )
         width = quantile * np.sqrt(known.residual_variance + spread).reshape(middle.shape)
         return np.stack([middle - width, middle + width], axis=-1)
 
 
-def _variances(X: Any, covariance: np.ndarray) -> np.ndarray:
+def _variances(X: Any, covariance: np.ndarray, limits: Any) -> np.ndarray:
     """Variances of predictions, from the covariance of coefficients and intercept."""
-    found = covariance[-1, -1] + 2.0 * (X @ covariance[:-1, -1])
+    found = np.empty(X.shape[0])
     for rows in gen_batches(X.shape[0], 4096):
-        turned = safe_sparse_dot(X[rows], covariance[:-1, :-1], dense_output=True)
-        product = X[rows].multiply(turned) if sparse.issparse(X) else X[rows] * turned
-        found[rows] += np.asarray(product.sum(axis=1)).ravel()
+        some = X[rows].toarray() if sparse.issparse(X) else X[rows]
+        some = some if limits is None else np.clip(some, *limits)
+        turned = some @ covariance[:-1, :-1] + 2.0 * covariance[:-1, -1]
+        found[rows] = covariance[-1, -1] + (some * turned).sum(axis=1)
     return np.maximum(found, 0.0)
 
 

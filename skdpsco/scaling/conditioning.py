@@ -15,7 +15,16 @@ import numpy as np
 from skdpsco._clipping import clip
 from skdpsco._kernels import njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.data.design import CSR, TILE_ROWS, CentredCSR, Dense, Tiles, clipped, read_only
+from skdpsco.data.design import (
+    CSR,
+    TILE_ROWS,
+    CentredCSR,
+    Dense,
+    Tiles,
+    clip_scale,
+    clipped,
+    read_only,
+)
 from skdpsco.data.pieces import one_record
 from skdpsco.data.products import as_lengths, correlate, norms_of
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
@@ -45,7 +54,7 @@ class ConditioningTuning(NamedTuple):
         Shares of mu**2 for the norm of rows, both means that make the centre, the norm of centred
         rows, their mean squared norm, and the mean squares of columns.
     labelled_share, sure_ratio : float
-        Share of the centre if targets are labels, records are dense and n mu over the root of d is
+        Share of the centre if targets are labels and n mu over the root of d is
         ``sure_ratio``; it grows in proportion up to there, and then falls with the root. Labels are
         not centred, so that the first gradient contains the error of the centre times their mean.
     centred_noise, most_centred_share : float
@@ -141,9 +150,11 @@ class Conditioning(NamedTuple):
 
     def apply(self, X: Dense | CSR, tiled: bool = False) -> Dense | Tiles | CentredCSR:
         """A copy of the records as solvers see them; ``tiled`` asks for dense ones as `Tiles`."""
-        if isinstance(X, CSR):  # no entry is clipped
-            data = clipped(X.data, X.bounds[X.indices]) / self.scale[X.indices]
-            return sparse_less(X, data.astype(X.data.dtype), self.centre / self.scale)
+        if isinstance(X, CSR):  # rows minus what zeros become
+            zeros, scale = np.clip(self.centre, -self.scale, self.scale), self.scale[X.indices]
+            data = clipped(X.data, X.bounds[X.indices]) - self.centre[X.indices]
+            data = (np.clip(data, -scale, scale) + zeros[X.indices]) / scale
+            return sparse_less(X, data.astype(X.data.dtype), zeros / self.scale)
         dtype = np.float32 if self.single else X.values.dtype.type
         n, d = X.values.shape
         if tiled:
@@ -282,7 +293,7 @@ def plan_conditioning(
     sparse : bool, default=False
         Whether records are sparse.
     widens : bool, default=False
-        Whether a width that clips few records is chosen, if records are dense.
+        Whether a width that clips few records is chosen.
     added : bool, default=False
         As in `Problem`.
     labelled : bool, default=False
@@ -296,7 +307,7 @@ def plan_conditioning(
     n, d = n_samples, n_features
     ratio = n * mu / math.sqrt(max(d, 1))
     centre_share = CONDITIONING.centre_share
-    if labelled and not sparse:
+    if labelled:
         sure = ratio / CONDITIONING.sure_ratio
         labelled_share = CONDITIONING.labelled_share * min(sure, sure**-0.5)
         centre_share = max(labelled_share, centre_share)
@@ -316,15 +327,16 @@ def plan_conditioning(
     if scaled:
         parts["mean"] = (CONDITIONING.mean_share, 1)
         worth = min(n * mu / (max(d, 1) * CONDITIONING.square_ratio) - 1.0, 1.0)
-        if worth > 0.0 and not sparse:
+        if worth > 0.0 and not (sparse and added):  # their sum might be rounded by more
             parts["squares"] = (CONDITIONING.square_share * worth, 1)
-        if widens and not sparse:
+        if widens:
             n_widths = CONDITIONING.n_widths
             parts["width"] = (CONDITIONING.width_share / n_widths, n_widths)
     multiplier, event = share_mu(mu, parts)
     slack = 1.0 + (d + 4) * 2.0**-38  # rounding of norms
-    # The squares of two records are nonnegative, and add up to at most 1.
-    square = slack * slack
+    # The squares of two records are nonnegative, and add up to at most 1. Those of sparse rows are
+    # differences, which are rounded, and whose terms are larger.
+    square = slack * slack + sparse * 2.0**-38
     # Rows and centres are added up separately, each at most 91 times as long as their difference.
     mean = one_record(n, added, 2.0**8, change=slack if added else 2.0 * slack)
     changes = {
@@ -332,7 +344,10 @@ def plan_conditioning(
         "residual": mean,
         "mean": one_record(n, added, 1.0, change=1.0),
         "squares": one_record(
-            n, added, square, change=square if added else math.sqrt(2.0) * square
+            n,
+            added,
+            2.0**12 if sparse else square,
+            change=square if added else math.sqrt(2.0) * square,
         ),
     }
     dimensions = {"centre": d, "residual": d, "squares": d}
@@ -358,7 +373,6 @@ class RecordSums:
 
     def __init__(self, X: Any, y: Any) -> None:
         self._keeps = not isinstance(X, BlockDesign)
-        self._sparse = isinstance(X, CSR) if self._keeps else X.sparse
         y = np.empty(len(y)) if self._keeps else y
         self._X, self._y = in_pieces(X, y), y
 
@@ -372,8 +386,6 @@ class RecordSums:
 
     def norms(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
-        if self._sparse:
-            return map_reduce(self._X, self._y, shortened_norms, centre, c)
         total, self._squares = map_reduce(self._X, self._y, shortened_squares, centre, c)
         return total
 
@@ -382,7 +394,7 @@ class RecordSums:
         return map_reduce(self._X, self._y, farther_than, centre, root, limits)
 
     def squares(self, centre: np.ndarray, c: float) -> np.ndarray:
-        """Sum of the squares of the rows of `norms`, which are dense, over ``c * c``."""
+        """Sum of the squares of the rows of `norms`, over ``c * c``."""
         return self._squares
 
 
@@ -433,16 +445,14 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
             least = max(least, min(deviation, 0.5 * square[0]))
         square = np.maximum(sums, least)
     square *= c * c / n
-    scale = 1.0 + np.abs(centre)  # no feature is farther from its centre
-    if not plan.sparse:  # the rare entries of sparse records must not be clipped
-        width, root = plan.width, np.sqrt(square)
-        if "width" in plan.grids:
-            widths = width * 2.0 ** (np.arange(2**CONDITIONING.n_widths) / 2.0)
-            counts = sums_of.farther(centre, root, widths)
-            found = halve(counts, plan.tolerated("width"), plan.grids["width"], rng)
-            width = float(widths[found]) if plan.widens else width
-        scale = np.minimum(width * root, scale)
-    scale = plan.stored(scale)
+    width, root = plan.width, np.sqrt(square)
+    if "width" in plan.grids:
+        widths = width * 2.0 ** (np.arange(2**CONDITIONING.n_widths) / 2.0)
+        counts = sums_of.farther(centre, root, widths)
+        found = halve(counts, plan.tolerated("width"), plan.grids["width"], rng)
+        width = float(widths[found]) if plan.widens else width
+    # No feature is farther from its centre.
+    scale = plan.stored(np.minimum(width * root, 1.0 + np.abs(centre)))
     return Conditioning(centre, scale, np.minimum(square / scale**2, 1.0), plan.single)
 
 
@@ -467,10 +477,14 @@ def longer_than(X: MatrixLike, y: Any, centre: Any, limits: Any, keeps: bool = F
 
 
 @without_gil
-def farther_than(X: Dense, y: TargetLike, centre: Any, root: Any, limits: Any) -> np.ndarray:
+def farther_than(X: MatrixLike, y: TargetLike, centre: Any, root: Any, limits: Any) -> np.ndarray:
     """How many rows have an entry farther from ``centre`` than each limit times ``root``."""
-    distances = np.empty(len(y))
-    write_distances(X, centre, 1.0 / root, distances)
+    distances, unit = np.empty(len(y)), 1.0 / root
+    if isinstance(X, Dense):
+        write_distances(X, centre, unit, distances)
+    else:
+        farthest = np.argsort(-np.abs(centre) * unit, kind="stable")  # zeros, by their distances
+        write_sparse_distances(X, centre, unit, farthest, distances)
     return count_above(distances, limits)
 
 
@@ -488,19 +502,25 @@ def shortened_sum(X: Any, y: Any, centre: Any, c: Any, kept: bool = False) -> np
 
 
 @without_gil
-def shortened_norms(X: MatrixLike, y: TargetLike, centre: Any, c: Any) -> np.ndarray:
-    """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
-    norms = np.empty(len(y))
-    write_centred_norms(X, centre, norms)
-    return np.square(np.minimum(norms / c, 1.0)).sum()[None]
+def shortened_squares(X: MatrixLike, y: Any, centre: Any, c: Any) -> tuple[np.ndarray, ...]:
+    """Sums of the squared norms of centred rows, shortened to ``c``, and of their squares.
 
-
-@without_gil
-def shortened_squares(X: Dense, y: TargetLike, centre: Any, c: Any) -> tuple[np.ndarray, ...]:
-    """The sums of `shortened_norms`, and of the squares of the same rows, over ``c * c``."""
+    Both are over ``c * c``.
+    """
     norms, squares = np.zeros(1), np.zeros(len(centre))
-    add_shortened_squares(X, centre, c, norms, squares)
-    return norms, squares
+    if isinstance(X, Dense):
+        add_shortened_squares(X, centre, c, norms, squares)
+        return norms, squares
+    each, total = np.empty(len(y)), np.empty(len(centre) + 1)
+    write_centred_norms(X, centre, each)
+    each *= each
+    norms[0] = np.minimum(each / (c * c), 1.0).sum()
+    # Beyond those of rows without entries, whose sum is that of the weights times centre**2.
+    rows = less(X._replace(intercept=1), centre)
+    more = rows.data * (rows.data - 2.0 * centre[X.indices])
+    weights = 1.0 / np.maximum(each, c * c)
+    add_weighted(rows._replace(data=read_only(more)), weights[:, None], total)
+    return norms, total[:-1] + total[-1] * centre**2
 
 
 def sparse_less(X: CSR, data: np.ndarray, centre: np.ndarray) -> CentredCSR:
@@ -571,6 +591,22 @@ def write_distances(X, centre, unit, out):
     for i in range(out.shape[0]):
         _write_distances(X.values, i, X.bounds, over, shift, row)
         found[i] = _largest_integer(integers)
+
+
+@njit
+def write_sparse_distances(X, centre, unit, farthest, out):
+    """`write_distances` of sparse rows; zeros of the columns ``farthest`` are the farthest."""
+    read = np.full(centre.shape[0], -1)  # the last row with an entry in a column
+    for i in range(out.shape[0]):
+        out[i] = 0.0
+        for p in range(X.indptr[i], X.indptr[i + 1]):
+            j = X.indices[p]
+            read[j] = i
+            out[i] = max(out[i], abs(clip_scale(X.data[p], X.bounds[j]) - centre[j]) * unit[j])
+        for j in farthest:
+            if read[j] < i:
+                out[i] = max(out[i], abs(centre[j]) * unit[j])
+                break
 
 
 @njit

@@ -6,6 +6,7 @@ one record. Releases are replayed, so that later releases are made at the same p
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -36,7 +37,7 @@ def charges(plan, mu):
     ] * CONDITIONING.n_centred_counts + [mu * math.sqrt(CONDITIONING.centre_share / 2)]
     if plan.scaled:
         each += [mu * math.sqrt(CONDITIONING.mean_share)]
-        each += [mu * math.sqrt(CONDITIONING.square_share)] * (not plan.sparse)
+        each += [mu * math.sqrt(CONDITIONING.square_share)]
         each += (
             [mu * math.sqrt(CONDITIONING.width_share / CONDITIONING.n_widths)]
             * CONDITIONING.n_widths
@@ -68,7 +69,7 @@ def extreme_records(d):
 
 @pytest.mark.parametrize(
     ("scaled", "is_sparse", "widens"),
-    [(True, False, False), (True, False, True), (False, False, False), (True, True, False)],
+    [(True, False, False), (True, False, True), (False, False, False), (True, True, True)],
 )
 @pytest.mark.parametrize("n", [2, 6])
 def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, widens, n):
@@ -100,7 +101,7 @@ def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, wide
     assert largest[: CONDITIONING.n_counts].max() > 0.9
     if scaled:
         # The changes of the mean squared norm, and of squares.
-        assert (largest[after + 1 : after + 2 + (not is_sparse)] > 0.6).all()
+        assert (largest[after + 1 : after + 3] > 0.6).all()
     if widens:
         assert largest[-CONDITIONING.n_widths :].max() > 0.9
 
@@ -112,7 +113,7 @@ def test_rounded_rows_keep_their_norm(d):
     for c in (2.0**-8, 0.1, math.sqrt(d)):
         for _ in range(20):
             row = np.clip(rng.normal(size=(1, d)) * 10.0 ** rng.uniform(-6, 3), -1, 1)
-            X, slack = as_design(row, np.ones(d), False), 1 + (d + 4) * 2.0**-38
+            slack = 1 + (d + 4) * 2.0**-38
             centre = rng.uniform(-1, 1, d)
             near = np.clip(centre + rng.normal(size=d) * 10.0 ** rng.uniform(-6, 0), -1, 1)
             for kind in (np.asarray, sparse.csr_matrix):
@@ -122,11 +123,11 @@ def test_rounded_rows_keep_their_norm(d):
                         design, np.zeros(1), point, max(c, math.sqrt(d) / 90)
                     )
                     assert np.sqrt(np.square(term.astype(np.longdouble)).sum()) <= slack
-            norm, squares = module.shortened_squares(X, np.zeros(1), centre, c)
-            assert (squares >= 0.0).all()
-            assert squares.astype(np.longdouble).sum() <= slack * slack
-            assert norm[0] <= 1.0
-            assert module.shortened_norms(X, np.zeros(1), centre, c)[0] <= 1.0
+                    rounded = 2.0**-38 * (kind is sparse.csr_matrix)
+                    norm, squares = module.shortened_squares(design, np.zeros(1), point, c)
+                    assert (squares >= -rounded).all()
+                    assert squares.astype(np.longdouble).sum() <= slack * slack + rounded
+                    assert norm[0] <= 1.0
 
 
 def test_the_rounding_of_rows_and_of_the_centre_is_charged():
@@ -173,10 +174,10 @@ def test_sparse_records_are_read_as_dense_ones_less_the_centre():
     rows = sparse.random_array((50, 7), density=0.3, rng=rng, format="csr")
     rows.data[::3] *= -1e3  # beyond the bounds
     bounds, n_outputs = np.linspace(0.5, 2.0, 7), 2
-    to = module.Conditioning(rng.uniform(-1, 1, 7), np.full(7, 2.0))
+    to = module.Conditioning(rng.uniform(-1, 1, 7), rng.uniform(0.1, 2.0, 7))
+    assert (np.abs(to.centre) > to.scale).any()  # zeros are clipped
     X = to.apply(as_design(sparse.csr_matrix(rows), bounds, True))
-    dense = (np.clip(rows.toarray(), -bounds, bounds) / bounds - to.centre) / to.scale
-    dense = np.column_stack([dense, np.ones(50)])
+    dense = columns_of(to.apply(as_design(rows.toarray(), bounds, True)), 0, 50, np.arange(8))
     W, R, unit = rng.normal(size=(n_outputs, 8)), rng.normal(size=(50, 2)), rng.uniform(1, 2, 8)
     scores, norms, total = np.empty((50, n_outputs)), np.empty(50), np.zeros(16)
     products.predict_all(X, W.ravel(), scores)
@@ -185,6 +186,34 @@ def test_sparse_records_are_read_as_dense_ones_less_the_centre():
     np.testing.assert_allclose(norms, np.linalg.norm(dense * unit, axis=1), rtol=1e-12)
     add_all(X, R, total)
     np.testing.assert_allclose(products.as_sums(total, X), (R.T @ dense).ravel(), atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [0.5, 3.0])
+def test_sparse_records_are_conditioned_as_dense_ones(monkeypatch, width):
+    """Every statistic is that of the dense layout, so that no layout decides anything."""
+    n, d, rng = 60, 6, np.random.default_rng(0)
+    rows = np.where(rng.random((n, d)) < 0.4, rng.normal(size=(n, d)), 0.0)
+    rows += [0, 0, 2, -0.7, 0, 0]
+    bounds, found = np.linspace(0.5, 2.0, d), []
+    names = ["norm"] * CONDITIONING.n_counts + ["centre"]
+    names += ["centred norm"] * CONDITIONING.n_centred_counts + ["residual", "mean", "squares"]
+    names += ["width"] * CONDITIONING.n_widths
+    for layout in (np.asarray, sparse.csr_matrix):
+        releases = RecordedReleases(monkeypatch, module, quantiles)
+        plan = plan_conditioning(n, d, 3.0, True, layout is not np.asarray, True, labelled=True)
+        releases.begin(found[0][0] if found else None)
+        plan = replace(plan, width=width)
+        to = plan.release(as_design(layout(rows), bounds, True), np.zeros(n), rng)
+        statistics = [
+            np.array(units) * plan.grids[name]
+            for units, name in zip(releases.units, names, strict=True)
+        ]
+        found.append((releases.seen, statistics, to))
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+    assert width > 1.0 or (found[0][2].scale < np.abs(found[0][2].centre)).any()
+    for one, other in zip(found[0][2][:3], found[1][2][:3], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 @njit

@@ -66,7 +66,7 @@ def test_gradients_of_rows_less_a_centre_move_by_what_is_charged(recorded, loss,
     targets = range(3) if loss.n_outputs > 1 else (-1.0, 1.0)
     features = itertools.product((-9.0, 0.0, 0.4), repeat=d)  # one of which is near the centre
     records = [(x, float(y)) for x, y in itertools.product(features, targets)]
-    centre, scale = np.array([0.4, 0.8]), np.float64(np.float32([1.4, 1.8]))
+    centre, scale = np.array([0.4, 0.8]), np.float64(np.float32([1.4, 0.7]))
     conditioning, largest = Conditioning(centre, scale, None, not is_sparse), 0.0
     for point in (np.zeros(problem.n_coefficients), np.full(problem.n_coefficients, 3.0)):
 
@@ -86,21 +86,24 @@ def test_gradients_of_rows_less_a_centre_move_by_what_is_charged(recorded, loss,
     assert largest > 0.5
 
 
-@pytest.mark.parametrize("added", [False, True])
-@pytest.mark.parametrize("tiled", [False, True])
-def test_a_metric_moves_by_what_is_charged(recorded, added, tiled):
+@pytest.mark.parametrize(
+    ("kind", "added"),
+    [("rows", False), ("rows", True), ("tiles", False), ("tiles", True), ("sparse rows", False)],
+)
+def test_a_metric_moves_by_what_is_charged(recorded, kind, added):
     """Without it, nothing would be known of directions in which columns differ little."""
     n, d = 40_000, 2
-    problem = make_problem(Logistic(), n, d, True)
-    problem = dataclasses.replace(problem, centred=True, mean_square=(0.5, 0.5), added=added)
+    of = {"centred": True, "sparse": kind == "sparse rows", "mean_square": (0.5, 0.5)}
+    problem = dataclasses.replace(make_problem(Logistic(), n, d, True), **of, added=added)
     plan = GradientDescent().plan(problem, Budget(1.0, 1e-6))
     (multiplier,) = (leaf.noise_multiplier for leaf, count in leaves(plan.event) if count == 1)
     scale = np.array([0.7, 0.1, 0.5])
-    conditioning = Conditioning(np.array([0.4, 0.8]), np.float64(np.float32([1.4, 1.8])))
+    conditioning = Conditioning(np.array([0.4, 0.8]), np.float64(np.float32([1.4, 0.7])))
 
     def units(rows, square):
-        design = as_design(np.array(rows).reshape(-1, d), BOUNDS, True)
-        X = conditioning.apply(design, tiled)
+        table = np.array(rows).reshape(-1, d)
+        table = sparse.csr_matrix(table) if kind == "sparse rows" else table
+        X = conditioning.apply(as_design(table, BOUNDS, True), kind == "tiles")
         y = np.zeros(len(rows))
         model = metric_module.release_metric(plan.metric_grid, problem, (scale, square), X, y, None)
         assert (np.linalg.eigvalsh(model.M) > -1e-9).all()

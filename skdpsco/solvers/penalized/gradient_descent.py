@@ -291,8 +291,8 @@ class GradientDescent:
     Every pass sums the records' gradients, each clipped to an l2 norm, adds noise, and takes a
     proximal step. With ``preconditioned=True`` this uses coordinates in which all columns have a
     mean square of about 1, estimated with a tenth of the budget. If noise is small, second moments
-    of dense conditioned features are released as well, for another tenth, and a few steps in their
-    metric replace many. The number of passes, step sizes and clipping norms follow from public
+    of conditioned features are released as well, for another tenth, and a few steps in their metric
+    replace many. The number of passes, step sizes and clipping norms follow from public
     numbers and from what was released.
 
     Parameters

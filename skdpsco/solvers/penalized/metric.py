@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import njit
-from skdpsco.data.design import TILE_ROWS
+from skdpsco.data.design import TILE_ROWS, CentredCSR
 from skdpsco.data.pieces import one_record
-from skdpsco.data.products import as_lengths, write_columns
+from skdpsco.data.products import as_lengths, norms_of, write_columns
 from skdpsco.data.record_sums import map_reduce, without_gil
 from skdpsco.losses.library import SOFTMAX, Huber, Logistic, Squared, unweighted
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
@@ -56,25 +56,33 @@ METRIC = MetricTuning()
 
 
 def metric_pays(problem: CompositeProblem, mu: float) -> bool:
-    """Whether steps follow second moments of conditioned dense features; public.
+    """Whether steps follow second moments of conditioned features; public.
 
     Noise must be small in them. The loss must be about as curved as its bound says: for others few
-    steps are too few.
+    steps are too few. If records are added, products of sparse rows might be rounded by more.
     """
     F, curved = problem.n_features, (Squared, Huber, Logistic, *SOFTMAX)
     little_noise = problem.n_mu(mu) >= METRIC.ratio * F**1.5 and F <= METRIC.max_features
-    dense = problem.centred and not problem.sparse
-    return little_noise and dense and isinstance(unweighted(problem.loss), curved)
+    exact = problem.centred and not (problem.sparse and problem.added)
+    return little_noise and exact and isinstance(unweighted(problem.loss), curved)
 
 
 def metric_grid(problem: CompositeProblem, multiplier: float) -> float:
     """Grid of sums of the second moments of rows whose norms are at most 1."""
     n, F, added = problem.n_samples, problem.n_features, problem.added
-    rounded = 1.0 + (F + 16) * 2.0**-50  # norms and products of one record
-    size, change = moved_by_one(rounded, added, single_pays(n, F, added))
+    # Norms and products of one record are rounded. Those of sparse rows are differences.
+    rounded = 1.0 + (F + 16) * 2.0 ** (-36 if problem.sparse else -50)
+    size, change = moved_by_one(rounded, added, is_single(problem))
     # 2: of records that move up, a weight may be rounded otherwise.
-    sensitivity = one_record(n, added, size, change, 1 + added)
+    bound = 2.0**13 if problem.sparse else size
+    sensitivity = one_record(n, added, bound, change, 1 + added)
     return gaussian_grid(sensitivity, multiplier, F * (F + 1) // 2, math.sqrt(2.0) * n * size)
+
+
+def is_single(problem: CompositeProblem) -> bool:
+    """Whether products are in single precision; those of sparse rows are differences."""
+    large = single_pays(problem.n_samples, problem.n_features, problem.added)
+    return large and not problem.sparse
 
 
 def release_metric(
@@ -93,8 +101,7 @@ def release_metric(
     scale, square = rows
     M = np.ones(problem.n_features)
     if grid is not None:
-        single = single_pays(problem.n_samples, problem.n_features, problem.added)
-        sums = map_reduce(X, y, shortened_products, scale, math.sqrt(square), single)
+        sums = map_reduce(X, y, shortened_products, scale, math.sqrt(square), is_single(problem))
         entries = upper_triangle(sums)
         deviation = gaussian_mechanism(rng, entries, grid)
         # What is unknown stays as large beside columns that are raised, which shorten the rows.
@@ -110,9 +117,41 @@ def shortened_products(X: Any, y: Any, scale: np.ndarray, c: float, single: bool
     It stands on and above the diagonal; ``single`` says whether runs are in single precision.
     """
     F = len(scale)
+    if isinstance(X, CentredCSR):
+        return sparse_products(X, 1.0 / scale, c)
     V, out = run_of_columns(F, single)
     add_products(X, len(y), as_lengths(1.0 / scale, X), c, V, out)
     return out[:F, :F]
+
+
+def sparse_products(X: CentredCSR, unit: np.ndarray, c: float) -> np.ndarray:
+    """`shortened_products` of sparse rows minus a centre: products of entries, and their sums."""
+    F = len(unit)
+    norms, M, sums = np.empty(len(X.indptr) - 1), np.zeros((F, F)), np.zeros(F)
+    norms_of(X, as_lengths(unit, X), norms)
+    weights = np.maximum(norms, c) ** -2.0
+    add_sparse_products(X, unit, weights, M, sums)
+    centre = np.append(X.centre, 0.0) * unit  # the ones are entries of every row
+    sums -= 0.5 * sums[-1] / unit[-1] * centre  # half of what both products have in common
+    return M - np.outer(sums, centre) - np.outer(centre, sums)
+
+
+@njit
+def add_sparse_products(X, unit, weights, out, sums):
+    """Add weighted products of entries times ``unit``, above the diagonal, and these entries."""
+    d = X.bounds.shape[0]
+    for i in range(weights.shape[0]):
+        first, last = X.indptr[i], X.indptr[i + 1]
+        for p in range(first, last):
+            j = X.indices[p]
+            x = weights[i] * X.data[p] * unit[j]
+            sums[j] += x
+            out[j, d] += x * unit[d]
+            for q in range(p, last):  # indices of a row increase
+                k = X.indices[q]
+                out[j, k] += x * X.data[q] * unit[k]
+        sums[d] += weights[i] * unit[d]
+    out[d, d] = sums[d] * unit[d]
 
 
 @njit
