@@ -207,16 +207,21 @@ def test_little_noise_leaves_the_objective_alone(make):
 
 @pytest.mark.parametrize("make", [PrivateLogisticRegression, PrivateLogisticL1])
 def test_rare_positives_stay_rare(make):
-    """500 records, one in forty positive: few noisy steps alone stop far above that."""
-    X, _, _ = data(500)
-    means = {
-        c: [
-            fitted(make, 500, 1.0, -4.5, seed, calibration=c)[0].predict_proba(X)[:, 1].mean()
-            for seed in range(20)
-        ]
+    """1,000 records, one in forty positive: few noisy steps alone often stop far above that."""
+    X, _, _ = data(1000)
+    often = {
+        c: np.mean(
+            [
+                fitted(make, 1000, 0.3, -4.5, fit % 20, calibration=c)[0].predict_proba(X)[:, 1]
+                for fit in range(300)
+            ],
+            axis=1,
+        )
+        > 0.2
         for c in ("auto", None)
     }
-    assert np.mean(means["auto"]) < 0.93 * np.mean(means[None])
+    # About .03 and .25, so that the difference is six standard deviations
+    assert often["auto"].mean() < 0.5 * often[None].mean()
 
 
 @seeded_fits
