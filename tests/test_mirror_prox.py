@@ -81,9 +81,9 @@ class GroupLosses:
     saddle = True
     smoothness = None
 
-    def __init__(self, d, k):
+    def __init__(self, d, k, loss_bound=2.0):
         self.d, self.k = d, k
-        self.blocks = (Block(L2Ball(1.0), d, 2.0 * k), Block(Simplex(), k, 2.0 * k))
+        self.blocks = (Block(L2Ball(1.0), d, 2.0 * k), Block(Simplex(), k, loss_bound * k))
 
     def total(self, z, data):
         X, y, group = data
@@ -223,6 +223,17 @@ def test_shares_minimise_the_noise():
     assert variance(share) == pytest.approx(noise**2)
     for move in (-0.01, 0.01):
         assert variance(share + np.array([move, -move])) > noise**2
+
+
+def test_the_noise_of_a_tiny_block_fits_on_the_grid():
+    """Losses of 1e-12 beside gradients of 2: with a share in proportion there was no plan."""
+    problem = VariationalProblem(GroupLosses(20, 4, loss_bound=1e-12), 1000)
+    _, share, noise = calibration(problem, 0.1)
+    assert share.sum() == pytest.approx(1.0)
+    assert share.min() == pytest.approx(2.0**-20)
+    usual = VariationalProblem(GroupLosses(20, 4, loss_bound=1e-3), 1000)
+    assert noise <= calibration(usual, 0.1)[2]
+    assert MirrorProx().plan(problem, Allowance(0.5 * 0.1**2)).schedule.n_iter > 0
 
 
 @pytest.mark.parametrize("known", [None, 1.0])

@@ -18,6 +18,9 @@ from skdpsco.solvers.saddle.geometry import Block, Geometry
 __all__ = ["OPERATOR_ROWS", "VariationalProblem", "calibration", "runs_of"]
 
 OPERATOR_ROWS = 4096  # records whose operators or gradients are in memory at one time
+# No block's share of mu**2 is smaller: the noise of one that is tiny beside the others would be too
+# large for the grid.
+LEAST_SHARE = 2.0**-20
 
 
 class MonotoneOperator(Protocol):
@@ -125,8 +128,8 @@ def _block_sensitivity(block: Block, n_samples: int) -> float:
 def calibration(problem: VariationalProblem, mu: float) -> tuple[list[float], np.ndarray, float]:
     """Sensitivity of each block's sum, each block's share of mu**2, and the level of the noise.
 
-    The shares minimise the mean squared dual norm of the noise in one call. For calls on all
-    records, this mean is the squared noise level times the number of calls.
+    The shares minimise the mean squared dual norm of the noise in one call, but for `LEAST_SHARE`.
+    For calls on all records, this mean is at most the squared noise level times the number of calls.
     """
     blocks = problem.geometry.blocks
     sensitivity = [_block_sensitivity(block, problem.n_samples) for block in blocks]
@@ -137,4 +140,7 @@ def calibration(problem: VariationalProblem, mu: float) -> tuple[list[float], np
         ]
     )
     total = float(weight.sum())
-    return sensitivity, weight / total, total / (problem.n_samples * mu)
+    raised = np.maximum(weight, LEAST_SHARE * total)
+    sum_raised = float(raised.sum())
+    level = math.sqrt(total) * math.sqrt(sum_raised) / (problem.n_samples * mu)
+    return sensitivity, raised / sum_raised, level
