@@ -264,8 +264,8 @@ def check_feature_bound(value: Any, n_features: int, names: Iterable[Any] | None
         bounds = np.asarray(None)
     if bounds.dtype.kind not in "iuf":
         raise TypeError(
-            f"feature_bound must be a positive number, or a list of one number per column of X; "
-            f"got {abridged(value)}."
+            "feature_bound must be a positive number, or a list of one number per column of X "
+            f"('auto' and None, where legal, are for all columns); got {abridged(value)}."
         )
     if bounds.shape != (n_features,):
         raise ValueError(

@@ -17,6 +17,7 @@ from skdpsco import (
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
     PrivateMinimaxRegressor,
+    PrivateMoments,
     PrivateMonotoneGLM,
     PrivateRidge,
     UtilityWarning,
@@ -89,6 +90,28 @@ def test_threads_keep_their_own_advice():
     assert warnings.showwarning is here
     with pytest.warns(UtilityWarning, match="c"):
         warn_utility("c")
+
+
+@pytest.mark.parametrize(
+    ("model", "finds"),
+    [
+        (PrivateRidge(), True),
+        (PrivateRidge(solver="sgd"), False),
+        (PrivateRidge(solver="sgd", feature_bound=1), True),
+        (PrivateLasso(radius=3.0), False),
+        (PrivateLasso(radius=3.0, feature_bound=1.0), True),
+        (PrivateMoments(), True),
+        (PrivateMoments(row_norm=3.0), False),
+        (PrivateMoments(row_norm=3.0, feature_bound=1.0), True),
+    ],
+)
+def test_bounds_that_are_not_found_are_said_to_be_1(model, finds):
+    """With raw columns such fits see signs alone; the warning does not depend on the columns."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2000, 4))
+    for units in (1.0, 1000.0):
+        lines = said(model, X * units, X[:, 0])
+        assert [("'auto' means 1" in line) for line in lines] == [True] * (not finds)
 
 
 CLASSES = {"classes": [0, 1]}

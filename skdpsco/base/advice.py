@@ -6,13 +6,17 @@ from typing import NamedTuple
 from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent, epsilon_of
 from skdpsco.scaling.conditioning import CONDITIONING
 
-__all__ = ["LARGEST_EPSILON", "PublicNumbers", "advice_on", "counted", "rounded_up"]
+__all__ = ["BOUNDS_OF_1", "LARGEST_EPSILON", "PublicNumbers", "advice_on", "counted", "rounded_up"]
 
 # Even among more features than this, a model of few features may still be found.
 MANY_FEATURES = 1000
 LARGEST_DELTA = 0.1  # in units of 1 / number of records
 SMALLEST_REACH = 0.01  # the largest prediction, in units of the bound on targets
 LARGEST_EPSILON = 1e4  # no larger epsilon is advised
+BOUNDS_OF_1 = (
+    "This fit finds no bounds of features, so that feature_bound='auto' means 1, and X is clipped "
+    "to [-1, 1]. Declare the bounds of columns that are larger; feature_bound=1 says that none is."
+)
 
 
 class PublicNumbers(NamedTuple):

@@ -23,7 +23,7 @@ from skdpsco._validation import (
     check_X,
     is_auto,
 )
-from skdpsco.base.advice import PublicNumbers, advice_on
+from skdpsco.base.advice import BOUNDS_OF_1, PublicNumbers, advice_on
 from skdpsco.base.fit_plans import (
     FitTask,
     Prepared,
@@ -561,6 +561,9 @@ class PrivateLinearModel(PrivateEstimator):
             if any(one.event != prepared.event for one in rehearsals):
                 raise RuntimeError(f"What {prepared.solver!r} costs follows from a private number.")
             event = compose(count.event, prepared.event)
+        ones = prepared.test is None and (prepared.first.bounds == 1.0).all()
+        if ones and is_auto(self.feature_bound):
+            warnings = warnings or (BOUNDS_OF_1,)
         # Warnings name the line that called fit.
         with opened_design(self._design(X, prepared.first.bounds, intercept)) as design:
             with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:

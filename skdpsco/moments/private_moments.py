@@ -28,7 +28,7 @@ from skdpsco._validation import (
     is_auto,
     read_X,
 )
-from skdpsco.base.advice import PublicNumbers, advice_on
+from skdpsco.base.advice import BOUNDS_OF_1, PublicNumbers, advice_on
 from skdpsco.base.labels import (
     declared_classes,
     group_numbers,
@@ -420,6 +420,8 @@ def release_moments_of(
         )
         some = known // max(len(groups), 1)
         warnings = advice_on(public) or _noise_advice(some, len(bounds), available.mu)
+    if is_auto(estimator.feature_bound) and plan.test is None and (bounds[:d] == 1.0).all():
+        warnings = warnings or (BOUNDS_OF_1,)
     with (
         one_blas_thread(),  # pieces already run in threads
         opened(records, np.ones(records.shape[1])) as design,
