@@ -129,7 +129,7 @@ def calibration(problem: VariationalProblem, mu: float) -> tuple[list[float], np
     """Sensitivity of each block's sum, each block's share of mu**2, and the level of the noise.
 
     The shares minimise the mean squared dual norm of the noise in one call, but for `LEAST_SHARE`.
-    For calls on all records, this mean is at most the squared noise level times the number of calls.
+    For calls on all records, this mean is at most the squared level times the number of calls.
     """
     blocks = problem.geometry.blocks
     sensitivity = [_block_sensitivity(block, problem.n_samples) for block in blocks]
