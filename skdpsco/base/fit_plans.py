@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,7 +54,8 @@ class FitTask(NamedTuple):
     n_iter: int | None
 
 
-class Prepared(NamedTuple):
+@dataclass(frozen=True)
+class Prepared:
     """What a fit to so many records may release, from public numbers alone.
 
     Parameters
@@ -91,14 +92,7 @@ class Prepared(NamedTuple):
     last: tuple[Any, Any]
     warnings: tuple[str, ...]
     test: RawTest | None = None
-    scaled: Any = None
-
-    def chosen(self, X: Any, y: Any, rng: Any) -> tuple["Prepared", tuple[str, ...]]:
-        """Return this or `scaled`, by what `test` finds, and lines for the report."""
-        if self.test is None:
-            return self, ()
-        raw = self.test.release(X, y, rng)
-        return self if raw else self.scaled, (self.test.note(raw),)
+    scaled: "Prepared | None" = None
 
 
 @contextmanager

@@ -53,7 +53,7 @@ from skdpsco.scaling.calibration import (
 )
 from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
-from skdpsco.scaling.raw_columns import RawTest, plan_raw_test
+from skdpsco.scaling.raw_columns import chosen, plan_raw_test
 from skdpsco.scaling.record_count import RECORD_COUNT, CountPlan, plan_count
 from skdpsco.scaling.stages import Stage, Units, known_stages, rehearsed, release_stages
 from skdpsco.scaling.target import Target, TargetPlan, declared_target, least_n_mu, plan_target
@@ -66,7 +66,7 @@ from skdpsco.solvers import (
     Stagewise,
     check_supported,
 )
-from skdpsco.solvers.base import Uncertainty, assumed_of, check_cost, left_after, worst_of
+from skdpsco.solvers.base import Uncertainty, assumed_of, left_after
 from skdpsco.solvers.l1.stagewise import centring_pays
 
 __all__ = ["INIT_NOTE", "PrivateLinearModel"]
@@ -347,6 +347,10 @@ class PrivateLinearModel(PrivateEstimator):
             return self._init is None and not self._ball_is_given()
         return self.feature_bound is None
 
+    def _samples(self) -> bool:
+        """Whether the solver hides in its noise which records it samples."""
+        return getattr(self.solver, "samples", self.solver == "sgd")
+
     def _feature_bounds(self, n_features: int) -> np.ndarray:
         """One declared bound per column, checked."""
         bound = self.feature_bound
@@ -403,23 +407,13 @@ class PrivateLinearModel(PrivateEstimator):
     def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
         """What users should know about the accuracy of a fit, from public numbers alone."""
         n, d = problem.n_samples, problem.n_features - problem.intercept
-        conditioning = getattr(self, "conditioning", None) == "auto"
+        conditions = getattr(self, "conditioning", None) == "auto"
         budget, reach = self._budget(), self._largest_prediction(d)
+        k = budget.max_records_per_unit
         # The scale is found by draws, whose cost is in rho.
         least = least_n_mu() * mu / math.sqrt(2.0 * budget.rho) if self._finds_target() else 0.0
-        return advice_on(
-            PublicNumbers(
-                n,
-                d,
-                mu,
-                budget.epsilon,
-                budget.delta,
-                reach,
-                conditioning,
-                budget.max_records_per_unit,
-                least,
-            )
-        )
+        public = PublicNumbers(n, d, mu, budget.epsilon, budget.delta, reach, conditions, k, least)
+        return advice_on(public)
 
     def _largest_prediction(self, n_features: int) -> float | None:
         """The largest prediction in the ball, in units of ``target_bound``; None if unknown."""
@@ -561,8 +555,8 @@ class PrivateLinearModel(PrivateEstimator):
             if any(one.event != prepared.event for one in rehearsals):
                 raise RuntimeError(f"What {prepared.solver!r} costs follows from a private number.")
             event = compose(count.event, prepared.event)
-        ones = prepared.test is None and (prepared.first.bounds == 1.0).all()
-        if ones and is_auto(self.feature_bound):
+        ones = self._samples() if bounds is None else (bounds == 1.0).all()
+        if is_auto(self.feature_bound) and ones:
             warnings = warnings or (BOUNDS_OF_1,)
         # Warnings name the line that called fit.
         with opened_design(self._design(X, prepared.first.bounds, intercept)) as design:
@@ -572,7 +566,7 @@ class PrivateLinearModel(PrivateEstimator):
                     n = count.release(n, rng)
                     assumptions = (*count.notes(n), *assumptions)
                     prepared = self._prepared_for_count(task, n, count.left, prepared.event)
-                prepared, told = prepared.chosen(design, y, rng)
+                prepared, told = chosen(prepared, design, y, rng)
                 if bounds is None:
                     design = design._replace(bounds=prepared.first.bounds)
                 units, design, y, notes = release_stages(
@@ -624,7 +618,7 @@ class PrivateLinearModel(PrivateEstimator):
             return self._prepared_once(task, n_samples, available)
         in_zcdp = Allowance(available.rho)
         spends = (in_zcdp,) if self._relation == ADD_OR_REMOVE else (available, in_zcdp)
-        for spend in () if getattr(self.solver, "samples", self.solver == "sgd") else spends:
+        for spend in () if self._samples() else spends:
             try:
                 either = self._prepared_either(task, n_samples, spend)
             except ValueError:
@@ -647,19 +641,18 @@ class PrivateLinearModel(PrivateEstimator):
         sees_all = added or self._by_blocks
         scales = self._conditions(task.X, n, self._budget().mu)
 
-        def make_plan(spend: Any) -> RawTest:
-            return plan_raw_test(n, d, spend, added=added, sees_all=sees_all, finds_scales=scales)
-
+        make_plan = partial(
+            plan_raw_test, n, d, added=added, sees_all=sees_all, finds_scales=scales
+        )
         test = self._planned(make_plan, available, n, d, *self._planned_with)
         if isinstance(test.event, NoOpEvent):
             return None
-        scaled = task._replace(bounds=np.full(d, test.bound))
-        other, prepared = (self._prepared_once(one, n, test.left) for one in (scaled, task))
-        event = compose(test.event, worst_of((prepared.event, other.event)))
-        check_cost(event, available)
+        known = task._replace(bounds=np.full(d, test.bound))
+        scaled, raw = (self._prepared_once(one, n, test.left) for one in (known, task))
+        prepared = test.choosing(raw, scaled, available)
         if added:  # the same for all numbers of records
-            event = ZCDPEvent(available.rho)
-        return prepared._replace(test=test, scaled=other, event=event, warnings=other.warnings)
+            prepared = replace(prepared, event=ZCDPEvent(available.rho))
+        return replace(prepared, warnings=scaled.warnings)
 
     def _prepared_once(self, task: FitTask, n_samples: int, available: Any) -> Prepared:
         """`_prepared` for bounds that are known, or that are found whatever columns are.

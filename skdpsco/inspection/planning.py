@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.base import clone
 
 from skdpsco._validation import check_bound, is_auto
-from skdpsco.base.advice import LARGEST_EPSILON, counted, rounded_up
+from skdpsco.base.advice import BOUNDS_OF_1, LARGEST_EPSILON, counted, rounded_up
 from skdpsco.base.private_estimator import PrivateEstimator, guaranteed
 from skdpsco.losses.library import Squared
 from skdpsco.privacy import (
@@ -512,7 +512,7 @@ def n_for(
 def _criterion(coefficient_noise: float | None) -> Callable[[PrivacyPlan], bool]:
     """The condition that a plan must fulfil."""
     if coefficient_noise is None:
-        return lambda planned: not planned.warnings
+        return lambda planned: not {*planned.warnings} - {BOUNDS_OF_1}
     most = check_bound("coefficient_noise", coefficient_noise)
     return lambda planned: (planned.coefficient_noise or math.inf) <= most
 

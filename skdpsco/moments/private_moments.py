@@ -61,6 +61,7 @@ from skdpsco.moments.released import MomentAnswers, ReleasedMoments
 from skdpsco.moments.table_sums import TableSums
 from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS
 from skdpsco.scaling.feature_bounds import clipping_note
+from skdpsco.scaling.raw_columns import chosen
 from skdpsco.solvers.moments.plan import MOMENTS
 
 __all__ = ["MomentRelease", "PrivateMoments", "release_moments_of"]
@@ -420,7 +421,7 @@ def release_moments_of(
         )
         some = known // max(len(groups), 1)
         warnings = advice_on(public) or _noise_advice(some, len(bounds), available.mu)
-    if is_auto(estimator.feature_bound) and plan.test is None and (bounds[:d] == 1.0).all():
+    if is_auto(estimator.feature_bound) and not tells and (bounds[:d] == 1.0).all():
         warnings = warnings or (BOUNDS_OF_1,)
     with (
         one_blas_thread(),  # pieces already run in threads
@@ -433,14 +434,16 @@ def release_moments_of(
             warnings=warnings,
         ) as release,
     ):
-        chosen, bounds, told = plan.chosen(design, y, bounds, release.rng)
-        bounds = declared_or_found(chosen, design, y, bounds, release.rng)
+        followed, told = chosen(plan, design, y, release.rng)
+        if followed is not plan:  # columns are scaled
+            bounds[:d] = plan.test.bound
+        bounds = declared_or_found(followed, design, y, bounds, release.rng)
         units = bounds.copy()  # the units of rows
-        if classes is not None and chosen.has_scales:
+        if classes is not None and followed.has_scales:
             units[d:] = INDICATOR_UNIT
         sums = TableSums(design, y, units)
-        found = release_matrix(chosen, sums, units, d, weighted, release.rng)
-        release.assumptions = _assumptions(chosen, bounds if classes is None else bounds[:d], d)
+        found = release_matrix(followed, sums, units, d, weighted, release.rng)
+        release.assumptions = _assumptions(followed, bounds if classes is None else bounds[:d], d)
         release.assumptions += told
         if classes is not None:
             release.assumptions += (labels_note(classes, estimator.classes),)

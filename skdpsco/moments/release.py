@@ -19,7 +19,7 @@ from skdpsco.scaling.conditioning import (
 from skdpsco.scaling.feature_bounds import BoundPlan, find_bounds, plan_bounds
 from skdpsco.scaling.quantiles import halve
 from skdpsco.scaling.raw_columns import RawTest, plan_raw_test
-from skdpsco.solvers.base import check_cost, share_mu, worst_of
+from skdpsco.solvers.base import share_mu
 from skdpsco.solvers.penalized.second_moments import (
     moved_by_one,
     single_pays,
@@ -108,20 +108,6 @@ class MatrixPlan:
     n_groups: int = 0
     test: RawTest | None = None
     scaled: "MatrixPlan | None" = None
-
-    def chosen(
-        self, X: Any, y: Any, bounds: np.ndarray, rng: np.random.Generator
-    ) -> tuple["MatrixPlan", np.ndarray, tuple[str, ...]]:
-        """Return this plan or `scaled`, by what `test` finds, bounds, and lines for the report."""
-        if self.test is None or self.scaled is None:
-            return self, bounds, ()
-        raw = self.test.release(X, y, rng)
-        note = (self.test.note(raw),)
-        if raw:
-            return self, bounds, note
-        bounds = bounds.copy()
-        bounds[: self.test.n_features] = self.test.bound
-        return self.scaled, bounds, note
 
     @property
     def has_scales(self) -> bool:
@@ -270,9 +256,7 @@ def plan_either(
         plan, scaled = (make_plan(raw, test.left) for raw in (True, False))
     except ValueError:
         return None
-    event = compose(test.event, worst_of((plan.event, scaled.event)))
-    check_cost(event, available)
-    return replace(plan, event=event, test=test, scaled=scaled)
+    return test.choosing(plan, scaled, available)
 
 
 def _grid_of_matrix(plan: MatrixPlan, n_columns: int, multiplier: float) -> float:

@@ -1,7 +1,7 @@
 """Whether columns are raw or scaled, by a private count. Proof: docs/proofs/feature_bounds.md."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,11 +11,11 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.record_sums import map_reduce, without_gil
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
-from skdpsco.privacy import Event, GaussianEvent, NoOpEvent
+from skdpsco.privacy import Event, GaussianEvent, NoOpEvent, compose
 from skdpsco.scaling.feature_bounds import plan_bounds
-from skdpsco.solvers.base import left_after
+from skdpsco.solvers.base import check_cost, left_after, worst_of
 
-__all__ = ["RawTest", "plan_raw_test"]
+__all__ = ["RawTest", "chosen", "plan_raw_test"]
 
 
 class RawTuning(NamedTuple):
@@ -97,10 +97,36 @@ class RawTest:
         gaussian_mechanism(rng, count, self.grid)
         return bool(count[0] > RAW.share * self.n_seen)
 
+    def choosing(self, raw: Any, scaled: Any, available: Any) -> Any:
+        """The plan for raw columns, with this test, the plan for scaled ones, and the whole cost.
+
+        Parameters
+        ----------
+        raw, scaled : dataclass with ``event``, ``test`` and ``scaled``
+            Plans within what is `left`, of which `chosen` returns one.
+        available : Budget, Allowance or Remainder
+
+        Raises
+        ------
+        ValueError
+            If this test and the more expensive plan cost more than is available.
+        """
+        event = compose(self.event, worst_of((raw.event, scaled.event)))
+        check_cost(event, available)
+        return replace(raw, event=event, test=self, scaled=scaled)
+
     def note(self, raw: bool) -> str:
         """A line for the report."""
         found = "raw, and their bounds are found" if raw else "scaled"
         return f"{100.0 * self.spent:.2g}% of the budget's mu^2 found that columns are {found}"
+
+
+def chosen(plan: Any, X: Any, y: Any, rng: np.random.Generator) -> tuple[Any, tuple[str, ...]]:
+    """Return this plan or its `scaled`, by what its `test` finds, and lines for the report."""
+    if plan.test is None:
+        return plan, ()
+    raw = plan.test.release(X, y, rng)
+    return plan if raw else plan.scaled, (plan.test.note(raw),)
 
 
 def plan_raw_test(
