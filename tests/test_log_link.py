@@ -188,7 +188,7 @@ def test_fits_are_hardly_worse_than_a_constant(Model, kind):
     medians = []
     for epsilon in (0.5, 2.0, 50.0):
         scores = []
-        for seed in range(25 if epsilon < 1.0 else 9):  # medians of 9 fits are below by chance
+        for seed in range(45 if epsilon < 1.0 else 15):  # medians of 9 fits are below by chance
             X, y = planted(Model, 3000, seed, d=5, factor="nothing" not in kind)
             bound = 1.0
             if "raw" in kind:

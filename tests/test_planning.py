@@ -255,10 +255,10 @@ def ax():
 def test_simulations_come_near_to_what_was_planted(model, options, ax):
     book = Ledger(1.0, 1e-5)
     display = simulate(
-        model.set_params(ledger=book), 2000, 3, [0.02, 100.0], n_repeats=2, ax=ax, **options
+        model.set_params(ledger=book), 2000, 3, [0.002, 100.0], n_repeats=17, ax=ax, **options
     )
     assert book.charges() == []
-    assert display.scores.shape == (2, 2)
+    assert display.scores.shape == (2, 17)
     assert np.median(display.scores[1]) == pytest.approx(display.baseline, abs=0.05)
     assert np.median(display.scores[0]) < np.median(display.scores[1])
 

@@ -236,9 +236,14 @@ def test_public_records_cost_nothing_and_replace_what_units_cost(Model):
 def test_with_little_budget_it_is_the_public_model_and_with_much_that_of_the_records(Model):
     y, options = DATA[Model]
     start = learnt_from(Model(**options), (X[PUBLIC], y[PUBLIC]), None)[0].coef
-    model = beside(Model, epsilon=0.02)
-    alone = fitted(Model, X[PRIVATE], y[PRIVATE], None, epsilon=0.02, **options)
-    assert norm(model.coef_ - start) < 0.7 * norm(alone.coef_ - start)
+    far = [  # means of six, since alone they are near now and then
+        np.mean([norm(fit().coef_ - start) for _ in range(6)])
+        for fit in (
+            lambda: beside(Model, epsilon=0.02),
+            lambda: fitted(Model, X[PRIVATE], y[PRIVATE], None, epsilon=0.02, **options),
+        )
+    ]
+    assert far[0] < 0.7 * far[1]
     weak = {"C": 1e4} if "classes" in options else {"alpha": 1e-6}
     options = {**options, **weak}
     exact = Model(**{**options, "epsilon": EXACT})
