@@ -153,6 +153,9 @@ def test_inverses_are_where_warnings_end():
     (line,) = plan(PrivateRidge(epsilon=0.5), n - 1, 10).warnings
     assert f"{n} records would do" in line
     assert plan(PrivateRidge(epsilon=0.5), n, 10).warnings == ()
+    assert (
+        epsilon_for(PrivateRidge(solver="sgd"), 300, 10) < 10.0
+    )  # its bounds are 1 at any epsilon
 
 
 def test_inverses_of_noise():

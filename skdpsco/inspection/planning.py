@@ -414,8 +414,8 @@ def epsilon_for(
     With 1000 records of 10 columns, the noise in the coefficients of `PrivateRidge` is 2.6 times as
     large at epsilon 0.09, where the magnitude and the centre of the target are found as well, and
     1.7 times at 0.19, where its scale is. Passes are whole numbers, and a release whose share grew
-    from 0 would be a guess at first. So all numbers of two digits from what is returned up to twice as
-    much are tried: they suffice. An epsilon below a rise of the noise may do, too.
+    from 0 would be a guess at first. So all numbers of two digits from what is returned up to twice
+    as much are tried: they suffice. An epsilon below a rise of the noise may do, too.
 
     Examples
     --------
@@ -512,7 +512,7 @@ def n_for(
 def _criterion(coefficient_noise: float | None) -> Callable[[PrivacyPlan], bool]:
     """The condition that a plan must fulfil."""
     if coefficient_noise is None:
-        return lambda planned: not {*planned.warnings} - {BOUNDS_OF_1}
+        return lambda planned: all(BOUNDS_OF_1 in line for line in planned.warnings)
     most = check_bound("coefficient_noise", coefficient_noise)
     return lambda planned: (planned.coefficient_noise or math.inf) <= most
 
