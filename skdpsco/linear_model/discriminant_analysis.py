@@ -61,12 +61,11 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
-        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Raw columns are
-        those of a table in most records of which the root mean square of the entries exceeds 2, or
-        some entry 6; their bounds are found privately, for at most an eighth of the budget. The
-        bound of scaled columns is 3, or 1 if ``conditioning`` finds no scales or there are few
-        records. None finds bounds in either case. Below about 180 records at epsilon 1 both "auto"
-        and None mean 1.
+        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Columns are raw if
+        in most records the root mean square of the entries exceeds 2, or some entry 6; their bounds
+        are found privately, for at most an eighth of the budget. The bound of scaled columns is 3,
+        or 1 if ``conditioning`` finds no scales or there are few records. None finds bounds in
+        either case. Below about 180 records at epsilon 1 both "auto" and None mean 1.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of the columns and the norm of rows privately, for at most
         a fifth of the budget's mu^2, if there are enough records. None measures columns in units of
