@@ -82,7 +82,7 @@ class TargetTuning(NamedTuple):
     magnitude: DrawTuning = DrawTuning((0.04, 0.42), 0.3, 4.5, 1.2)
     # Wrong choices of these two make a fit absurd. A centre that is no guess may be wrong by half a
     # deviation of the targets, which costs more than all coefficients gain where records are few.
-    centre: DrawTuning = DrawTuning((0.01, 0.36), 0.3, 4.0, 1.5)
+    centre: DrawTuning = DrawTuning((0.01, 0.36), 0.3, 4.68, 1.5)
     zoom: DrawTuning = DrawTuning((0.02, 0.1), 0.4, 2.5, 2.0)
     coarse: DrawTuning = DrawTuning((0.03, 0.2), 0.3, 7.0)
     fine: DrawTuning = DrawTuning((0.02, 0.16), 0.15, 2.5)
@@ -201,7 +201,7 @@ class TargetPlan:
 
 def least_n_mu() -> float:
     """``n_samples * sqrt(2 * rho)`` from which on a target without a bound has its scale found."""
-    draws = (TARGET.magnitude, MAGNITUDES), (TARGET.centre, CENTRES)
+    draws = (TARGET.magnitude, MAGNITUDES), (TARGET.centre, first_centres(True))
     return max(draw.least_n_mu(len(candidates)) for draw, candidates in draws)
 
 
@@ -259,7 +259,8 @@ def plan_target(
 
     # The centre is chosen again around the last choice, as often as no choice is a guess.
     centre_grids = []
-    first = epsilon0_of(TARGET.centre, CENTRES) if centred else None
+    candidates = first_centres(magnitude is not None)
+    first = epsilon0_of(TARGET.centre, candidates) if centred else None
     if first is not None:
         centre_grids.append(grid(2.0, first))
         for n_zooms in range(MOST_ZOOMS, 0, -1):
@@ -322,7 +323,8 @@ def release_target(
         bound = BEYOND * choose(scores, MAGNITUDES, plan.magnitude_grid, rng)
         bound = max(bound, plan.least_scale)
     for k, grid in enumerate(plan.centre_grids):
-        candidates = centre + bound * ZOOM**k * CENTRES
+        around = CENTRES if k > 0 else first_centres(plan.magnitude_grid is not None)
+        candidates = centre + bound * ZOOM**k * around
         up_to, n = counts(bound, 0.0, False, candidates)
         scores = quantile_scores(up_to, n, 0.5)
         if k > 0:  # where noise, of this unit, hides the targets, the centre stays where it is
@@ -345,6 +347,15 @@ def release_target(
         scale = min(choose(scores, covers, plan.scale_grids[1], rng), largest)
     scale = max(min(plan.slack * scale, largest), scale, plan.least_scale)
     return Target(bound, centre, scale)
+
+
+def first_centres(found: bool) -> np.ndarray:
+    """Candidates of the first choice of a centre, in units of a bound that was found or not.
+
+    Half of the magnitudes are at least that of the median, and a magnitude that was found covers
+    more than half of them, up to a factor of 2.
+    """
+    return CENTRES[np.abs(CENTRES) <= 2.0 / BEYOND] if found else CENTRES
 
 
 def doubt_of_magnitudes() -> np.ndarray:

@@ -32,7 +32,7 @@ class ShrinkageTuning(NamedTuple):
         truth lies along few directions of large curvature.
     offset_doubt : float
         The same for a mean of centred targets, a single number: noise should be taken for such a
-        mean in one fit of 500.
+        mean in one fit of 40,000.
     mixture_steps : int
         Number of steps that find a mixture of laws; chosen by hand, for time.
     alike : float
@@ -43,7 +43,7 @@ class ShrinkageTuning(NamedTuple):
     most_signal: float = 0.2
     most_offset: float = 0.06
     doubt: float = 2.0
-    offset_doubt: float = 6.0
+    offset_doubt: float = 12.0
     mixture_steps: int = 100
     alike: float = 10.0
 
