@@ -90,15 +90,14 @@ def fit_each(
         return one
 
     advice: list[str] = []
+    parts = f"(Each of {K} targets has a part of the budget.)"
     for k in range(K):
         with collected_advice() as told, without_warnings(), suppress(ReachedNoise):
             try:
                 one_fit(k, Rehearsal)
             except ValueError as error:
-                raise ValueError(
-                    f"Each of {K} targets has a part of the budget. {error}"
-                ) from error
-        advice += [f"Each of {K} targets has a part of the budget. {line}" for line in told]
+                raise ValueError(f"{error} {parts}") from error
+        advice += [f"{line} {parts}" for line in told]
     event, said = ZCDPEvent(budget.rho), dict.fromkeys(advice)
     with model._releasing(model, event, budget, stacklevel=stacklevel, warnings=said) as release:
         fits: list[Any] = []

@@ -425,6 +425,8 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
     extreme = (-40.0, -3.0, -0.7, 0.0, 1.1, 3.0, 40.0)
     magnitudes = (8, 12) if bound is None else ()
     centres, near = ((0, 9, 16, 32), (0, 20)) if centred else ((), ())
+    if bound is None:  # then half of the candidates are left
+        centres = tuple(choice // 2 for choice in centres)
     earlier = [x for x in (magnitudes, centres, near, (0, 60, 75)) if x]
     for rest in itertools.combinations_with_replacement(extreme, n - 1):
         for choices in itertools.product(*earlier):
