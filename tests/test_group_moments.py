@@ -17,6 +17,7 @@ from skdpsco.solvers.groups.saddle_of_model import (
     QuadraticModel,
     Saddle,
     capped_softmax,
+    kept_share,
     shrink_groups,
 )
 
@@ -198,6 +199,14 @@ def test_shrinking_in_doubt():
     assert shrink_groups(noise[0] + 1e3, one, one, doubt=1.0)[0] == pytest.approx(
         noise[0] + 1e3, rel=1e-4
     )
+
+
+def test_less_is_kept_the_more_noise_there_is():
+    vectors = np.full((2, 30), 0.5)
+    kept = [kept_share(vectors, variance, 1.0) for variance in (0.0, 0.05, 0.1, 1.0)]
+    assert np.array_equal(kept[0], [1.0, 1.0])
+    assert (np.diff(kept, axis=0) < 0.0).all()
+    assert not kept[-1].any()
 
 
 def test_shrinking():

@@ -32,7 +32,13 @@ from skdpsco.solvers.groups.problem import (
     mixtures,
     weighed,
 )
-from skdpsco.solvers.groups.saddle_of_model import GroupLevels, MovedModel, Saddle, shrink_groups
+from skdpsco.solvers.groups.saddle_of_model import (
+    GroupLevels,
+    MovedModel,
+    Saddle,
+    kept_share,
+    shrink_groups,
+)
 from skdpsco.solvers.l1.refit import newton_pays
 from skdpsco.solvers.lp_ball.projected_descent import ProjectedDescent
 from skdpsco.solvers.penalized.gradient_descent import GradientDescentPlan
@@ -82,7 +88,7 @@ class GroupMomentsTuning:
     level_error: float = 0.05  # assumed error of a modelled loss, weighed against its noisy value
     descent_share: float = 0.9  # for a first fit to the mean loss, where groups are smallest
     descent_ratio: float = 5.0  # at which half of it is left; over the smallest large enough group
-    class_descent_ratio: float = 1.0  # the same for classes
+    curvature: float = 0.25  # the largest of the logistic loss
     doubt: float = 0.7  # deviations of noise that what groups of classes add has to exceed
     usual_residual: float = 0.04  # size of entries of moments of residuals, over the targets' bound
     least_count: float = 2.0  # a released count is at least 1 and this many deviations of its noise
@@ -164,8 +170,7 @@ class GroupMoments:
         ratio = min(sizes) * mu / (tuning.needed_ratio * math.sqrt(r * F))
         descent, passed_on = None, {}
         if self.pooled_first:
-            half = tuning.descent_ratio if loss.of_residuals else tuning.class_descent_ratio
-            share = tuning.descent_share / (1.0 + ratio / half)
+            share = tuning.descent_share / (1.0 + ratio / tuning.descent_ratio)
             part = Allowance(0.5 * share * mu**2)
             descent = ProjectedDescent().plan(_pooled(problem), part)
             check_cost(descent.event, part)
@@ -456,7 +461,11 @@ class _GroupFit:
         level = -B @ self.origin  # every group's loss minus mean_weights_g phi(w) - b_g'w
         if self.plan.loss_grids and loss.level_at_zero is None:
             level = self._responses_and_losses(w, responses=False)[1]
-        w, theta = saddle_point(B, level, w, own)
+        first = B
+        if self.first and not loss.of_residuals:
+            shared, noise = pi @ (moments - known), float(pi**2 @ deviation**2)
+            first = B - pi @ (B - known) + self._certain(shared, noise)
+        w = saddle_point(first, level, w, own)[0]
         for t in range(self.plan.n_iter):
             (responses, noise_of_responses), losses = self._responses_and_losses(w)
             if self.plan.matrix_grid is None:
@@ -509,6 +518,20 @@ class _GroupFit:
         usual = GROUP_MOMENTS.usual_residual if self.start is not None else math.inf
         doubt = GROUP_MOMENTS.doubt if first and self.start is None else 0.0
         return shrink_groups(vectors, deviation, self.sizes, usual, doubt)
+
+    def _certain(self, shared: np.ndarray, variance: float) -> np.ndarray:
+        """What moments of all groups add to the model's slopes at a first fit, unless it is noise.
+
+        The mean loss is least there, up to the noise of the fit. So most of it may be the error of
+        the model, whose second moments are noisy, or which has none.
+        """
+        if self.plan.matrix_grid is None:
+            return 0.0 * shared
+        noise = deviation_on(self.plan.matrix_grid) * self.c**2
+        noise /= self.problem.n_samples * self.unit
+        length = float(np.linalg.norm(self.origin))
+        variance += (GROUP_MOMENTS.curvature * noise * length) ** 2
+        return kept_share(shared, variance, GROUP_MOMENTS.doubt) * shared
 
     def _sum(self, function, *arguments):
         """Sum over records."""

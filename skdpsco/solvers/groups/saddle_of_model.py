@@ -18,6 +18,7 @@ __all__ = [
     "MovedModel",
     "QuadraticModel",
     "Saddle",
+    "kept_share",
     "shrink_groups",
 ]
 
@@ -131,6 +132,25 @@ class MovedModel(NamedTuple):
         return self.model.slopes(self.origin + w)
 
 
+def kept_share(
+    vectors: np.ndarray, variance: Any, doubt: float = 0.0, usual: float = np.inf
+) -> np.ndarray:
+    """What the positive-part estimator of James and Stein keeps of noisy vectors, in [0, 1].
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (..., n_features)
+    variance : float or ndarray of shape (...)
+        Variance of the noise of each coordinate.
+    doubt, usual : float
+        As in `shrink_groups`.
+    """
+    F = vectors.shape[-1]
+    threshold = max(F - 2, 1) + doubt * np.sqrt(2.0 * F)
+    factor = 1.0 - threshold * variance / (np.square(vectors).sum(axis=-1) + 1e-300)
+    return np.clip(factor, 0.0, 1.0 / (1.0 + variance / usual**2))
+
+
 def shrink_groups(
     noisy: np.ndarray,
     deviation: np.ndarray,
@@ -162,20 +182,13 @@ def shrink_groups(
         Remaining variance of the noise in a coordinate: the part of each group alone, and last the
         part that all groups share.
     """
-    F = noisy.shape[1]
-    threshold = max(F - 2, 1) + doubt * np.sqrt(2.0 * F)
-
-    def kept(variance, vectors):
-        squares = np.square(vectors).sum(axis=-1)
-        factor = 1.0 - threshold * variance / (squares + 1e-300)
-        return np.clip(factor, 0.0, 1.0 / (1.0 + variance / usual**2))
-
     p = sizes / sizes.sum()
     pooled = p @ noisy
     common = (p**2) @ deviation**2
     # Variance per coordinate of the noise in a vector minus the mean.
     own = np.maximum(deviation**2 * (1.0 - 2.0 * p) + common, 0.0)
-    mine, ours = kept(own, noisy - pooled), kept(common, pooled)
+    mine = kept_share(noisy - pooled, own, doubt, usual)
+    ours = kept_share(pooled, common, doubt, usual)
     shrunk = ours * pooled + mine[:, None] * (noisy - pooled)
     return shrunk, np.append(mine**2 * own, ours**2 * common)
 
