@@ -362,6 +362,16 @@ def test_preconditioning_makes_units_irrelevant():
     assert risk(generous, False) > 0.04
 
 
+def test_a_way_is_longer_where_scores_are_spread():
+    """It never falls, and is in proportion to the spread between what is usual and a limit."""
+    tuning = module.GRADIENT_DESCENT
+    for way in (0.01, 1.0, tuning.spread_way, tuning.longest_way):
+        found = [module.way_along(way, tuning.usual_spread * r) for r in (0.1, 1.0, 2.0, 1e3)]
+        assert found[:2] == [way, way]
+        assert found[2] == max(min(2.0 * way, tuning.spread_way), way)
+        assert found[3] == max(way, tuning.spread_way)
+
+
 # ------------------------------------------------------------------------------ metric
 
 

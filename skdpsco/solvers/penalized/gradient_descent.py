@@ -130,6 +130,10 @@ class GradientDescentTuning(NamedTuple):
         ``way`` for targets of losses after which no slope of scores is released.
     longest_way : float
         Largest way, after which directions as curved as most have converged.
+    usual_spread, spread_way : float
+        Spread of scores where all directions are alike, as it is found, rounded up. Where few
+        directions hold most of the variance it is larger, and more is known of each: ways are
+        longer in proportion, but by this no longer than ``spread_way``.
     spread_share : float
         Share of mu**2 for the release of the scores' spread.
     spread_counts : int
@@ -178,6 +182,8 @@ class GradientDescentTuning(NamedTuple):
     way: float = 0.07
     uncalibrated_way: float = 0.2
     longest_way: float = 16.0
+    usual_spread: float = 1.22
+    spread_way: float = 4.0
     spread_share: float = 0.04
     spread_counts: int = 4
     spread_tail: float = 0.2
@@ -435,7 +441,7 @@ class GradientDescent:
                 model = Model(model.M, problem, 1.0 / coordinates.scale)
                 longer = measured_step(problem, gradient, spread)
                 # With momentum T steps go as far as T**2 / 2 without.
-                most = 2.0 * plan.way / (problem.loss.smoothness() * T**2)
+                most = 2.0 * way_along(plan.way, spread) / (problem.loss.smoothness() * T**2)
                 step = max(step, min(longer, most))
             elif t > 0:
                 move = point - last
@@ -546,6 +552,12 @@ def length_of_way(problem: CompositeProblem, mu: float) -> float:
         known *= 2.0 * min(loss.level, 1.0 - loss.level)
     way = GRADIENT_DESCENT.uncalibrated_way if uncalibrated else GRADIENT_DESCENT.way
     return min(way * known**2, GRADIENT_DESCENT.longest_way)
+
+
+def way_along(way: float, spread: float) -> float:
+    """How far all steps should go, given the scores' spread along the first gradient."""
+    longer = max(spread / GRADIENT_DESCENT.usual_spread, 1.0)
+    return max(min(way * longer, GRADIENT_DESCENT.spread_way), way)
 
 
 def release_spread(
