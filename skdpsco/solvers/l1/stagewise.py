@@ -75,6 +75,9 @@ class StagewiseTuning(NamedTuple):
     few, some : float
         Features per useful step up to which all are fitted, whatever the path, and up to which all
         are fitted if the path is short.
+    least_mean : float
+        n mu from which on an intercept alone is kept if it was fitted to residuals: below, a refit
+        divides by what may be noise, and the centre of the targets is known better.
     least_records : float
         The n mu from which on gradients of several coordinates are more than noise.
     records_per_feature : float
@@ -119,6 +122,7 @@ class StagewiseTuning(NamedTuple):
     few: float = 4.0
     some: float = 25.0
     least_records: float = 25.0
+    least_mean: float = 10.0
     records_per_feature: float = 1.5
     guess: float = 15.0
     label_guess: float = 25.0
@@ -519,6 +523,8 @@ class Stagewise:
 
 def modest(means: np.ndarray, n_mu: float) -> np.ndarray:
     """Noisy means of targets in [-1, 1], shrunk by as much as they are likely to be noise."""
+    if n_mu < STAGEWISE.least_mean:
+        return np.zeros_like(means)
     noise = (2.0 / n_mu) ** 2
     usual, _ = COLUMN_SCALES.usual_target
     return np.clip(means, -1.0, 1.0) * (usual / (usual + noise))
