@@ -193,11 +193,9 @@ def columns_of(X: Dense | Tiles | CSR, start: int, stop: int, columns: np.ndarra
     given = columns[columns < d]
     if isinstance(X, Tiles):
         some = X.values[start // TILE_ROWS : -(-stop // TILE_ROWS)]
-        x = some.transpose(1, 0, 2).reshape(d, -1)[given, : stop - start]
-        by_column = np.ones((len(columns), stop - start))
-        np.divide(x, X.bounds[given, None], out=by_column[: len(given)])
-        return by_column.T
-    if isinstance(X, Dense):
+        some = some if len(given) == d else some[:, given]
+        x = some.transpose(0, 2, 1).reshape(-1, len(given))[: stop - start]
+    elif isinstance(X, Dense):
         x = X.values[start:stop, given]
     else:
         indptr = X.indptr[start : stop + 1]

@@ -47,7 +47,7 @@ __all__ = [
 
 FAN_IN = 64  # terms that are added one after the other, at every level of the tree
 PIECE_ROWS = 2**16  # most records of a piece, which a function may add one after the other
-PIECE_WORK = 2**19  # dense entries; reading so many takes far longer than a call
+PIECE_WORK = 2**20  # dense entries; reading so many takes far longer than a call
 LEAST_WORK = 2**21  # dense entries from which on arrays are cut, since threads must be woken
 MANY = 64  # this many pieces keep threads equally busy; more would only add calls
 MAX_PIECE_WORK = 2**24  # largest number of entries in a piece, since some functions copy it
@@ -75,9 +75,11 @@ def pieces(X: Any, y: np.ndarray) -> list[tuple[Any, np.ndarray]]:
     if not isinstance(X, Dense | Tiles):
         wanted = max(wanted, 64 * len(X.bounds))  # a sum has one entry per column
     rows = min(max(wanted * n // size, LEAST_ROWS), PIECE_ROWS)
-    rows -= rows % TILE_ROWS if isinstance(X, Tiles) else 0
     if n <= rows:
         return [(X, y)]
+    # An even number of pieces, so that two threads read equally many.
+    rows = max(-(-n // (2 * -(-n // (2 * rows)))), LEAST_ROWS)
+    rows += -rows % TILE_ROWS if isinstance(X, Tiles) else 0
     return [(slice_rows(X, start, stop), y[start:stop]) for start, stop in cuts(n, rows)]
 
 

@@ -312,9 +312,10 @@ class Plan:
 
     @property
     def only_gradients(self) -> bool:
-        """Whether records are read for sums of clipped gradients, many times, and of products only.
+        """Whether records are read many times, for sums of clipped gradients.
 
-        Dense features may then come as `Tiles`, if the loss is one of one prediction.
+        Everything else that is read must be what `Tiles` allow, such as copies of columns. Dense
+        features may then come as `Tiles`, if the loss is one of one prediction.
         """
         return False
 

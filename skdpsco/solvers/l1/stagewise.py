@@ -180,8 +180,9 @@ class StagewisePlan(Plan):
 
     @property
     def only_gradients(self) -> bool:
-        """Whether gradient descent is all that the plan asks for; see `Plan`."""
-        return self.descent is not None and self.descent.only_gradients
+        """Whether gradient descent is all that the plan asks for, or may follow; see `Plan`."""
+        descent = self.descent if self.survey is None else self.survey.late
+        return descent is not None and descent.only_gradients
 
     @property
     def clips_gradients(self) -> bool:
