@@ -88,7 +88,6 @@ class GroupMomentsTuning:
     level_error: float = 0.05  # assumed error of a modelled loss, weighed against its noisy value
     descent_share: float = 0.9  # for a first fit to the mean loss, where groups are smallest
     descent_ratio: float = 5.0  # at which half of it is left; over the smallest large enough group
-    curvature: float = 0.25  # the largest of the logistic loss
     doubt: float = 0.7  # deviations of noise that what groups of classes add has to exceed
     usual_residual: float = 0.04  # size of entries of moments of residuals, over the targets' bound
     least_count: float = 2.0  # a released count is at least 1 and this many deviations of its noise
@@ -464,7 +463,7 @@ class _GroupFit:
         first = B
         if self.first and not loss.of_residuals:
             shared, noise = pi @ (moments - known), float(pi**2 @ deviation**2)
-            first = B - pi @ (B - known) + self._certain(shared, noise)
+            first = B - pi @ (B - known) + self._certain(phi, shared, noise)
         w = saddle_point(first, level, w, own)[0]
         for t in range(self.plan.n_iter):
             (responses, noise_of_responses), losses = self._responses_and_losses(w)
@@ -519,7 +518,7 @@ class _GroupFit:
         doubt = GROUP_MOMENTS.doubt if first and self.start is None else 0.0
         return shrink_groups(vectors, deviation, self.sizes, usual, doubt)
 
-    def _certain(self, shared: np.ndarray, variance: float) -> np.ndarray:
+    def _certain(self, phi: Any, shared: np.ndarray, variance: float) -> np.ndarray:
         """What moments of all groups add to the model's slopes at a first fit, unless it is noise.
 
         The mean loss is least there, up to the noise of the fit. So most of it may be the error of
@@ -529,8 +528,9 @@ class _GroupFit:
             return 0.0 * shared
         noise = deviation_on(self.plan.matrix_grid) * self.c**2
         noise /= self.problem.n_samples * self.unit
-        length = float(np.linalg.norm(self.origin))
-        variance += (GROUP_MOMENTS.curvature * noise * length) ** 2
+        # The trace of the model's Hessian over that of its second moments.
+        curvature = float(np.trace(phi.slopes(np.zeros(self.F))[1])) * self.unit / self.moment
+        variance += (curvature * noise * float(np.linalg.norm(self.origin))) ** 2
         return kept_share(shared, variance, GROUP_MOMENTS.doubt) * shared
 
     def _sum(self, function, *arguments):
