@@ -285,7 +285,7 @@ def test_fits_of_sparse_records_are_better(n_classes):
 def test_all_of_few_sparse_columns_are_centred_and_fitted():
     """From n mu = 3.5 d on, up to where Newton steps are best; the budget alone decides."""
     for labels in (False, True):  # of which few are not worth a selection
-        sizes = 131.0, 133.0, 349.0, 351.0, 999_999.0, 1_000_001.0
+        sizes = 131.0, 133.0, 349.0, 351.0, 2e7 - 1.0, 2e7 + 1.0
         pays = [centring_pays(n, 100, labels) for n in sizes]
         assert pays == [labels, False, False, True, True, False]
     problem = Problem(Squared(1.0), None, 1000, 61, 1, sparse=True, centred=True)

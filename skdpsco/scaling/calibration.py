@@ -85,8 +85,8 @@ class CalibrationTuning(NamedTuple):
     most_ratio: float = 1e5
     top: float = 0.7
     typical_score: float = 0.4
-    spread_counts: int = 4
-    least_spread: float = 2.0**-1.5
+    spread_counts: int = 5
+    least_spread: float = 2.0**-9.5
     spread_tail: float = 0.2
     spread_deviations: float = 1.28
     spread_noise: float = 0.07

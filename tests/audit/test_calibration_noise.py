@@ -72,14 +72,14 @@ def test_releases_change_by_what_is_charged(monkeypatch, layout, mu, n, targets,
     table = np.random.default_rng(0).uniform(0.0, 2.0 * n / plan.levels, 4 * plan.levels)
     outputs = [np.array([place * n])] if plan.location_grid else []
     if plan.spread_grid:  # halving ends at a candidate that divides the records
-        outputs += [np.array([float(count)]) for count in (0, n, 0, n)]
+        outputs += [np.array([float(count)]) for count in (0, n, 0, n, 0)]
     outputs.append(table)
     runs, found = zip(
         *(releases.run(plan, [record, *rest], layout, outputs) for record in records), strict=True
     )
     assert len(set(found)) == 1  # releases decide everything
     assert (plan.location_grid is None) == (n * mu * CALIBRATION.share**0.5 < 12.0)
-    assert (plan.spread_grid is None) == (n * mu < 2.0 / 0.07 / CALIBRATION.spread_share**0.5)
+    assert (plan.spread_grid is None) == (n * mu < (5 / CALIBRATION.spread_share) ** 0.5 / 0.07)
     changes = []
     for charge, *units in zip(charges(plan), *runs, strict=True):
         units = np.array(units)

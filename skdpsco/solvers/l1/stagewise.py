@@ -132,7 +132,7 @@ class StagewiseTuning(NamedTuple):
     descent_signal: float = 25.0
     sparse_records: float = 3.5
     conditioned_few: float = 8.0
-    conditioned_signal: float = 1000.0
+    conditioned_signal: float = 20_000.0
     hard: float = 2.0
     path_points: int = 20
 
@@ -375,6 +375,7 @@ class Stagewise:
             n_iter=0,
             mu=rest,
             radius=STAGEWISE.safety * problem.loss.n_outputs * radius if choose else radius,
+            choose_radius=choose,
             n_samples=problem.n_mu(1.0),
             **found,
         )
@@ -442,6 +443,7 @@ class Stagewise:
                 event=descent.event,
                 n_iter=0,
                 radius=radius,
+                choose_radius=choose,
                 all_coordinates=True,
                 descent=descent,
                 **descent.passed_on(),
@@ -505,10 +507,11 @@ class Stagewise:
             solver = GradientDescent(shrunk="each" if each else False)
             coef += solver.run(descent, composite, X, y, rng, progress).coef
             inside = np.delete(coef, intercepts)
-            if problem.mean_square is not None:  # the radius is for features of the usual size
-                radius /= min(3.0 * math.sqrt(min(problem.mean_square)), 1.0)
-            move_into(L1Ball(radius), inside)
-            coef[np.setdiff1d(np.arange(D), intercepts)] = inside
+            if plan.choose_radius:  # coefficients are long where features are far below their units
+                radius = max(radius, STAGEWISE.room * float(np.abs(inside).sum()))
+            else:
+                move_into(L1Ball(radius), inside)
+                coef[np.setdiff1d(np.arange(D), intercepts)] = inside
         elif plan.mu > 0.0 and len(support) > 0:
             steps = plan.refit(len(np.unique(support % problem.n_features)))
             refit = Refit(problem, X, y, rng, support, L1Ball(radius), steps, progress)
