@@ -196,7 +196,7 @@ BUGS = [
     Bug("paths: scores of vertices move by half", "solvers/l1/vertex_path.py",
         "width = exponential_grid(2.0 * change", "width = exponential_grid(change", "solvers"),
     Bug("paths: the stopping rule is free", "solvers/l1/vertex_path.py",
-        "        event = compose(event, ExponentialMechanismEvent(epsilon_stop))\n", "",
+        "        of_stop = ExponentialMechanismEvent(epsilon_stop)\n", "",
         "solvers planned_noise"),
     Bug("noisy Frank-Wolfe: every step spends the whole budget", "solvers/l1/frank_wolfe.py",
         "math.sqrt(n_iter) / mu, D", "1.0 / mu, D", "planned_noise"),
@@ -326,6 +326,9 @@ BUGS = [
         "math.sqrt(5.0)", "math.sqrt(2.0)", "probe"),
     Bug("what follows a probe spends all of the budget", "solvers/l1/probe.py",
         "left = Allowance(rho).minus(event)", "left = Allowance(rho)", "probe"),
+    Bug("what follows the first steps of a path has their grids", "solvers/l1/vertex_path.py",
+        "weight, slope, grid = (part[k:] for part in parts)",
+        "weight, slope, grid = self.weight[k:], self.slope[k:], self.grid[:-k]", "probe"),
 ]  # fmt: skip
 
 

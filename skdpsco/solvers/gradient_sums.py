@@ -167,13 +167,15 @@ def walk_vertices(
     y: Any,
     rng: np.random.Generator,
     progress: Any,
+    start: np.ndarray | None = None,
 ) -> Any:
     """Run `skdpsco.solvers.l1.vertex_path.run_vertices` with sums by `map_reduce`.
 
     Every step computes the predictions at its point, ``scale[t]`` times the sum of the vertices.
     """
     T, loss = len(plan.weight), problem.loss
-    w, G = np.zeros(problem.n_coefficients), np.empty(problem.n_coefficients)
+    w = np.zeros(problem.n_coefficients) if start is None else start.copy()
+    G = np.empty(problem.n_coefficients)
     chosen, losses = np.zeros(T, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
     vertices = vertices_of(constraint, len(w))
     room = np.empty(n_vertices(vertices, len(w)))

@@ -1,13 +1,13 @@
-"""Whether one coordinate explains more than gradient steps in all would, of dense records.
+"""Whether a path explains more than gradient steps in all coordinates would, of dense records.
 
 Where gradients in all coordinates are mostly noise they do not tell whether few coordinates matter
-or many. The exponential mechanism still finds one that stands out, and its slope is one number,
-which costs little.
+or many. The first steps of a path still find some that stand out, and the slope along these is one
+number, which costs little. If it is large, the path goes on from where it is.
 Proof: docs/proofs/stagewise.md.
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +19,9 @@ from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.library import lipschitz_l2
 from skdpsco.mechanisms.samplers import release
 from skdpsco.privacy import Event, GaussianEvent, compose
-from skdpsco.solvers.base import Allowance, Problem, check_cost
+from skdpsco.solvers.base import Allowance, Problem
 from skdpsco.solvers.l1.refit import sum_over
-from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
+from skdpsco.solvers.l1.vertex_path import VertexPlan, run_vertices
 from skdpsco.solvers.penalized.gradient_descent import GRADIENT_DESCENT
 from skdpsco.solvers.penalized.problem import unpenalised
 
@@ -31,9 +31,9 @@ __all__ = ["PROBE", "ProbePlan", "can_probe", "few_pay", "plan_probe"]
 class ProbeTuning(NamedTuple):
     """Constants of the probe, fitted on the planted models of docs/proofs/stagewise.md.
 
-    They have 1,500 records of 60 to 1,000 columns, independent ones or with common factors; all of
-    the coefficients matter, or five, or they fall like a power. Slopes are for features with a mean
-    square of 1.
+    They have 1,500 to 5,000 records of 150 to 1,000 columns, independent ones or with common
+    factors; all of the coefficients matter, or five to twenty, or they fall like a power. Slopes
+    are for features with a mean square of 1.
 
     Parameters
     ----------
@@ -43,21 +43,15 @@ class ProbeTuning(NamedTuple):
     labels, residuals : float
         The n mu per column from which on gradient steps in all columns predict better than a
         constant, for labels and for targets of a regression, if columns are independent.
-    margin : float
-        The n mu over the logarithm of the number of vertices at which the choice of a coordinate
-        would have all of rho, if the largest slope of a record were the signal. Its share falls
-        with the square, and is within ``choice``.
-    choice : tuple of two floats
-        Smallest and largest share of rho for the choice.
+    first : float
+        Share of the steps of a path that are made first, at least one.
     certainty : float
         The n mu at which the numbers would have all of rho. Their share falls with the square, and
         is within ``numbers``.
     numbers : tuple of two floats
         Smallest and largest share of rho for the slope and the count of norms.
-    clip : float
-        Bound on derivatives of residuals for the choice, in typical ones.
     reach : float
-        Bound on a record's slope along the coordinate, in typical derivatives.
+        Bound on a record's slope along the first steps, in typical derivatives.
     residual : float
         Root mean square of targets, as they are scaled.
     label_signal, residual_signal : float
@@ -79,16 +73,14 @@ class ProbeTuning(NamedTuple):
     columns: float = 150.0
     labels: float = 0.5
     residuals: float = 1.0
-    margin: float = 17.0
-    choice: tuple[float, float] = (0.01, 0.1)
+    first: float = 0.25
     certainty: float = 120.0
     numbers: tuple[float, float] = (0.01, 0.05)
-    clip: float = 1.5
     reach: float = 2.5
     residual: float = 0.4
     label_signal: float = 0.3
     residual_signal: float = 0.28
-    more: float = 35.0
+    more: float = 60.0
     certain: float = 2.0
     unusual: float = 0.35
     alike: float = 0.12
@@ -103,8 +95,8 @@ class ProbePlan:
 
     Parameters
     ----------
-    choice : VertexPlan or None
-        The choice of one coordinate at 0; None if gradient steps in all coordinates explain hardly
+    first : VertexPlan or None
+        The first steps of the path; None if gradient steps in all coordinates explain hardly
         anything, unless columns have common factors.
     multiplier : float
         Noise multiplier of the numbers.
@@ -114,15 +106,16 @@ class ProbePlan:
         The slope from which on a path is expected to explain more than gradient steps in all
         coordinates.
     few, many : StagewisePlan
-        What follows if few coordinates matter, and if many do. Both spend what is left.
+        What follows if few coordinates matter, the rest of the path and the refit, and if many do.
+        Both spend what is left.
     """
 
-    choice: VertexPlan | None
+    first: VertexPlan | None
     multiplier: float
     typical: float
     least: float
-    few: Any = field(default=None)
-    many: Any = field(default=None)
+    few: Any
+    many: Any = None
 
 
 def share_of(limits: tuple[float, float], x: float) -> float:
@@ -140,8 +133,11 @@ def can_probe(problem: Problem) -> bool:
     return defined and problem.loss.n_outputs == 1 and problem.n_features >= PROBE.columns
 
 
-def plan_probe(problem: Problem, rho: float) -> tuple[ProbePlan, Event, Allowance]:
-    """Plan a probe; also return its cost, and what is left for either branch."""
+def plan_probe(problem: Problem, rho: float, plan_path: Any) -> tuple[ProbePlan, Event, Allowance]:
+    """Plan a probe; also return its cost, and what is left for either branch.
+
+    ``plan_path`` takes the problem and its rho, and plans a path and a refit.
+    """
     n_mu = problem.n_mu(math.sqrt(2.0 * rho))
     if unpenalised(problem).has_residuals:
         typical, signal, enough = PROBE.residual, PROBE.residual_signal, PROBE.residuals
@@ -150,25 +146,22 @@ def plan_probe(problem: Problem, rho: float) -> tuple[ProbePlan, Event, Allowanc
         typical = problem.loss.lipschitz(0.0, problem.target_bound)
         signal, enough = PROBE.label_signal, PROBE.labels
         clip = GRADIENT_DESCENT.class_slope_clip * lipschitz_l2(problem.loss)
-    numbers = share_of(PROBE.numbers, (PROBE.certainty / n_mu) ** 2)
-    multiplier = 1.0 / math.sqrt(2.0 * numbers * rho)
-    event: Event = GaussianEvent(multiplier)
+    share = share_of(PROBE.numbers, (PROBE.certainty / n_mu) ** 2)
+    multiplier = 1.0 / math.sqrt(2.0 * share * rho)
+    numbers = GaussianEvent(multiplier)
+    few = plan_path(problem, Allowance(rho).minus(numbers).rho)
     if n_mu < enough * problem.n_features:
-        return ProbePlan(None, multiplier, typical, 0.0), event, Allowance(rho).minus(event)
-    signal_to_noise = n_mu / math.log(2.0 * problem.n_coefficients)
-    # Residuals are clipped to a smaller bound for targets.
-    shorter = replace(problem, target_bound=min(problem.target_bound, PROBE.clip * typical))
-    margin = PROBE.margin * shorter.loss.lipschitz(0.0, shorter.target_bound) / signal
-    chosen = share_of(PROBE.choice, (margin / signal_to_noise) ** 2)
-    choice = plan_vertices(shorter, L1Ball(1.0), np.ones(1), np.ones(2), chosen * rho)
-    event = compose(choice.event, event)
-    check_cost(event, Allowance((chosen + numbers) * rho))
+        probe = ProbePlan(None, multiplier, typical, 0.0, few)
+        return probe, numbers, Allowance(rho).minus(numbers)
+    first, rest = few.path.split(max(1, round(PROBE.first * few.n_iter)))
+    few = replace(few, path=rest, event=compose(rest.event, GaussianEvent(1.0 / few.mu)))
+    event = compose(first.event, numbers)
     left = Allowance(rho).minus(event)
     # What gradient steps in all coordinates explain, and the slope with which a path explains more.
     noise = 2.0 * clip * problem.n_features / problem.n_mu(left.mu)
     explained = signal**4 / (signal**2 + noise**2)
-    least = math.sqrt(explained * PROBE.more / signal_to_noise)
-    return ProbePlan(choice, multiplier, typical, least), event, left
+    least = math.sqrt(explained * PROBE.more * math.log(2.0 * problem.n_coefficients) / n_mu)
+    return ProbePlan(first, multiplier, typical, least, few), event, left
 
 
 def few_pay(
@@ -178,43 +171,54 @@ def few_pay(
     y: TargetLike,
     rng: np.random.Generator,
     progress: Any,
-) -> bool:
-    """Release a coordinate and two numbers; return whether ``plan.few`` should follow.
+) -> tuple[bool, np.ndarray]:
+    """Release the first steps and two numbers.
 
     Parameters
     ----------
     plan : ProbePlan
     problem, X, y, rng, progress
         As in `skdpsco.solvers.base.Solver.run`.
+
+    Returns
+    -------
+    few : bool
+        Whether ``plan.few`` should follow.
+    chosen : ndarray of int
+        The vertices of the first steps.
     """
     n, d = problem.n_samples, problem.n_features
-    column = 0
-    if plan.choice is not None:
-        _, chosen, _ = run_vertices(plan.choice, problem, L1Ball(1.0), X, y, rng, progress)
-        column = int(chosen[0]) % d
-        if column >= d - problem.intercept:
-            return False
+    direction, chosen = np.zeros(d), np.zeros(0, dtype=np.int64)
+    if plan.first is not None:
+        ball = L1Ball(plan.few.radius)
+        direction, chosen, _ = run_vertices(plan.first, problem, ball, X, y, rng, progress)
+        direction[d - problem.intercept :] = 0.0
+        direction /= max(float(np.linalg.norm(direction)), 1e-300)
     assert problem.mean_square is not None
     sizes = np.sqrt(np.array([*problem.mean_square, 1.0][:d]))
     reach = PROBE.reach * plan.typical
     largest = problem.loss.lipschitz(0.0, problem.target_bound)
-    at_0 = np.arange(d), np.zeros((d, 1)), probed_sums, (column, sizes, reach)
+    at_0 = np.arange(d), np.zeros((d, 1)), probed_sums, (-direction, sizes, reach)
     total = map_reduce(in_pieces(X, y), y, sum_over, problem.loss, largest, *at_0)
     bound = math.sqrt(2.0)
     sensitivity = replace_one(n, bound, math.sqrt(5.0))  # a slope moves by 2, a count by 1
     deviation = release(rng, total, sensitivity, plan.multiplier, bound * n) / n
     slope, unusual = total / n
     alike = unusual > max(PROBE.alike, PROBE.certain * deviation)
-    if alike or plan.choice is None:
-        return not alike
-    return bool(abs(slope) * reach > math.hypot(plan.least, PROBE.certain * deviation * reach))
+    least = math.hypot(plan.least / reach, PROBE.certain * deviation)
+    return bool(not alike and (plan.first is None or slope > least)), chosen
 
 
 def probed_sums(
-    A: np.ndarray, R: np.ndarray, v: np.ndarray, column: int, sizes: np.ndarray, reach: float
+    A: np.ndarray,
+    R: np.ndarray,
+    v: np.ndarray,
+    direction: np.ndarray,
+    sizes: np.ndarray,
+    reach: float,
 ) -> np.ndarray:
-    """Sum of slopes along a column, in units of ``reach``, and a count of unusual norms."""
+    """Sum of slopes along a direction, in units of ``reach``, and a count of unusual norms."""
     A = A / sizes
-    along = np.clip(A[:, column] * R[:, 0] / reach, -1.0, 1.0)
+    along = np.clip((A @ direction) * R[:, 0] / reach, -1.0, 1.0)
     distance = np.abs(row_squares(A) / A.shape[1] - 1.0)
     return np.array([along.sum(), np.count_nonzero(distance > PROBE.unusual)])

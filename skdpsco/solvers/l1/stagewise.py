@@ -68,6 +68,10 @@ class StagewiseTuning(NamedTuple):
         Radius of the final ball over the nominal one, if there is no path: the data decide.
     steps : float
         Factor of the number of steps at which the bound on the excess risk is smallest.
+    steepest : float
+        Bound on the derivatives along a path, in Lipschitz constants: about a typical residual,
+        since a selection needs little noise more than it needs the large ones. It is for paths that
+        the plan decides on; ``n_iter`` asks for those of the loss.
     max_steps : int
         Largest number of steps of a path; chosen by hand, for time.
     least_steps : float
@@ -117,6 +121,7 @@ class StagewiseTuning(NamedTuple):
     room: float = 2.0
     safety: float = 10.0
     steps: float = 0.173
+    steepest: float = 0.35
     max_steps: int = 10_000
     least_steps: float = 8.0
     few: float = 4.0
@@ -253,9 +258,9 @@ class Stagewise:
       coordinates that stand out hold most of what the gradients show, they are refitted. Otherwise
       gradient descent in all coordinates follows, and every coordinate is shrunk by as much as it
       is likely to be noise;
-    - an array with more coordinates, from 150 on, if they are conditioned: one coordinate is
-      selected and its slope measured. If it is large, a selection and refit follow, and otherwise
-      gradient descent in all coordinates;
+    - an array with more coordinates, from 150 on, if they are conditioned: a quarter of the
+      selection is made, and the slope along it measured. If it is large, the rest of the selection
+      and a refit follow, and otherwise gradient descent in all coordinates;
     - a path too short to be useful (fewer than 8 useful steps, 8 sqrt(K) for K classes, or fewer
       than one per 4 coordinates, 8 if these are conditioned) in few dimensions: gradient descent on
       all coordinates;
@@ -329,7 +334,7 @@ class Stagewise:
         mu, D, K = math.sqrt(2.0 * rho), problem.n_coefficients, problem.loss.n_outputs
         n_mu, d, log_vertices = problem.n_mu(mu), problem.n_features, math.log(2.0 * D)
         radius, steps = radius_of(problem)[0], useful_steps(problem, rho)
-        T, rest = whole(steps), 0.9 * mu  # a probe leaves more than four fifths of rho
+        T, rest = whole(steps), 0.86 * mu  # a probe leaves at least three quarters of rho
         fits = noise_fits(rest * math.sqrt(STAGEWISE.refit_share), min(T + K, D), min(T + 1, d))
         all_fit = noise_fits(rest, D, d)
         conditioned = problem.mean_square is not None
@@ -386,16 +391,15 @@ class Stagewise:
         return self._then_refit(problem, budget, radius, choose, rest, **found)
 
     def _after_probe(self, problem, rho, radius, choose):
-        probe, event, left = plan_probe(problem, rho)
-        few = self._along_path(problem, left.rho)
+        probe, event, left = plan_probe(problem, rho, self._along_path)
         many = self._without_selection(problem, left, radius, choose, True)
-        check_cost(few.event, left)
+        check_cost(probe.few.event, left)
         check_cost(many.event, left)
         return StagewisePlan(
             event=compose(event, ZCDPEvent(left.rho)),  # of either branch
             n_iter=0,
             radius=radius,
-            probe=replace(probe, few=few, many=many),
+            probe=replace(probe, many=many),
             **many.passed_on(),
         )
 
@@ -407,6 +411,7 @@ class Stagewise:
         if not noise_fits(mu, min(T + K, D), min(T + 1, problem.n_features)):
             raise ValueError("The noise of a refit would be too large for the grid.")
         path_share, stop_share = shares_of(problem)
+        slope = problem.loss.lipschitz(math.inf, problem.target_bound)
         path = plan_vertices(
             problem,
             L1Ball(radius),
@@ -414,6 +419,7 @@ class Stagewise:
             np.ones(T + 1),
             path_share * rho,
             stop_rho=stop_share * rho,
+            steepest=math.inf if n_iter is not None else STAGEWISE.steepest * slope,
         )
         return StagewisePlan(
             event=compose(path.event, GaussianEvent(1.0 / mu)),
@@ -467,10 +473,10 @@ class Stagewise:
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
+        begun = np.zeros(0, dtype=np.int64)
         if plan.probe is not None:
-            few = few_pay(plan.probe, problem, X, y, rng, progress)
-            branch = plan.probe.few if few else plan.probe.many
-            return self.run(branch, problem, X, y, rng, progress)
+            few, begun = few_pay(plan.probe, problem, X, y, rng, progress)
+            plan = plan.probe.few if few else plan.probe.many
         D, K = problem.n_coefficients, problem.loss.n_outputs
         coef = np.zeros(D)
         intercepts = np.arange(K) * problem.n_features + problem.n_features - 1
@@ -478,9 +484,12 @@ class Stagewise:
             intercepts = intercepts[:0]
         radius, path, hard, descent = plan.radius, None, 0.0, plan.descent
         if plan.path is not None:
-            _, chosen, stop = run_vertices(
-                plan.path, problem, L1Ball(plan.radius), X, y, rng, progress
-            )
+            ball, begin = L1Ball(plan.radius), None
+            if len(begun) > 0:
+                length = plan.radius * len(begun) / plan.n_iter
+                begin = stagewise_path(begun, length, D)[1].point(len(begun))
+            _, chosen, stop = run_vertices(plan.path, problem, ball, X, y, rng, progress, begin)
+            chosen, stop = np.append(begun, chosen), len(begun) + stop
             path = stagewise_path(chosen, plan.radius, D)
             coef = path[1].point(stop)
             if plan.choose_radius:

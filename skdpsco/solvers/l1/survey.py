@@ -55,6 +55,8 @@ class SurveyTuning(NamedTuple):
     doubt : float
         Factor of what a refit is expected to miss: the square of the coordinates that are not
         selected. They look smaller than they are, since the others were selected for their size.
+    few : float
+        Largest share of the coordinates to refit. More of them are hardly fewer than all.
     least_left : float
         Smallest share of the targets' square that a model is expected to leave, whose residuals are
         then as much shorter, and so is noise.
@@ -67,6 +69,7 @@ class SurveyTuning(NamedTuple):
     alike: float = 10.0
     length: float = 1.2
     doubt: float = 1.5
+    few: float = 0.5
     least_left: float = 0.5
 
 
@@ -218,6 +221,7 @@ def follow_survey(
         if composite.has_residuals:
             noise *= max(1.0 - truth / coordinates.target**2, SURVEY.least_left)
         missed = truth - float(squares[selected].sum())
-        if SURVEY.doubt * missed * (truth + noise) <= truth * noise:
+        are_few = len(selected) <= SURVEY.few * len(found)
+        if are_few and SURVEY.doubt * missed * (truth + noise) <= truth * noise:
             descent = None
     return unscaled(composite, coordinates, step * estimate), selected, descent

@@ -4,7 +4,7 @@ Proofs: docs/proofs/stagewise.md and docs/proofs/frank_wolfe.md.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import n_vertices
 from skdpsco.data.design import add_column
 from skdpsco.data.pieces import MOST_RECORDS_ADDED, depth_of, sum_error
-from skdpsco.data.products import correlate, predict
+from skdpsco.data.products import correlate, predict, predict_all
 from skdpsco.data.record_sums import BlockDesign, in_pieces
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
 from skdpsco.mechanisms.samplers import (
@@ -27,6 +27,7 @@ from skdpsco.mechanisms.samplers import (
 from skdpsco.privacy import (
     Event,
     ExponentialMechanismEvent,
+    NoOpEvent,
     RepeatedEvent,
     compose,
 )
@@ -76,14 +77,15 @@ class VertexPlan:
         After t steps the coefficients are ``scale[t]`` times the sum of the first t chosen
         vertices, each times its weight. So a step adds to few predictions if data are sparse.
     slope : tuple of float, length n_iter
-        Bounds that derivatives are clipped to, as declared by the loss.
+        Bounds that derivatives are clipped to: declared by the loss, or smaller.
     grid : tuple of float, length n_iter
         Width of the grid of every choice.
     mechanism : ChoiceMechanism
     cap, stop_grid : float
         If ``cap > 0``, a point of the path is chosen by its losses, each clipped to ``cap``, on
         ``stop_grid``.
-    event : Event
+    of_step, of_stop : Event
+        Costs of every choice, and of that of a point.
     """
 
     weight: tuple[float, ...]
@@ -93,7 +95,22 @@ class VertexPlan:
     mechanism: Any
     cap: float
     stop_grid: float
-    event: Event
+    of_step: Event
+    of_stop: Event
+
+    @property
+    def event(self) -> Event:
+        """Cost of all choices."""
+        return compose(RepeatedEvent(self.of_step, len(self.weight)), self.of_stop)
+
+    def split(self, k: int) -> tuple["VertexPlan", "VertexPlan"]:
+        """The plans of the first ``k`` steps, and of all that follows."""
+        parts = self.weight, self.slope, self.grid
+        weight, slope, grid = (part[:k] for part in parts)
+        first = replace(self, weight=weight, scale=self.scale[: k + 1], slope=slope, grid=grid)
+        weight, slope, grid = (part[k:] for part in parts)
+        rest = replace(self, weight=weight, scale=self.scale[k:], slope=slope, grid=grid)
+        return replace(first, cap=0.0, of_stop=NoOpEvent()), rest
 
 
 def plan_vertices(
@@ -104,8 +121,11 @@ def plan_vertices(
     rho: float,
     mechanism: Any = EXPONENTIAL,
     stop_rho: float = 0.0,
+    steepest: float = math.inf,
 ) -> VertexPlan:
     """Calibrate ``len(weight)`` choices to ``rho`` zCDP, and one choice of a point to ``stop_rho``.
+
+    Derivatives are clipped to ``steepest``, too.
 
     See docs/proofs/stagewise.md and docs/proofs/frank_wolfe.md for the sensitivities.
     """
@@ -118,7 +138,8 @@ def plan_vertices(
     # l1 norm of the coefficients before every step, hence a bound on every prediction.
     travelled = np.concatenate([[0.0], np.cumsum(weight)]) * scale * size
     travelled *= 1.0 + (T + 2) * 2.0**-51  # predictions are summed up over the steps, rounded
-    bounds = [float(problem.loss.lipschitz(float(z), problem.target_bound)) for z in travelled[:T]]
+    bounds = [problem.loss.lipschitz(float(z), problem.target_bound) for z in travelled[:T]]
+    bounds = [min(float(bound), steepest) for bound in bounds]
     # A score is rounded in the sum over records and, for polytopes, over coefficients; or in the
     # sum of integers, whose unit is the same in all steps.
     D = problem.n_coefficients
@@ -135,7 +156,7 @@ def plan_vertices(
             change = size * (moved + 2.0 * error) * slack
             width = exponential_grid(2.0 * change, epsilon0, size * n * lipschitz * slack)
         slope[t], grid[t] = charged, width
-    event: Event = RepeatedEvent(mechanism.event(epsilon0), T)
+    of_stop: Event = NoOpEvent()
     cap = stop_grid = 0.0
     if stop_rho > 0.0:
         assert mechanism == EXPONENTIAL  # it also chooses the point
@@ -148,7 +169,7 @@ def plan_vertices(
         error = error if added else max(error, integer_error(n, cap))
         span = (cap if added else 2.0 * cap) + 4.0 * error
         stop_grid = exponential_grid(span, epsilon_stop, n * cap * slack)
-        event = compose(event, ExponentialMechanismEvent(epsilon_stop))
+        of_stop = ExponentialMechanismEvent(epsilon_stop)
     return VertexPlan(
         tuple(map(float, weight)),
         tuple(map(float, scale)),
@@ -157,7 +178,8 @@ def plan_vertices(
         mechanism,
         cap,
         stop_grid,
-        event,
+        mechanism.event(epsilon0),
+        of_stop,
     )
 
 
@@ -169,8 +191,9 @@ def run_vertices(
     y: TargetLike,
     rng: np.random.Generator,
     progress: Any,
+    start: np.ndarray | None = None,
 ) -> Any:
-    """Run the kernel.
+    """Run the kernel, of dense records from ``start`` on: released coefficients, or 0.
 
     Returns
     -------
@@ -182,14 +205,17 @@ def run_vertices(
         The chosen number of steps; ``n_iter`` if the plan chooses none.
     """
     if problem.added:  # which sums are taken, and how they are rounded, must not follow from n
-        return walk_vertices(plan, problem, constraint, in_pieces(X, y), y, rng, progress)
+        return walk_vertices(plan, problem, constraint, in_pieces(X, y), y, rng, progress, start)
     if is_incremental(plan, problem, constraint, X):
         return run_sparse(plan, problem, constraint, X, y, rng, progress)
     X = in_pieces(X, y)
     if isinstance(X, BlockDesign):
-        return walk_vertices(plan, problem, constraint, X, y, rng, progress)
+        return walk_vertices(plan, problem, constraint, X, y, rng, progress, start)
     model = vertex_model(problem, constraint, plan.mechanism)
     path = new_path(problem, len(plan.weight), progress)
+    if start is not None:
+        path.w[:] = start
+        predict_all(X, path.w, path.Z)
     scores = np.empty(n_vertices(constraint, len(path.w)))
     room = PathRoom(
         np.empty_like(path.Z),
