@@ -226,8 +226,11 @@ def test_predictions_clip_as_the_fit_does(make):
     clipped = np.clip(far, low, high)
     linear = clipped @ np.ravel(model.coef_) + np.ravel(model.intercept_)[0]
     assert scores(far) == pytest.approx(linear)
-    for other in (sparse.csr_matrix(far), far.astype(np.float32)):
+    parts, columns = np.repeat(far, 2, axis=1) * np.tile([3.0, -2.0], 5), np.repeat(range(5), 2)
+    split = sparse.csr_matrix((parts.ravel(), np.tile(columns, 6), range(0, 61, 10)), shape=(6, 5))
+    for other in (sparse.csr_matrix(far), split, far.astype(np.float32)):
         assert scores(other) == pytest.approx(linear, rel=1e-4)
+    assert split.nnz == 60
     model.clip_features = False
     linear = far @ np.ravel(model.coef_) + np.ravel(model.intercept_)[0]
     assert scores(far) == pytest.approx(linear)

@@ -210,7 +210,10 @@ def clipped_product(X: Any, coef: np.ndarray, limits: Any) -> np.ndarray:
     if limits is None or not sparse.issparse(X):
         X = X if limits is None else np.clip(X, *limits)
         return safe_sparse_dot(X, coef, dense_output=True)
-    X = sparse.csr_matrix(X, copy=True)
+    X = X.tocsr()
+    # A new matrix looks itself whether several entries are in one cell: only their sum is clipped.
+    X = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape, copy=True)
+    X.sum_duplicates()
     zeros = np.clip(0.0, *limits)
     # The product refuses an index beyond the columns; an error here would show it.
     low, high, less = (one.take(X.indices, mode="clip") for one in (*limits, zeros))
