@@ -108,6 +108,9 @@ class StagewiseTuning(NamedTuple):
     conditioned_few, conditioned_signal : float
         ``few`` and ``descent_signal`` for features whose mean squares are known, for which gradient
         steps are better; fitted by examples/benchmarks/robustness.py.
+    residual_signal : float
+        ``conditioned_signal`` for targets of a regression and dense records. With heavy-tailed
+        columns clipped gradients are far from the mean.
     hard : float
         Standard deviations within which a selected coefficient becomes 0, since some coordinates
         were chosen by chance.
@@ -138,6 +141,7 @@ class StagewiseTuning(NamedTuple):
     sparse_records: float = 3.5
     conditioned_few: float = 8.0
     conditioned_signal: float = 20_000.0
+    residual_signal: float = 1000.0
     hard: float = 2.0
     path_points: int = 20
 
@@ -439,7 +443,8 @@ class Stagewise:
             radius *= STAGEWISE.safety * K
         least = STAGEWISE.descent_signal if choose else REFIT.newton_signal
         if problem.mean_square is not None:
-            least = STAGEWISE.conditioned_signal
+            tailed = unpenalised(problem).has_residuals and not problem.sparse
+            least = STAGEWISE.residual_signal if tailed else STAGEWISE.conditioned_signal
         if all_coordinates and not newton_pays(
             problem.n_mu(1.0), problem.n_features, budget.mu, least
         ):
