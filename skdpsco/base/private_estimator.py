@@ -27,6 +27,7 @@ from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import Allowance, check_cost
 
 __all__ = [
+    "DRAWN",
     "LABELS_OF_UNITS",
     "MIN_RHO",
     "Payer",

@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsco._random import collected_advice, seed_of, without_warnings
 from skdpsco.base.grants import Grant, ReachedNoise, Rehearsal
-from skdpsco.base.private_estimator import fitted_names
+from skdpsco.base.private_estimator import DRAWN, fitted_names
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.privacy import Budget, ZCDPEvent
 from skdpsco.scaling.stages import Units
@@ -104,8 +104,13 @@ def fit_each(
         for k in range(K):
             with collected_advice(), without_warnings():
                 fits.append(one_fit(k, Grant, fits[0] if fits else None))
-        lines = [line for one in fits for line in one.privacy_.assumptions]
-        release.assumptions = tuple(dict.fromkeys(lines))
+        drawn = DRAWN.format(budget.max_records_per_unit)  # which the release of all says
+        lines = dict.fromkeys(line for one in fits for line in one.privacy_.assumptions)
+        release.assumptions = tuple(
+            line.replace("of the budget's mu^2", "of the mu^2 of a target's part")
+            for line in lines
+            if line != drawn
+        )
     for name in {*fitted_names(fits[0])} - {"privacy_", "path_", "coef_", "intercept_"}:
         setattr(model, name, getattr(fits[0], name))
     model._units = tuple(one._units for one in fits)
