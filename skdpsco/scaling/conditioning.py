@@ -327,7 +327,8 @@ def plan_conditioning(
     if scaled:
         parts["mean"] = (CONDITIONING.mean_share, 1)
         worth = min(n * mu / (max(d, 1) * CONDITIONING.square_ratio) - 1.0, 1.0)
-        if worth > 0.0 and not (sparse and added):  # their sum might be rounded by more
+        # The sum of squares of sparse records that are added might be rounded by more.
+        if worth > 0.0 and not (sparse and (added or not widens)):
             parts["squares"] = (CONDITIONING.square_share * worth, 1)
         if widens:
             n_widths = CONDITIONING.n_widths
@@ -451,8 +452,10 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
         counts = sums_of.farther(centre, root, widths)
         found = halve(counts, plan.tolerated("width"), plan.grids["width"], rng)
         width = float(widths[found]) if plan.widens else width
-    # No feature is farther from its centre.
-    scale = plan.stored(np.minimum(width * root, 1.0 + np.abs(centre)))
+    scale = 1.0 + np.abs(centre)  # no feature is farther from its centre
+    if "width" in plan.grids or not plan.sparse:  # otherwise rare entries would be clipped
+        scale = np.minimum(width * root, scale)
+    scale = plan.stored(scale)
     return Conditioning(centre, scale, np.minimum(square / scale**2, 1.0), plan.single)
 
 
