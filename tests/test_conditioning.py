@@ -353,6 +353,21 @@ def test_the_layout_has_no_say():
     assert models[1].predict(sparse.csr_matrix(X)) == pytest.approx(models[1].predict(X))
 
 
+def test_rare_entries_are_clipped_only_if_a_width_is_chosen():
+    """Otherwise the smallest width would give rare and frequent words one unit."""
+    rng = np.random.default_rng(0)
+    X = as_design(sparse.csr_matrix(rng.random((4000, 6)) < 0.01, dtype=float), np.ones(6), False)
+    for widens in (False, True):
+        plan = plan_conditioning(4000, 6, 100.0, True, sparse=True, widens=widens)
+        found = plan.release(X, np.zeros(4000), np.random.default_rng(0))
+        assert ("squares" in plan.grids) is ("width" in plan.grids) is widens
+        clips = found.scale < 1.0 - np.abs(found.centre)  # a one is no farther from its centre
+        assert not clips.any() or widens
+    dense = plan_conditioning(4000, 6, 100.0, True)
+    rows = as_design((rng.random((4000, 6)) < 0.01).astype(float), np.ones(6), False)
+    assert (dense.release(rows, np.zeros(4000), np.random.default_rng(0)).scale < 0.9).all()
+
+
 @seeded_fits
 @pytest.mark.parametrize("make", [PrivateLinearClassifier, PrivateLinearRegressor])
 def test_sparse_records_are_centred_if_gradients_are_projected(make):
