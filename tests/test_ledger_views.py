@@ -162,8 +162,8 @@ def test_parameters_of_a_history_are_short():
 
 def test_changed_parameters_come_first():
     ledger = Ledger(1.0, 1e-6)
-    PrivateStandardScaler(upper=2.0, ledger=ledger).fit(np.zeros((100, 1)))
-    assert ledger.history()["parameters"][0].startswith("upper=2.0, ")
+    PrivateStandardScaler(with_std=False, lower=-1, upper=1, ledger=ledger).fit(np.zeros((100, 1)))
+    assert ledger.history()["parameters"][0].startswith("lower=-1, upper=1, with_std=False, ")
 
 
 def test_frame_for_programs(ledger):

@@ -338,13 +338,14 @@ def test_a_rare_label_may_be_missing_in_a_part():
     private_cross_val_score(PrivateLogisticL1(), X, y, epsilon=HUGE, cv=3)
 
 
+SCALER = PrivateStandardScaler(lower=-1.0, upper=1.0)
 FRAME = pd.DataFrame({"one": X[:, 0], "two": X[:, 1], "kind": np.where(X[:, 2] > 0, "a", "b")})
 PIPELINES = {
     "columns": (
         make_pipeline(
             ColumnTransformer(
                 [
-                    ("scale", PrivateStandardScaler(), ["one", "two"]),
+                    ("scale", SCALER, ["one", "two"]),
                     ("kind", CategoricalDomainEncoder([["a", "b"]]), ["kind"]),
                 ],
                 sparse_threshold=0,
@@ -356,7 +357,7 @@ PIPELINES = {
     ),
     "selection": (
         make_pipeline(
-            PrivateStandardScaler(),
+            SCALER,
             PrivateFeatureSelector(n_features_to_select=2, task="regression"),
             PrivateLasso(),
         ),
@@ -364,9 +365,7 @@ PIPELINES = {
         "privatelasso__radius",
     ),
     "union": (
-        make_pipeline(
-            make_union(PrivateStandardScaler(), PrivateQuantileClipper()), PrivateLasso()
-        ),
+        make_pipeline(make_union(SCALER, PrivateQuantileClipper()), PrivateLasso()),
         X,
         "privatelasso__radius",
     ),

@@ -47,7 +47,7 @@ MODEL = PrivateLogisticL1()
 SCALED = Pipeline(
     [
         ("clip", RowClipper(bound=1.5)),
-        ("scale", PrivateStandardScaler(epsilon=1.0, delta=1e-9)),
+        ("scale", PrivateStandardScaler(lower=-1.0, upper=1.0, epsilon=1.0, delta=1e-9)),
         ("model", PrivateLogisticL1(epsilon=2.0)),
     ]
 )
@@ -301,7 +301,9 @@ def test_too_small_a_ledger(monkeypatch):
 
 def test_nested_steps_and_copies_are_handed_over():
     ledger = Ledger(50.0, 1e-6)
-    columns = ColumnTransformer([("scale", PrivateStandardScaler(), [0, 1])], sparse_threshold=0)
+    columns = ColumnTransformer(
+        [("scale", PrivateStandardScaler(lower=-1, upper=1), [0, 1])], sparse_threshold=0
+    )
     pipeline = Pipeline([("columns", columns), ("inner", PrivateGridSearchCV(MODEL, GRID))])
     search = PrivateGridSearchCV(pipeline, {"inner__refit": [True, False]}, ledger=ledger)
     best = search.fit(X, Y).best_estimator_

@@ -36,6 +36,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
 CASES = {
     "scaler": PrivateStandardScaler(lower=-3, upper=3),
+    "raw": PrivateStandardScaler(),
     "means": PrivateStandardScaler(lower=-3, upper=3, with_std=False),
     "deviations": PrivateStandardScaler(lower=[-3, -4, -3, -9], upper=3, with_mean=False),
     "clipper": PrivateQuantileClipper(),
@@ -88,6 +89,7 @@ def same(model, other):
 )
 @pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
 @pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
+@pytest.mark.filterwarnings("ignore:Bounds of the columns cannot be found")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -277,6 +279,17 @@ def test_scaler_without_noise(with_mean, with_std):
     assert_allclose((out - expected.transform(clipped)) / spread, 0.0, atol=3e-3)
     assert_allclose(scaler.inverse_transform(out), clipped, atol=1e-9)
     assert scaler.n_samples_seen_ == 4000
+
+
+def test_scaler_finds_bounds():
+    """Without declared ones, it standardises columns within the bounds that it finds."""
+    C = columns()
+    scaler = PrivateStandardScaler(epsilon=1e4, random_state=0).fit(C)
+    clipped = np.clip(C, scaler.lower_, scaler.upper_)
+    assert (clipped != C).mean(axis=0).max() < 0.06
+    expected = StandardScaler().fit(clipped)
+    assert_allclose((scaler.mean_ - expected.mean_) / expected.scale_, 0.0, atol=0.01)
+    assert_allclose(scaler.scale_, expected.scale_, rtol=0.02)
 
 
 def test_scaler_where_noise_hides_the_spread():

@@ -25,7 +25,7 @@ from skdpsco.preprocessing.selector import plan_selection
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
-SCALER, CLIPPER = PrivateStandardScaler(), PrivateQuantileClipper()
+SCALER, CLIPPER = PrivateStandardScaler(lower=-1.0, upper=1.0), PrivateQuantileClipper()
 SELECTOR = PrivateFeatureSelector(n_features_to_select=2)
 REGRESSION = PrivateFeatureSelector(n_features_to_select=2, task="regression")
 ALL = {"scaler": SCALER, "clipper": CLIPPER, "selector": SELECTOR, "regression": REGRESSION}
@@ -88,7 +88,7 @@ BOUNDS = [
     *(
         ({end: value}, NUMBER.format(end))
         for end in ("lower", "upper")
-        for value in (NAN, INF, 1e101, None, "a", True, 1j, [1, 2], [1, 2, 3, NAN], [[1] * 4])
+        for value in (NAN, INF, 1e101, "a", True, 1j, [1, 2], [1, 2, 3, NAN], [[1] * 4])
     ),
     ({"lower": 5e6, "upper": 1.0}, "lower must be less than upper, by at least 1e-100"),
     ({"lower": 2.0, "upper": 2.0}, "lower must be less than upper"),
@@ -109,6 +109,8 @@ SIDES = r"quantile_range must be two numbers in \[0, 0.5\) and \(0.5, 1\], got"
 @each(
     ("model", "params", "match"),
     [
+        *((SCALER, {end: None}, "lower and upper must both be") for end in ("lower", "upper")),
+        *((CLIPPER, {end: None}, NUMBER.format(end)) for end in ("lower", "upper")),
         (SCALER, {"with_mean": "yes"}, "with_mean.*'bool'"),
         (SCALER, {"with_std": None}, "with_std.*'bool'"),
         (SCALER, {"with_mean": False, "with_std": False}, "both False: there is nothing to learn"),

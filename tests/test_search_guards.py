@@ -555,7 +555,8 @@ def test_no_process_state_counts_tries(monkeypatch, tries):
     if 0 not in tries:
         stopping["tries"] = "auto"
     inner = PrivateGridSearchCV(Remembers(classes=[0, 1]), {}, strategy="composition")
-    search = PrivateGridSearchCV(make_pipeline(PrivateStandardScaler(), inner), {}, **stopping)
+    scaler = PrivateStandardScaler(lower=-1.0, upper=1.0)
+    search = PrivateGridSearchCV(make_pipeline(scaler, inner), {}, **stopping)
     seen = []
     for n_tries in tries:
         force_tries(monkeypatch, n_tries)
@@ -713,7 +714,9 @@ def test_what_only_some_candidates_have_may_be_declared():
 
 
 def frozen_scaler():
-    return FrozenEstimator(PrivateStandardScaler(epsilon=3.0, delta=1e-9).fit(X))
+    return FrozenEstimator(
+        PrivateStandardScaler(lower=-1.0, upper=1.0, epsilon=3.0, delta=1e-9).fit(X)
+    )
 
 
 def test_frozen_steps_are_named_and_counted():
@@ -738,7 +741,7 @@ def test_frozen_steps_are_named_and_counted():
 
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 def test_a_seed_of_a_frozen_step_is_named():
-    scaler = FrozenEstimator(PrivateStandardScaler(random_state=0).fit(X))
+    scaler = FrozenEstimator(PrivateStandardScaler(lower=-1, upper=1, random_state=0).fit(X))
     search = PrivateGridSearchCV(make_pipeline(scaler, MODEL), {}, **SEARCH).fit(X, Y)
     assert sum("not included (SEEDED)" in line for line in search.privacy_.assumptions) == 1
 

@@ -10,13 +10,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS
+from skdpsco.base.advice import counted
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
 from skdpsco.data.block_records import opened
 from skdpsco.data.design import Dense
 from skdpsco.data.pieces import sum_error
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
-from skdpsco.privacy import Event, GaussianEvent
+from skdpsco.privacy import Event, GaussianEvent, compose
+from skdpsco.scaling.conditioning import CONDITIONING, ConditioningPlan, plan_conditioning
+from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, BoundPlan, plan_bounds
+from skdpsco.solvers.base import left_after
 
 from .bounds import check_bounds, map_range
 
@@ -25,6 +29,11 @@ __all__ = ["PrivateStandardScaler"]
 # Factor of the squares; up to sqrt((11 + 5 sqrt(5)) / 8) their release adds no cost.
 SQUARES = 1.665
 FLOOR = 0.5  # smallest variance, in standard deviations of its noise
+FOUND = "columns are clipped to private bounds, lower_ and upper_, which a part of the budget found"
+TOO_FEW = (
+    "Bounds of the columns cannot be found from {} at epsilon={:g}, so that they are -1 and 1. "
+    "Declare lower and upper; {} records would do without them."
+)
 
 
 @dataclass(frozen=True)
@@ -86,11 +95,27 @@ def release_moments(
     return limited, np.minimum(np.maximum(var, floor), 1.0)
 
 
+def records_for_ranges(n_features: int, rho: float) -> int:
+    """The least number of records with which `find_ranges` tells more than its noise."""
+    least = max(FEATURE_BOUNDS.least_n_mu, CONDITIONING.least_ratio * math.sqrt(n_features))
+    return math.ceil(1.01 * least / math.sqrt(2.0 * rho))
+
+
+def find_ranges(
+    plans: tuple[BoundPlan, ConditioningPlan], design: Any, n: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Lower and upper ends of the ranges to which a linear model would clip ``n`` records."""
+    none = np.broadcast_to(0.0, n)  # no targets
+    bounds = plans[0].release(design, none, rng)
+    return plans[1].release(design._replace(bounds=bounds), none, rng).ranges(bounds)
+
+
 class PrivateStandardScaler(ColumnTransform):
     """Standardise columns with private means and standard deviations.
 
-    It does what `sklearn.preprocessing.StandardScaler` does, after clipping into public bounds. All
-    means and variances are released at once, with the noise that the means alone would need.
+    It does what `sklearn.preprocessing.StandardScaler` does, after clipping into bounds, which are
+    public or found privately. All means and variances are released at once, with the noise that the
+    means alone would need.
 
     Parameters
     ----------
@@ -104,12 +129,15 @@ class PrivateStandardScaler(ColumnTransform):
     max_records_per_unit : int or None, default=None
         A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
         ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
-    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, \
-            default=-1.0, 1.0
+    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, or None, \
+            default=None
         Public bounds of the columns, in units of X; `fit` and `transform` silently clip values
         beyond them. A dict, a Series whose index holds strings, or a schema gives the bound of
         every column by its name. Bounds must be in [-1e100, 1e100], with ``upper - lower`` at least
-        1e-100. The noise is proportional to ``upper - lower``.
+        1e-100. The noise is proportional to ``upper - lower``. If both are None, about a third of
+        the budget finds them, as a linear model finds the bounds, the centre and the scales of raw
+        columns; if there are too few records for that, they are -1 and 1, and a `UtilityWarning`
+        says so.
     with_mean : bool, default=True
         Whether means are subtracted.
     with_std : bool, default=True
@@ -129,7 +157,7 @@ class PrivateStandardScaler(ColumnTransform):
     scale_ : ndarray of shape (n_features,) or None
         Square roots of ``var_``.
     lower_, upper_ : ndarray of shape (n_features,)
-        The public bounds.
+        The bounds that were declared or found.
     n_samples_seen_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -186,8 +214,8 @@ class PrivateStandardScaler(ColumnTransform):
         delta: float = 1e-6,
         ledger: LedgerLike | None = None,
         max_records_per_unit: int | None = None,
-        lower: ArrayLike = -1.0,
-        upper: ArrayLike = 1.0,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
         with_mean: bool = True,
         with_std: bool = True,
         random_state: Seed = None,
@@ -208,16 +236,25 @@ class PrivateStandardScaler(ColumnTransform):
         with_std = bool(self.with_std)
         if not (self.with_mean or with_std):
             raise ValueError("with_mean and with_std are both False: there is nothing to learn.")
-        lower, upper = check_bounds(self, d)
-        plan = self._planned(
-            lambda spend: plan_moments(n, d, with_std, spend.mu), self._available(budget), n, d
-        )
+        if (self.lower is None) != (self.upper is None):
+            raise ValueError("lower and upper must both be declared, or both be None.")
+        available = self._available(budget)
+        ranges, plans, warnings = None, (), ()
+        if self.lower is not None:
+            ranges = check_bounds(self, d)
+        elif n >= (needed := records_for_ranges(d, available.rho)):
+            plans, available = self._plan_ranges(n, d, available)
+        else:
+            ranges = np.full((2, d), [[-1.0], [1.0]])
+            warnings = (TOO_FEW.format(counted(n, "record"), budget.epsilon, needed),)
+        plan = self._planned(lambda spend: plan_moments(n, d, with_std, spend.mu), available, n, d)
+        event = compose(*(one.event for one in (*plans, plan)))
+        said = {"assumptions": (FOUND if plans else CLIPPED,), "warnings": warnings}
         with (
             opened(X, np.ones(d)) as design,
-            self._releasing(
-                self, plan.event, budget, stacklevel=3, assumptions=(CLIPPED,)
-            ) as release,
+            self._releasing(self, event, budget, stacklevel=3, **said) as release,
         ):
+            lower, upper = find_ranges(plans, design, n, release.rng) if plans else ranges
             mean, var = release_moments(plan, design, n, (lower, upper), with_std, release.rng)
         half = (upper - lower) / 2.0
         self.lower_, self.upper_ = lower, upper
@@ -225,6 +262,16 @@ class PrivateStandardScaler(ColumnTransform):
         self.scale_ = None if var is None else half * np.sqrt(var)
         self.var_ = None if var is None else self.scale_**2
         self.n_samples_seen_ = n
+
+    def _plan_ranges(self, n: int, d: int, available: Any) -> tuple[Any, Any]:
+        """Plans of `find_ranges`, and what they leave."""
+        bounds = self._planned(lambda spend: plan_bounds(n, d, spend.rho), available, n, d)
+        left = left_after(available, bounds.event)
+        mu = available.mu
+        centring = self._planned(
+            lambda _: plan_conditioning(n, d, mu, scaled=True, widens=True), left, n, d
+        )
+        return (bounds, centring), left_after(left, centring.event)
 
     def transform(self, X: MatrixLike) -> Any:
         """Clip into the bounds, subtract means and divide by standard deviations.

@@ -18,7 +18,7 @@ from skdpsco.scaling.conditioning import shrunk
 from skdpsco.scaling.quantiles import count_above, halve, tolerated
 from skdpsco.solvers.base import share_mu
 
-__all__ = ["BoundPlan", "clipping_note", "find_bounds", "plan_bounds"]
+__all__ = ["FEATURE_BOUNDS", "BoundPlan", "clipping_note", "find_bounds", "plan_bounds"]
 
 HIGHEST = 31  # 2**HIGHEST is the largest bound that may be found
 LARGEST_BOUND = 2.0**HIGHEST

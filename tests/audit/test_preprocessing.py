@@ -248,7 +248,7 @@ def test_noise_of_moments(monkeypatch, epsilon):
         grids.add(grid)
 
     monkeypatch.setattr(scaler_module, "gaussian_mechanism", record)
-    scaler = PrivateStandardScaler(epsilon=epsilon)
+    scaler = PrivateStandardScaler(epsilon=epsilon, lower=-1.0, upper=1.0)
     for seed in range(n_fits):
         scaler.set_params(random_state=seed).fit(X[:50])
     noise = np.array(noises)
@@ -337,7 +337,7 @@ def column(*values):
 # this factor, that 400 fits of each convict.
 AUDITS = {
     "means": (
-        PrivateStandardScaler(),
+        PrivateStandardScaler(lower=-1, upper=1),
         column(1.0, 0.0),
         column(-1.0, 0.0),
         None,
@@ -345,7 +345,7 @@ AUDITS = {
         7,
     ),
     "variances": (
-        PrivateStandardScaler(),
+        PrivateStandardScaler(lower=-1, upper=1),
         column(1.0, 0.0),
         column(2 - math.sqrt(5), 0.0),
         None,

@@ -321,6 +321,7 @@ MORE = {
     "classes in a round ball": lambda: PrivateLinearClassifier(classes=[0, 1], n_iter=3),
     "round ball": lambda: PrivateLinearRegressor(solver="projected-descent", n_iter=3),
     "scaled components": lambda: PrivateStandardScaler(lower=-1.0, upper=1.0),
+    "scaled raw components": lambda: PrivateStandardScaler(),
     "selected classes": lambda: PrivateFeatureSelector(
         n_features_to_select=1, feature_bound=1.0, classes=[0, 1]
     ),
