@@ -399,3 +399,17 @@ def test_selector_without_noise(n_classes, layout):
     out = selector.transform(layout(C))
     assert sparse.issparse(out) == (layout is not np.asarray)
     assert_array_equal(out.toarray() if sparse.issparse(out) else out, C[:, expected])
+
+
+@each("layout", [np.asarray, sparse.csr_array])
+@each("bound", [None, "auto"])
+def test_selector_of_raw_columns(layout, bound):
+    """On one side of 0 and in different units, where the bound 1 would leave constants."""
+    rng = np.random.default_rng(0)
+    C = rng.uniform(2, 4, (4000, 12)) * 10.0 ** rng.uniform(0, 3, 12)
+    y = (C / C.mean(axis=0)) @ np.repeat([0.0, 1.0], [10, 2]) > 2.0
+    for seed in range(3):
+        selector = PrivateFeatureSelector(
+            n_features_to_select=2, feature_bound=bound, epsilon=8.0, random_state=seed
+        )
+        assert selector.fit(layout(C), y).get_support(indices=True).tolist() == [10, 11]

@@ -133,7 +133,7 @@ SIDES = r"quantile_range must be two numbers in \[0, 0.5\) and \(0.5, 1\], got"
         *((SELECTOR, {"task": v}, r"task.*among \{'(cl|r)") for v in ("auto", None)),
         *(
             (SELECTOR, {"feature_bound": v}, "feature_bound")
-            for v in (0, NAN, None, "a", True, [1, 2], [1, 1, 1, -1])
+            for v in (0, NAN, "a", True, [1, 2], [1, 1, 1, -1])
         ),
         (SELECTOR, {"classes": [0]}, "classes must be a list of at least two different labels"),
         (SELECTOR, {"classes": [0, 2]}, r"y contains labels that are not among classes=\[0, 2\]"),

@@ -18,11 +18,10 @@ from skdpsco.data.pieces import sum_error
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, compose
-from skdpsco.scaling.conditioning import CONDITIONING, ConditioningPlan, plan_conditioning
-from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, BoundPlan, plan_bounds
-from skdpsco.solvers.base import left_after
+from skdpsco.scaling.stages import Stage
 
 from .bounds import check_bounds, map_range
+from .raw_ranges import plan_raw_ranges, records_for_ranges
 
 __all__ = ["PrivateStandardScaler"]
 
@@ -95,19 +94,14 @@ def release_moments(
     return limited, np.minimum(np.maximum(var, floor), 1.0)
 
 
-def records_for_ranges(n_features: int, rho: float) -> int:
-    """The least number of records with which `find_ranges` tells more than its noise."""
-    least = max(FEATURE_BOUNDS.least_n_mu, CONDITIONING.least_ratio * math.sqrt(n_features))
-    return math.ceil(1.01 * least / math.sqrt(2.0 * rho))
-
-
 def find_ranges(
-    plans: tuple[BoundPlan, ConditioningPlan], design: Any, n: int, rng: np.random.Generator
+    stages: tuple[Stage, ...], design: Any, n: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Lower and upper ends of the ranges to which a linear model would clip ``n`` records."""
     none = np.broadcast_to(0.0, n)  # no targets
-    bounds = plans[0].release(design, none, rng)
-    return plans[1].release(design._replace(bounds=bounds), none, rng).ranges(bounds)
+    finding, centring = stages
+    bounds = finding.release(design, none, rng)
+    return centring.release(design._replace(bounds=bounds), none, rng).ranges(bounds)
 
 
 class PrivateStandardScaler(ColumnTransform):
@@ -239,22 +233,26 @@ class PrivateStandardScaler(ColumnTransform):
         if (self.lower is None) != (self.upper is None):
             raise ValueError("lower and upper must both be declared, or both be None.")
         available = self._available(budget)
-        ranges, plans, warnings = None, (), ()
+
+        def planned(make_plan: Any, available: Any) -> Any:
+            return self._planned(make_plan, available, n, d)
+
+        ranges, stages, warnings = None, (), ()
         if self.lower is not None:
             ranges = check_bounds(self, d)
         elif n >= (needed := records_for_ranges(d, available.rho)):
-            plans, available = self._plan_ranges(n, d, available)
+            stages, available = plan_raw_ranges(planned, n, d, available)
         else:
             ranges = np.full((2, d), [[-1.0], [1.0]])
             warnings = (TOO_FEW.format(counted(n, "record"), budget.epsilon, needed),)
-        plan = self._planned(lambda spend: plan_moments(n, d, with_std, spend.mu), available, n, d)
-        event = compose(*(one.event for one in (*plans, plan)))
-        said = {"assumptions": (FOUND if plans else CLIPPED,), "warnings": warnings}
+        plan = planned(lambda spend: plan_moments(n, d, with_std, spend.mu), available)
+        event = compose(*(one.event for one in (*stages, plan)))
+        said = {"assumptions": (FOUND if stages else CLIPPED,), "warnings": warnings}
         with (
             opened(X, np.ones(d)) as design,
             self._releasing(self, event, budget, stacklevel=3, **said) as release,
         ):
-            lower, upper = find_ranges(plans, design, n, release.rng) if plans else ranges
+            lower, upper = find_ranges(stages, design, n, release.rng) if stages else ranges
             mean, var = release_moments(plan, design, n, (lower, upper), with_std, release.rng)
         half = (upper - lower) / 2.0
         self.lower_, self.upper_ = lower, upper
@@ -262,16 +260,6 @@ class PrivateStandardScaler(ColumnTransform):
         self.scale_ = None if var is None else half * np.sqrt(var)
         self.var_ = None if var is None else self.scale_**2
         self.n_samples_seen_ = n
-
-    def _plan_ranges(self, n: int, d: int, available: Any) -> tuple[Any, Any]:
-        """Plans of `find_ranges`, and what they leave."""
-        bounds = self._planned(lambda spend: plan_bounds(n, d, spend.rho), available, n, d)
-        left = left_after(available, bounds.event)
-        mu = available.mu
-        centring = self._planned(
-            lambda _: plan_conditioning(n, d, mu, scaled=True, widens=True), left, n, d
-        )
-        return (bounds, centring), left_after(left, centring.event)
 
     def transform(self, X: MatrixLike) -> Any:
         """Clip into the bounds, subtract means and divide by standard deviations.

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -13,11 +13,11 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._kernels import njit
-from skdpsco._typing import LedgerLike, MatrixLike, Seed, Self, TargetLike
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
-    COMMON_CONSTRAINTS,
     PRIVATE_CONSTRAINTS,
+    TABLE_CONSTRAINTS,
     TARGET_CONSTRAINTS,
     Integral,
     Interval,
@@ -27,12 +27,16 @@ from skdpsco._validation import (
     check_int,
     check_target,
     check_X_y,
+    is_auto,
+    is_undeclared,
     read_X,
 )
+from skdpsco.base.advice import BOUNDS_OF_1
+from skdpsco.base.fit_plans import is_sparse
 from skdpsco.base.labels import declared_classes, encode_classes, labels_note
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
-from skdpsco.data.block_records import opened, read_records
+from skdpsco.data.block_records import BlockRecords, opened, read_records
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import sum_error
 from skdpsco.data.products import correlate
@@ -47,9 +51,16 @@ from skdpsco.privacy import (
     rho_of,
 )
 from skdpsco.scaling.quantiles import choose
+from skdpsco.scaling.raw_columns import chosen, plan_raw_test
+from skdpsco.scaling.stages import Stage, Units, release_stages
 from skdpsco.scaling.target import Target, TargetPlan, plan_target, release_target
+from skdpsco.solvers.base import Allowance
+
+from .raw_ranges import plan_raw_ranges, records_for_ranges
 
 __all__ = ["PrivateFeatureSelector"]
+
+RANGE_WIDTH = 1.0  # half the width of ranges that are found, in root mean squares
 
 
 @dataclass(frozen=True)
@@ -65,12 +76,21 @@ class SelectionPlan:
         How the centre and the scale of a regression target are found.
     event : Event
         The total cost.
+    stages : tuple of Stage, default=()
+        How ranges of raw columns are found first.
+    test : RawTest or None, default=None
+        How it is found whether columns are raw; None if that is not asked.
+    scaled : SelectionPlan or None, default=None
+        What is followed if they are not.
     """
 
     n_selected: int
     grid: float | None
     target: TargetPlan | None
     event: Event
+    stages: tuple[Stage, ...] = ()
+    test: Any = None
+    scaled: Any = None
 
 
 def plan_selection(
@@ -80,8 +100,12 @@ def plan_selection(
     regression: bool,
     target_bound: float | None,
     rho: float,
+    centred: bool = False,
 ) -> SelectionPlan:
-    """Plan the release of the target's scale, then one exponential draw per feature."""
+    """Plan the release of the target's scale, then one exponential draw per feature.
+
+    ``centred`` says that features are differences from a centre.
+    """
     if n_selected >= n_features:
         return SelectionPlan(n_features, None, None, NoOpEvent())
     target = plan_target(target_bound, True, n_samples, rho) if regression else None
@@ -90,6 +114,8 @@ def plan_selection(
     width = 2.0 if regression else 1.0  # width of the interval of the targets
     # Range of the changes of n times a covariance, and its rounding in both data sets.
     change = 2.0 * width * (n_samples - 1) / n_samples + 16.0 * sum_error(n_samples, 1.0)
+    if centred:  # differences from a centre are rounded, and those of sparse rows are added apart
+        change = (1.0 + 2.0**-20) * change + 48.0 * sum_error(n_samples, 1.0)
     grid = exponential_grid(2.0 * change, epsilon0, 2.0 * n_samples)
     draws = RepeatedEvent(ExponentialMechanismEvent(epsilon0), n_selected)
     return SelectionPlan(n_selected, grid, target, compose(spent, draws))
@@ -156,11 +182,15 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         charged.
     task : {"classification", "regression"}, default="classification"
         Whether y holds labels or numbers.
-    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``. Values beyond it are clipped for the scores, but not in the output.
         Features are measured in units of their bounds, so that a feature that uses only a tenth of
         its bound has a tenth of the score. A dict, a Series whose index holds strings, or a schema
-        gives the bound of every column by its name.
+        gives the bound of every column by its name. None finds ranges of the columns for about a
+        fifth of the budget, as a linear model does, and measures features in units of these ranges.
+        "auto" first finds whether columns are raw, by a noisy count; if they are not, or if there
+        are too few records (of which a `UtilityWarning` tells), the bound is 1.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels for a classification. None takes those that occur in y, which assumes that
         the set of labels in y is public.
@@ -234,7 +264,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         **TARGET_CONSTRAINTS,
         "n_features_to_select": [Interval(Integral, 1, None, closed="left")],
         "task": [StrOptions({"classification", "regression"})],
-        "feature_bound": COMMON_CONSTRAINTS["feature_bound"],
+        "feature_bound": TABLE_CONSTRAINTS["feature_bound"],
     }
 
     def __init__(
@@ -242,7 +272,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         *,
         n_features_to_select: int = 10,
         task: Literal["classification", "regression"] = "classification",
-        feature_bound: ArrayLike = 1.0,
+        feature_bound: ArrayLike | Auto | None = "auto",
         classes: ArrayLike | None = None,
         target_bound: float | None = None,
         epsilon: float = 1.0,
@@ -297,35 +327,73 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         n, d = X.shape
         budget = self._budget()
         names = getattr(draft, "feature_names_in_", None)
-        bounds = check_feature_bound(self.feature_bound, d, names)
+        bounds = np.ones(d)
+        if not is_undeclared(self.feature_bound):
+            bounds = check_feature_bound(self.feature_bound, d, names)
+            assumptions += ("features are clipped to their public feature_bound",)
         target_bound = None
         bound = self.target_bound
         if bound is not None:
             bound = check_bound("target_bound", bound)
         if regression and bound is not None:
             target_bound = bound
-            assumptions = ("targets are clipped to their public target_bound",)
-        assumptions += ("features are clipped to their public feature_bound",)
-        k = int(self.n_features_to_select)
-        plan = self._planned(
-            lambda spend: plan_selection(n, d, k, regression, target_bound, spend.rho),
-            self._available(budget),
-            n,
-            d,
-        )
+            assumptions += ("targets are clipped to their public target_bound",)
+        plan = self._plan(X, target_bound, self._available(budget))
+        drawn = plan.grid is not None
+        warnings: tuple[str, ...] = ()
+        if drawn and not plan.stages and is_undeclared(self.feature_bound):
+            warnings = (BOUNDS_OF_1,)
         draft.support_ = np.ones(d, dtype=bool)
         with (
             opened(X, bounds) as design,
-            self._releasing(draft, plan.event, budget, assumptions=assumptions) as release,
+            self._releasing(
+                draft, plan.event, budget, assumptions=assumptions, warnings=warnings
+            ) as release,
         ):
-            if plan.grid is not None:
+            if drawn:
                 rng = release.rng
+                plan, told = chosen(plan, design, y, rng)
+                _, design, y, notes = release_stages(plan.stages, Units(None), design, y, rng)
+                release.assumptions += (*told, *notes)
                 if plan.target is not None:
                     target = release_target(plan.target, y, rng, design)
                     columns = partial(one_column, target=target)
                 scores = covariance_scores(design, y, columns, n)
                 draft.support_ = draw_without_replacement(scores, plan.n_selected, plan.grid, rng)
         return self._accept(draft)
+
+    def _plan(self, X: Any, target_bound: float | None, available: Any) -> SelectionPlan:
+        """What is released to select features of X, of which the plan sees the shape."""
+        n, d = X.shape
+        k, regression = int(self.n_features_to_select), self.task == "regression"
+
+        def planned(make_plan: Any, available: Any) -> Any:
+            return self._planned(make_plan, available, n, d)
+
+        def selection(available: Any, centred: bool = False) -> SelectionPlan:
+            sizes = n, d, k, regression, target_bound
+            return planned(lambda spend: plan_selection(*sizes, spend.rho, centred), available)
+
+        def raw(available: Any) -> SelectionPlan:
+            stages, left = plan_raw_ranges(planned, n, d, available, is_sparse(X))
+            if len(stages) == 2:  # with short ranges covariances are larger
+                stages = stages[0], replace(stages[1], width=RANGE_WIDTH, widens=False)
+            plan = selection(left, centred=True)
+            event = compose(*(stage.event for stage in stages), plan.event)
+            return replace(plan, stages=stages, event=event)
+
+        if not is_undeclared(self.feature_bound) or k >= d:
+            return selection(available)
+        available = Allowance(available.rho)  # draws are planned in zCDP
+        if not is_auto(self.feature_bound):
+            enough = n >= records_for_ranges(d, available.rho)
+            return raw(available) if enough else selection(available)
+        seen = {"sees_all": isinstance(X, BlockRecords), "finds_scales": False}
+        test = planned(lambda spend: plan_raw_test(n, d, spend, added=False, **seen), available)
+        if isinstance(test.event, NoOpEvent):
+            return selection(available)
+        scaled = selection(test.left)
+        return test.choosing(raw(test.left), scaled, available)
 
     def _records(self, draft: Any, X: Any, y: Any) -> tuple[Any, Any, tuple[str, ...], Any]:
         """Records and targets, a line about labels, and their columns if they are labels."""

@@ -192,6 +192,7 @@ def neighbours(name, rng, k=1):
         "rare class": 2,
         "classes by margins": 2,
         "selected classes": 2,
+        "selected raw classes": 2,
         "classes in a round ball": 2,
         "classes": 3,
         "discriminants": 3,
@@ -326,6 +327,9 @@ MORE = {
         n_features_to_select=1, feature_bound=1.0, classes=[0, 1]
     ),
 }
+MORE["selected raw classes"] = lambda: PrivateFeatureSelector(
+    n_features_to_select=1, feature_bound=None, classes=[0, 1]
+)
 NOT_OF_UNITS = "alone", "group of moments", "group of weighted classes"  # groups are public
 
 
