@@ -5,8 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skdpsco import PrivateHuberRegressor, PrivateLasso, PrivateMinimaxRegressor, PrivateRidge
-from skdpsco.losses import Huber
+from skdpsco.losses import Huber, Logistic, Multinomial
 from skdpsco.scaling.target import Target
+from skdpsco.solvers import Problem
+from skdpsco.solvers.penalized.problem import unpenalised
 from skdpsco.solvers.penalized.shrinkage import (
     SHRINKAGE,
     GradientSteps,
@@ -14,6 +16,7 @@ from skdpsco.solvers.penalized.shrinkage import (
     excess,
     own_factors,
     shrink_result,
+    typical_curvature,
 )
 
 
@@ -156,6 +159,25 @@ def test_a_long_first_gradient_is_believed():
     assert_allclose(u[:50], 0.9 * deviation, rtol=1e-2)
     shrink_result(problem, u, (np.append(np.full(50, 0.1), 0.0), np.zeros(51)), 0.1, 1e3, steps)
     assert (u == 0.0).all()
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
+def test_of_labels_the_ratios_of_coordinates_change(loss):
+    """Their scores get a length afterwards: few columns stand out, and many are left alone."""
+    d, problem = 200, unpenalised(Problem(loss, None, 1000, 200, False))
+    steps, rng = GradientSteps(20, 5, 0.1, 0.9), np.random.default_rng(0)
+    curvature = typical_curvature(loss)
+    variance, _ = steps._replace(length=0.1 * curvature).gains()
+    noise = 1e-3 * curvature / variance**0.5
+    for n_few, least, most in ((5, 0.0, 0.3), (d, 0.9, 1.0), (0, 0.5, 1.0)):
+        u = rng.normal(0.0, 1e-3, (loss.n_outputs, d))
+        u[:, :n_few] += 0.02 * rng.choice([-1.0, 1.0], (loss.n_outputs, n_few))
+        shrunk, zero = u.ravel().copy(), np.zeros((2, u.size))
+        shrink_result(problem, shrunk, zero, noise, 1.0, steps, True)
+        factors = shrunk.reshape(u.shape) / u
+        assert factors.max() == pytest.approx(1.0)
+        rest = np.linalg.norm((factors * u)[:, n_few % d :]) / np.linalg.norm(u[:, n_few % d :])
+        assert least <= rest <= most
 
 
 @pytest.mark.parametrize("make", [PrivateRidge, PrivateLasso, PrivateMinimaxRegressor])

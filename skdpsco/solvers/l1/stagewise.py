@@ -517,8 +517,7 @@ class Stagewise:
             composite = unpenalised(problem)
             if plan.survey is not None:
                 coef, composite = start, replace(composite, start=tuple(start.tolist()))
-            each = composite.has_residuals or plan.survey is not None
-            solver = GradientDescent(shrunk="each" if each else False)
+            solver = GradientDescent(shrunk="each")
             coef += solver.run(descent, composite, X, y, rng, progress).coef
             inside = np.delete(coef, intercepts)
             if plan.choose_radius:  # coefficients are long where features are far below their units

@@ -316,8 +316,9 @@ class GradientDescent:
     shrunk : bool or "each", default=False
         Whether coefficients are shrunk towards 0 by as much as noise has lengthened them: a model
         that is only noise then predicts about as well as a constant. With "each", every coefficient
-        of a feature has a factor of its own, which is best where few features matter. Regressions
-        are always shrunk.
+        of a feature has a factor of its own, which is best where few features matter; for labels
+        the largest factor is then 1, unless the fit begins at a model. Regressions are always
+        shrunk.
 
     References
     ----------

@@ -196,7 +196,8 @@ def shrink_result(
     steps : GradientSteps
         The steps that were taken, with the true curvatures of loss and penalty.
     each : bool, default=False
-        Whether coordinates of features have factors of their own.
+        Whether coordinates of features have factors of their own. For labels, whose scores are
+        lengthened or shortened afterwards, the largest of these is 1 unless there is a start.
     """
     curvature = typical_curvature(problem.loss)
     steps = steps._replace(length=steps.length * curvature, penalty=steps.penalty / curvature)
@@ -222,7 +223,10 @@ def shrink_result(
             square = min(square, SHRINKAGE.most_offset * target**2)
         truth = min(max(square, along), most)
         if each and part.start == 0:
-            W[:, part] *= own_factors(W[:, part], variance, truth, reached)
+            factors = own_factors(W[:, part], variance, truth, reached)
+            if not (problem.has_residuals or problem.start):
+                factors /= max(float(factors.max(initial=0.0)), 1e-100)
+            W[:, part] *= factors
         else:
             W[:, part] *= best_factor(truth, np.count_nonzero(W[:, part]) * variance, reached)
 
