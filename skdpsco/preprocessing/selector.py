@@ -37,7 +37,7 @@ from skdpsco.base.labels import declared_classes, encode_classes, labels_note
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import BlockRecords, opened, read_records
-from skdpsco.data.design import as_design
+from skdpsco.data.design import CentredCSR, as_design
 from skdpsco.data.pieces import sum_error
 from skdpsco.data.products import correlate
 from skdpsco.data.record_sums import in_pieces, map_reduce
@@ -143,9 +143,14 @@ def correlate_columns(X, R, out):
 
 
 def products_and_sums(X: Any, y: np.ndarray, columns: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of products of features with columns of targets, and of each alone, for `map_reduce`."""
+    """Sums of products of features with columns of targets, and of each alone, for `map_reduce`.
+
+    The centre of sparse rows is not subtracted: covariances do not depend on it.
+    """
+    if isinstance(X, CentredCSR):
+        X = X._replace(intercept=1)
     T = np.column_stack([columns(y), np.ones(len(y))])
-    total = np.empty(T.shape[1] * len(X.bounds))
+    total = np.empty(T.shape[1] * (len(X.bounds) + X.intercept))
     correlate_columns(X, T, total)
     return total, T.sum(axis=0)
 
@@ -153,7 +158,7 @@ def products_and_sums(X: Any, y: np.ndarray, columns: Any) -> tuple[np.ndarray, 
 def covariance_scores(design: Any, y: Any, columns: Callable[..., Any], n: int) -> np.ndarray:
     """Largest ``n |cov|`` of every feature with any column of the targets, ``columns(y)``."""
     total, sums = map_reduce(in_pieces(design, y), y, products_and_sums, columns)
-    *products, features = total.reshape(len(sums), -1)
+    *products, features = total.reshape(len(sums), -1)[:, : len(design.bounds)]
     return np.abs(products - np.outer(sums[:-1], features) / n).max(axis=0)
 
 

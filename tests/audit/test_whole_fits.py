@@ -140,6 +140,9 @@ FITS = {
     "rare class": lambda: PrivateMinimaxClassifier(classes=[0, 1], class_weight={0: 0.2}),
     "link": lambda: PrivateMonotoneGLM(link="identity"),
     "tasks": lambda: PrivateMinimaxRegressor(target_bound=2.0),
+    "selected raw classes": lambda: PrivateFeatureSelector(
+        n_features_to_select=1, feature_bound=None, classes=[0, 1]
+    ),
 }
 
 
@@ -327,9 +330,6 @@ MORE = {
         n_features_to_select=1, feature_bound=1.0, classes=[0, 1]
     ),
 }
-MORE["selected raw classes"] = lambda: PrivateFeatureSelector(
-    n_features_to_select=1, feature_bound=None, classes=[0, 1]
-)
 NOT_OF_UNITS = "alone", "group of moments", "group of weighted classes"  # groups are public
 
 
