@@ -51,6 +51,8 @@ CASES = [
     (PrivateElasticNet(feature_bound=None, relation=ADD_OR_REMOVE), Y, {}),
     (PrivateElasticNet(solver="sgd", target_bound=2.0), Y, {}),
     (PrivateLasso(), Y, {}),
+    (PrivateRidge(), np.column_stack([Y, Y]), {}),
+    (PrivateLasso(feature_bound=1.0, epsilon=10.0), np.column_stack([Y, Y]), {}),
     (PrivateLasso(radius=2.0, solver="frank-wolfe-laplace"), Y, {}),
     (PrivateLogisticRegression(classes=[0, 1, 2]), C, {}),
     (PrivateLogisticL1(conditioning=None), C, {}),
@@ -71,7 +73,10 @@ CASES = [
     (PrivateQuantileClipper(), None, {}),
     (PrivateFeatureSelector(n_features_to_select=2), C, {}),
 ]
-SIZES = {"n_targets": 2}
+
+
+def sizes(y):
+    return {"n_targets": 1 if y is None or y.ndim == 1 else y.shape[1]}
 
 
 @pytest.mark.parametrize("ledger", [False, True])
@@ -81,7 +86,7 @@ def test_a_plan_is_what_a_fit_is_charged_for(model, y, others, ledger):
     relation = ADD_OR_REMOVE if model._relation == ADD_OR_REMOVE else "replace-one"
     book = Ledger(20.0, 1e-5, relation=relation) if ledger else None
     model = type(model)(**{**model.get_params(deep=False), "ledger": book})
-    planned = plan(model, N, D, **SIZES)
+    planned = plan(model, N, D, **sizes(y))
     assert not hasattr(model, "privacy_")
     assert book is None or book.charges() == []
     with warnings.catch_warnings(record=True) as caught:
@@ -98,12 +103,13 @@ def test_a_plan_is_what_a_fit_is_charged_for(model, y, others, ledger):
 
 @pytest.mark.parametrize(("model", "y", "others"), CASES)
 def test_the_releases_cost_what_the_plan_says(model, y, others):
-    planned = plan(model, N, D, **SIZES)
+    planned = plan(model, N, D, **sizes(y))
     total = sum(one.rho for one in planned.releases)
     if planned.mu is not None:
         assert total == pytest.approx(planned.rho)
         assert planned.mu == pytest.approx((2.0 * planned.rho) ** 0.5)
-    assert 0.5 * planned.rho <= total <= planned.rho * (1.0 + 1e-9)
+    assert 0.5 * planned.rho <= planned.n_fits * total
+    assert total <= planned.rho * (1.0 + 1e-9)
     for one in planned.releases:
         assert one.share == pytest.approx(one.rho / planned.rho)
         if one.mechanism == "Gaussian":

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.base import MetaEstimatorMixin
+from sklearn.utils import get_tags
 
 from skdpsco._random import public_generator
 from skdpsco._validation import check_bound, check_feature_bound, check_int, is_undeclared
@@ -112,7 +113,8 @@ def placeholder(estimator: Any, shape: Shape) -> tuple[Any, Any, dict[str, Any]]
     if classifies_labels(estimator):
         classes = labels_for(estimator, shape.n_classes)
         y = classes[np.arange(n) % len(classes)]
-    if getattr(estimator, "tasks", None) == "columns":
+    several = shape.n_targets > 1 and get_tags(estimator).target_tags.multi_output
+    if several or getattr(estimator, "tasks", None) == "columns":
         y = np.tile(y[:, None], (1, shape.n_targets))
     groups = getattr(estimator, "groups", None)
     if groups is None and not hasattr(estimator, "group_membership"):

@@ -8,8 +8,10 @@ from typing import Any
 
 from sklearn.base import clone
 
+from skdpsco._random import warn_utility
 from skdpsco._validation import check_bound, is_auto
 from skdpsco.base.advice import BOUNDS_OF_1, LARGEST_EPSILON, counted, rounded_up
+from skdpsco.base.grants import Rehearsal
 from skdpsco.base.private_estimator import PrivateEstimator, guaranteed
 from skdpsco.losses.library import Squared
 from skdpsco.privacy import (
@@ -117,6 +119,9 @@ class PrivacyPlan:
         noise; otherwise None. It is a guess, mostly within a factor of 1.5, for uncorrelated
         features that explain about half of the target's variance, and a weak penalty. If they
         explain nearly all of it, the noise is smaller.
+    n_fits : int
+        Number of targets, if every target has a fit within a part of the cost; ``releases`` are
+        then those of the first, whose part is the largest. Otherwise 1.
     """
 
     estimator: str
@@ -132,6 +137,7 @@ class PrivacyPlan:
     n_iter: int
     warnings: tuple[str, ...]
     coefficient_noise: float | None = None
+    n_fits: int = 1
 
     def rows(self) -> list[tuple[str, ...]]:
         """Cells of the table, without its head."""
@@ -159,6 +165,10 @@ class PrivacyPlan:
             lines.append(
                 f"Noise in a coefficient: {self.coefficient_noise:.2g} standard deviations of the "
                 "target per standard deviation of a feature."
+            )
+        if self.n_fits > 1:
+            lines.append(
+                f"Each of {self.n_fits} targets has a fit; these are the releases of the first."
             )
         return [*lines, *self.warnings]
 
@@ -214,9 +224,17 @@ class _ReachedCharge(Exception):
 
 
 def _watched(
-    estimator: PrivateEstimator, n_samples: int, plans: list[Any], problems: list[Any]
+    estimator: PrivateEstimator,
+    n_samples: int,
+    plans: list[Any],
+    problems: list[Any],
+    fits: list[Any],
 ) -> Any:
-    """A clone whose fit records its plans, and ends before it charges anything."""
+    """A clone whose fit records its plans, and ends before it charges anything.
+
+    Where several targets have a fit each, their plans are in ``fits``, a list for each, and those
+    of the first are left.
+    """
     kind: Any = type(estimator)
 
     def _planned(self, *arguments):
@@ -234,6 +252,12 @@ def _watched(
         return prepared
 
     def _releasing(self, draft, event, budget, warnings=(), **said):
+        if isinstance(self.ledger, Rehearsal):  # the fit of one target among several
+            fits.append(plans[:])
+            for line in warnings:
+                warn_utility(line)
+            self.ledger.charge(event)
+        plans[:] = fits[0] if fits else plans
         raise _ReachedCharge(event, budget, warnings)
 
     def _of_units(self, units, **given):  # the shape is that of what is drawn
@@ -263,7 +287,8 @@ def plan(
     to its charge. All that is planned until then follows from parameters and public sizes, as in
     every fit, so a fit to data of this shape releases exactly this. Where a count tells whether
     columns are raw, the releases are those for raw ones; for others the solver gets the share of
-    bounds.
+    bounds. Where several targets have a fit each, the releases are those of the first fit, within
+    its part of the cost; the others need not find the units of features again.
 
     Parameters
     ----------
@@ -279,7 +304,8 @@ def plan(
     n_groups : int, default=2
         Number of groups of equal size, for `PrivateGroupDRO` without ``groups``.
     n_targets : int, default=1
-        Number of target columns, for models with ``tasks="columns"``.
+        Number of target columns, for models that take several, and for those with
+        ``tasks="columns"``.
     sparse : bool, default=False
         Whether X is a sparse matrix.
 
@@ -316,9 +342,10 @@ def plan(
     )
     plans: list[Any] = []
     problems: list[Any] = []
+    fits: list[Any] = []
     X, y, others = placeholder(estimator, shape)
     try:
-        _watched(estimator, shape.n_samples, plans, problems).fit(X, y, **others)
+        _watched(estimator, shape.n_samples, plans, problems, fits).fit(X, y, **others)
     except _ReachedCharge as reached:
         event, budget, warnings = reached.event, reached.budget, reached.warnings
     else:
@@ -348,6 +375,7 @@ def plan(
         n_iter=0 if solver is None else solver.n_iter,
         warnings=tuple(dict.fromkeys(warnings)),
         coefficient_noise=_coefficient_noise(solver, problems),
+        n_fits=max(len(fits), 1),
     )
 
 
