@@ -107,10 +107,19 @@ PRIVATE_CONSTRAINTS: dict[str, list[Any]] = {
     "random_state": ["random_state"],
 }
 _FRANK_WOLFE = {"frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"}
+PRIVATE_BOUND_CONSTRAINTS: dict[str, list[Any]] = {
+    "feature_bound": [
+        None,
+        StrOptions({"auto"}),
+        Interval(Real, 0, None, closed="neither"),
+        "array-like",
+        BY_SCHEMA,
+    ]
+}
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     **PRIVATE_CONSTRAINTS,
+    **PRIVATE_BOUND_CONSTRAINTS,
     "radius": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-    "feature_bound": [Interval(Real, 0, None, closed="neither"), "array-like", BY_SCHEMA],
     "n_iter": [StrOptions({"auto"}), Interval(Integral, 1, MAX_ITER, closed="both")],
     "solver": [
         StrOptions({"stagewise", *_FRANK_WOLFE, "anytime-mirror-descent"}),
@@ -119,9 +128,6 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     "fit_intercept": ["boolean"],
     "relation": [StrOptions(set(RELATIONS))],
     "verbose": ["verbose"],
-}
-PRIVATE_BOUND_CONSTRAINTS: dict[str, list[Any]] = {
-    "feature_bound": [None, StrOptions({"auto"}), *COMMON_CONSTRAINTS["feature_bound"]]
 }
 TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA],
@@ -151,7 +157,6 @@ COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
     **CALIBRATION_CONSTRAINTS,
-    **PRIVATE_BOUND_CONSTRAINTS,
     "alpha": [Interval(Real, 0, None, closed="left")],
     "C": [Interval(Real, 0, None, closed="right")],
     "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],

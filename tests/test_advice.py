@@ -156,9 +156,11 @@ def test_radius_and_target_bound():
         assert any("target_bound" in s for s in said(make(radius=1.0, target_bound=5e5), X, y))
         assert said(make(target_bound=5e5), X, y) == []
     groups = {"loss": "squared", "groups": [0], "target_bound": 5e5, "radius": 1.0}
+    groups["feature_bound"] = 1.0
     found = said(PrivateGroupDRO(**groups), X, y, sensitive_features=np.zeros(600, int))
     assert ["target_bound" in text for text in found] == [True]
-    assert said(PrivateLinearClassifier(radius=1e-6, **CLASSES), X, (y > 0).astype(int)) == []
+    classifier = PrivateLinearClassifier(radius=1e-6, feature_bound=1.0, **CLASSES)
+    assert said(classifier, X, (y > 0).astype(int)) == []
 
 
 def test_one_of_a_kind_is_no_plural():

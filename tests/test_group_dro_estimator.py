@@ -114,7 +114,8 @@ def test_nothing_of_the_data_is_kept():
     X, y, group = data()
     fitted = model().fit(X, y, sensitive_features=group)
     public = {*fitted.get_params(), "n_features_in_", "groups_", "classes_", "sensitive_columns_"}
-    released = {"coef_", "intercept_", "feature_range_", "group_weights_", "n_iter_", "privacy_"}
+    released = {"coef_", "intercept_", "feature_bound_", "feature_range_", "group_weights_"}
+    released |= {"n_iter_", "privacy_"}
     assert set(vars(fitted)) == public | released
     again = pickle.loads(pickle.dumps(fitted))
     assert np.array_equal(again.coef_, fitted.coef_)

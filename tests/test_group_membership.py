@@ -45,6 +45,7 @@ def test_without_noise_membership_makes_no_difference(loss, objective):
     X, y, group = data()
     share = (group == "north").mean()
     params = {"loss": loss, "objective": objective, "cvar_level": 0.5, "average_weight": 0.2}
+    params["feature_bound"] = 1.0
     public, *private = (
         model(**params, **extra, epsilon=5e9).fit(X, y, sensitive_features=group)
         for extra in ({}, {**PRIVATE, "group_prior": [share, 1 - share]}, PRIVATE)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from cases import each
 from scipy import sparse
+from sklearn.base import clone
 
 from skdpsco import PrivateGroupDRO, PrivateLogisticL1
 from skdpsco.data.design import as_design
@@ -329,7 +330,8 @@ def test_units(loss):
     """Feature bounds and target bounds are units: the fit is the same in all of them."""
     X, y, group = data(loss)
     params = {"loss": loss, "epsilon": 50.0, "random_state": 0}
-    model = PrivateGroupDRO(**params, target_bound=1.0).fit(X, y, sensitive_features=group)
+    declared = {"feature_bound": 1.0, "target_bound": 1.0}
+    model = PrivateGroupDRO(**params, **declared).fit(X, y, sensitive_features=group)
     units, scale = np.array([4.0, 0.5, 2.0]), 1.0 if loss == "logistic" else 8.0
     other = PrivateGroupDRO(**params, feature_bound=units, target_bound=scale)
     other.fit(X * units, y if loss == "logistic" else y * scale, sensitive_features=group)
@@ -339,7 +341,8 @@ def test_units(loss):
     X, y = X.copy(), np.array(y)
     X[:100, 1], far = 1.0, X.copy()
     far[:100, 1] = 1e90
-    fits = [PrivateGroupDRO(**params).fit(Z, y, sensitive_features=group) for Z in (X, far)]
+    model = PrivateGroupDRO(**params, feature_bound=1.0)
+    fits = [clone(model).fit(Z, y, sensitive_features=group) for Z in (X, far)]
     assert np.array_equal(fits[0].coef_, fits[1].coef_)
 
 

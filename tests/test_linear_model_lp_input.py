@@ -35,7 +35,7 @@ POSITIVE = r"in the range \(0(\.0)?, inf\)"
 COUNT = r"n_samples.* in the range \[1, 9007199254740992\]"
 PARAMETERS = [
     *(case for case in ONE_OF_EACH if case[0] in LEGAL),
-    ("feature_bound", None, "feature_bound.* in the range"),
+    ("feature_bound", "found", "feature_bound.* in the range"),
     *(
         ("p", v, r"p.* in the range \[1(\.0)?, inf\]")
         for v in (NAN, -INF, 0, 0.99, -2, "2", None, [2])

@@ -160,7 +160,7 @@ def test_units():
     scale = np.array([2.0, 8.0, 0.5])
     # The ball is in units of the largest bound, and of the targets.
     for radius, in_units in ((1.0, 4.0 / 8.0), ("auto", "auto")):
-        first = regressor(n_iter=5, target_bound=1.0, radius=radius).fit(X, y)
+        first = regressor(n_iter=5, feature_bound=1.0, target_bound=1.0, radius=radius).fit(X, y)
         other = regressor(n_iter=5, feature_bound=scale, target_bound=4.0, radius=in_units)
         other.fit(X * scale, 4.0 * y)
         assert other.coef_ * scale / 4.0 == pytest.approx(first.coef_)
@@ -181,7 +181,8 @@ def test_layouts(solver):
 def test_nothing_of_the_data_is_kept():
     X, y = classification()
     public = {"n_features_in_", "classes_", "n_iter_", "privacy_"}
-    released = {"coef_", "intercept_", "feature_range_", "task_weights_", "class_prior_"}
+    released = {"coef_", "intercept_", "feature_bound_", "feature_range_", "task_weights_"}
+    released |= {"class_prior_"}
     for solver in ("moments", "mirror-descent"):
         fitted = classifier(solver=solver).fit(X, y)
         assert set(vars(fitted)) == {*fitted.get_params()} | public | released

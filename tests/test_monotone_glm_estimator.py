@@ -77,7 +77,8 @@ def test_without_noise_the_root_is_found(name, solver, n_iter, error):
         lambda w: A.T @ (g(A @ w) - y) / len(y), np.zeros(4), xtol=1e-14, ftol=1e-14, gtol=1e-14
     )
     assert np.abs(root.fun).max() < 1e-9
-    found = model(**params, epsilon=1e9, solver=solver, n_iter=n_iter).fit(X, y)
+    options = {"solver": solver, "n_iter": n_iter, "feature_bound": 1.0}
+    found = model(**params, epsilon=1e9, **options).fit(X, y)
     assert weights(found) == pytest.approx(root.x, abs=error)
     exact = g(A @ weights(found))
     assert found.predict(X) == pytest.approx(exact, abs=1e-2 if name == "capped" else 1e-12)
@@ -144,7 +145,8 @@ def test_units(solver):
     """Bounds of features, range and argument of a link are units: the fit is the same in all."""
     X, y, _ = data("probit")
     common = {"solver": solver, "n_iter": 20, "epsilon": 50.0}
-    plain = model(link="probit", **common).fit(X, y)
+    probit = model(link="probit", feature_bound=1.0, **common)
+    plain = clone(probit).fit(X, y)
     units = np.array([4.0, 0.5, 2.0])
     link = Link(lambda z: 3.0 + 8.0 * ndtr(z / 16.0), 3.0, 11.0)
     other = model(link=link, feature_bound=units, **common).fit(X * units, 3.0 + 8.0 * y)
@@ -154,7 +156,7 @@ def test_units(solver):
     y[:50], X[:50, 1] = 1.0, -1.0
     far = X.copy(), y.copy()
     far[0][:50, 1], far[1][:50] = -1e90, 1e90
-    fits = [model(link="probit", **common).fit(*records) for records in ((X, y), far)]
+    fits = [clone(probit).fit(*records) for records in ((X, y), far)]
     assert np.array_equal(weights(fits[0]), weights(fits[1]))
 
 
@@ -345,7 +347,7 @@ def test_attributes(solver):
     assert fitted.score(X, y) == r2_score(y, fitted.predict(X))
     assert "targets are clipped to [0, 1]" in str(fitted.privacy_)
     public = {*fitted.get_params(), "n_features_in_", "link_"}
-    released = {"coef_", "intercept_", "feature_range_", "n_iter_", "privacy_"}
+    released = {"coef_", "intercept_", "feature_bound_", "feature_range_", "n_iter_", "privacy_"}
     assert set(vars(fitted)) == public | released
     assert not hasattr(clone(fitted), "coef_")
     with pytest.warns(PrivacyWarning) as record:

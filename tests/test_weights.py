@@ -167,6 +167,7 @@ def test_class_weights_of_blocks(Model):
     params = {"class_weight": {2: 4.0}, "classes": [0, 1, 2], "random_state": 0}
     if Model is PrivateLinearClassifier:
         params |= {"shuffle": False, "conditioning": None, "solver": "phased-sgd"}
+        params["feature_bound"] = 1.0
     blocks = RowBlocks.from_arrays(X, Y, block_size=N)  # as an array is summed up
     of_array = Model(**params).fit(X, Y)
     assert_array_equal(Model(**params).fit(blocks).coef_, of_array.coef_)

@@ -323,10 +323,9 @@ class PrivateLinearModel(PrivateEstimator):
         TypeError, ValueError
             If one of them is out of range, or bounds are to be found for a radius in their units.
         """
-        if self.feature_bound is None and self._ball_is_given():
+        if self.feature_bound is None and self._needs_bounds():
             raise ValueError(
-                "feature_bound=None needs radius='auto', as a number is in units of the bounds. "
-                "Declare feature_bound."
+                f"feature_bound=None needs {self._needs_bounds()}. Declare feature_bound."
             )
         if self._finds_bounds():
             return None, None
@@ -344,8 +343,13 @@ class PrivateLinearModel(PrivateEstimator):
         of such a model, and of a radius that is a number, are known.
         """
         if is_auto(self.feature_bound):
-            return self._init is None and not self._ball_is_given()
+            return self._init is None and not self._needs_bounds()
         return self.feature_bound is None
+
+    def _needs_bounds(self) -> str:
+        """What would have to be different for bounds to be found; empty if nothing would."""
+        given = self._ball_is_given()
+        return "radius='auto', as a number is in units of the bounds" if given else ""
 
     def _samples(self) -> bool:
         """Whether the solver hides in its noise which records it samples."""
@@ -639,8 +643,9 @@ class PrivateLinearModel(PrivateEstimator):
         """
         n, d, added = n_samples, task.X.shape[1], self._relation == ADD_OR_REMOVE
         sees_all = added or self._by_blocks
-        scales = self._conditions(task.X, n, self._budget().mu)
-
+        solver = self._resolved_solver(task.loss, n, d, self._budget().rho)
+        filled = getattr(solver, "fills_range", False)
+        scales = self._conditions(task.X, n, self._budget().mu) and not filled
         make_plan = partial(
             plan_raw_test, n, d, added=added, sees_all=sees_all, finds_scales=scales
         )

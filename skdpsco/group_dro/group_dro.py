@@ -139,9 +139,17 @@ class PrivateGroupDRO(PrivateLinearModel):
         per column, features are measured in units of their bounds: the norm of ``b_j w_j`` is at
         most ``radius * max_j b_j``. "auto" is 10 for features and targets in [-1, 1], and
         300 for the logistic loss by moments.
-    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name.
+        strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
+        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Columns are raw if
+        in most records the root mean square of the entries exceeds 2, or some entry 6; their bounds
+        are found privately, for at most an eighth of the budget. The bound of scaled columns is 3,
+        or 1 if ``conditioning`` finds no scales or there are few records. None finds bounds in
+        either case. Below about 180 records at epsilon 1 both "auto" and None mean 1. A radius
+        that is a number is in units of the bounds: with it "auto" means 1, which a warning says,
+        and None is refused.
     target_bound : float, Schema or None, default=None
         Public bound on ``|y|`` for a regression, to which targets are clipped. It may be generous:
         with enough records and ``radius="auto"`` a centre and a spread of y that all groups share
@@ -208,6 +216,8 @@ class PrivateGroupDRO(PrivateLinearModel):
     n_rounds_ : int
         Number of rounds on parts of the records; 1 means that there was no recursion. Only for
         recursive solvers.
+    feature_bound_ : ndarray of shape (n_features,)
+        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
@@ -308,7 +318,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         ledger: LedgerLike | None = None,
         max_records_per_unit: int | None = None,
         radius: float | Auto = "auto",
-        feature_bound: ArrayLike = 1.0,
+        feature_bound: ArrayLike | Auto | None = "auto",
         target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",

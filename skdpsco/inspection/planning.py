@@ -396,7 +396,7 @@ def _releases(
 
 def _coefficient_noise(solver: Any, problems: list[Any]) -> float | None:
     noise = getattr(solver, "coefficient_noise", None)
-    if noise is None or not isinstance(problems[-1].loss, Squared):
+    if noise is None or not isinstance(getattr(problems[-1], "loss", None), Squared):
         return None
     return noise(problems[-1])
 

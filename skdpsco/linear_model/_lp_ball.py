@@ -422,6 +422,13 @@ class LpModel(PrivateLinearModel):
         n_columns = len(bounds) + intercept
         return Problem(loss, ball, n_samples, n_columns, intercept, row_norm=row_norm)
 
+    def _needs_bounds(self) -> str:
+        if self._streaming:
+            return "X in memory, as blocks are read once"
+        if self.row_norm is not None:
+            return "row_norm=None, as a number is in units of the bounds"
+        return super()._needs_bounds()
+
     def _conditions(self, X: Any, n_samples: int, mu: float) -> bool:
         # The row norm applies to unconditioned features, and mapped arrays may not fit into memory.
         in_memory = not self._streaming and not is_mapped(X)

@@ -10,7 +10,6 @@ from skdpsco._validation import (
     CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
-    PRIVATE_BOUND_CONSTRAINTS,
     TARGETS_CONSTRAINTS,
     check_bound,
     with_hints,
@@ -179,7 +178,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
-        **PRIVATE_BOUND_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
         **CALIBRATION_CONSTRAINTS,
         **TARGETS_CONSTRAINTS,

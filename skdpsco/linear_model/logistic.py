@@ -11,7 +11,6 @@ from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
-    PRIVATE_BOUND_CONSTRAINTS,
     WEIGHTS_CONSTRAINTS,
     with_hints,
 )
@@ -161,7 +160,6 @@ class PrivateLogisticL1(LogisticClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
-        **PRIVATE_BOUND_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
         **CALIBRATION_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,

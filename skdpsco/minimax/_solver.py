@@ -15,7 +15,6 @@ from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import clipped_rows
 from skdpsco.losses.library import Logistic, Squared, Weighted, with_weights
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
-from skdpsco.penalties import L2
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
 from skdpsco.solvers import (
     AcceleratedRecursive,
@@ -25,9 +24,10 @@ from skdpsco.solvers import (
     MirrorDescent,
     check_cost,
 )
-from skdpsco.solvers.base import Plan, Result
+from skdpsco.solvers.base import Plan, Problem, Result
 from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES, GroupMoments
 from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments, SquaredMoments
+from skdpsco.solvers.penalized.problem import anchored
 from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
@@ -240,6 +240,8 @@ class GameSolver:
         Solver of a `VariationalProblem`, with ``plan`` and ``run``.
     """
 
+    fills_range = True
+
     def __init__(self, solver: Any) -> None:
         self.solver = solver
 
@@ -362,17 +364,17 @@ class TaskGradients:
 
     def _composite(self, problem: MinimaxProblem) -> CompositeProblem:
         tasks = problem.tasks
-        return CompositeProblem(
-            tasks.losses[0] if tasks.class_weights is None else Weighted(tasks.losses[0]),
-            None,
-            problem.n_samples,
-            problem.n_features,
-            problem.intercept,
-            sparse=problem.sparse,
-            centred=problem.centred,
-            mean_square=problem.mean_square,
-            penalty=L2(0.0),
-            unit=(0.0,) * problem.n_features,
+        return anchored(
+            Problem(
+                tasks.losses[0] if tasks.class_weights is None else Weighted(tasks.losses[0]),
+                None,
+                problem.n_samples,
+                problem.n_features,
+                problem.intercept,
+                sparse=problem.sparse,
+                centred=problem.centred,
+                mean_square=problem.mean_square,
+            )
         )
 
 

@@ -72,9 +72,17 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         ball includes the intercepts c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``, jointly for
         all classes. With features in [-1, 1] it is the largest log-odds. The noise grows with it.
         "auto" is 5 where features are in [-1, 1], or conditioned.
-    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name.
+        strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
+        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Columns are raw if
+        in most records the root mean square of the entries exceeds 2, or some entry 6; their bounds
+        are found privately, for at most an eighth of the budget. The bound of scaled columns is 3,
+        or 1 if ``conditioning`` finds no scales or there are few records. None finds bounds in
+        either case. Below about 180 records at epsilon 1 both "auto" and None mean 1. A radius
+        that is a number is in units of the bounds: with it "auto" means 1, which a warning says,
+        and None is refused.
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
@@ -131,6 +139,8 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         of classes or of columns, or 1.
     class_prior_ : ndarray of shape (n_classes,)
         The noisy shares of the classes, if classes are tasks whose shares were not declared.
+    feature_bound_ : ndarray of shape (n_features,)
+        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
@@ -199,7 +209,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         ledger: LedgerLike | None = None,
         max_records_per_unit: int | None = None,
         radius: float | Auto = "auto",
-        feature_bound: ArrayLike = 1.0,
+        feature_bound: ArrayLike | Auto | None = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
         calibration: Auto | None = "auto",

@@ -64,9 +64,17 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features
         in [-1, 1] predictions are at most ``radius``. The noise grows with it. "auto" is 1 where
         features are in [-1, 1], or conditioned, and targets in units of their spread.
-    feature_bound : float, array-like of shape (n_features,), dict, Series or Schema, default=1.0
+    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
+            None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name.
+        strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
+        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Columns are raw if
+        in most records the root mean square of the entries exceeds 2, or some entry 6; their bounds
+        are found privately, for at most an eighth of the budget. The bound of scaled columns is 3,
+        or 1 if ``conditioning`` finds no scales or there are few records. None finds bounds in
+        either case. Below about 180 records at epsilon 1 both "auto" and None mean 1. A radius
+        that is a number is in units of the bounds: with it "auto" means 1, which a warning says,
+        and None is refused.
     target_bound : float, Schema or None, default=None
         Public bound on ``|y|``, to which y is clipped. It may be generous: with enough records and
         ``radius="auto"`` a centre and a spread that all columns of y share are found privately, for
@@ -117,6 +125,8 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     task_weights_ : ndarray of shape (n_losses, n_tasks)
         Weights of the worst mixture of tasks that was found, which sum to 1; n_tasks is the number
         of columns of y.
+    feature_bound_ : ndarray of shape (n_features,)
+        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
@@ -183,7 +193,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         ledger: LedgerLike | None = None,
         max_records_per_unit: int | None = None,
         radius: float | Auto = "auto",
-        feature_bound: ArrayLike = 1.0,
+        feature_bound: ArrayLike | Auto | None = "auto",
         target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",

@@ -149,7 +149,8 @@ def plan_raw_test(
     sees_all : bool
         Whether all records are looked at, however many there are.
     finds_scales : bool
-        Whether a fit finds scales of features, if there are enough records.
+        Whether a fit finds scales of features, if there are enough records, and its noise does not
+        follow from their range.
 
     Raises
     ------

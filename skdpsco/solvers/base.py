@@ -338,7 +338,8 @@ class Solver(Protocol):
     A solver with ``samples = True`` adds noise to samples, so its cost in zCDP exceeds the
     budget's. A solver with ``clips_gradients = True`` may make plans that clip gradients; see
     `Plan`. A solver with ``for_added = True`` follows `Problem.added`; others are refused
-    such problems.
+    such problems. One with ``fills_range = True`` has noise that follows from the range of the
+    features, so that no wider bound is chosen for it than they need.
     """
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None) -> Plan:

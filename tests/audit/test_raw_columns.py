@@ -9,13 +9,20 @@ from recorded_releases import RecordedReleases
 from scipy import sparse
 
 from skdpsco import (
+    PrivateGroupDRO,
     PrivateHuberRegressor,
     PrivateLasso,
+    PrivateLinearClassifier,
     PrivateLinearDiscriminantAnalysis,
+    PrivateLinearRegressor,
     PrivateLogisticL1,
     PrivateLogisticRegression,
+    PrivateMinimaxClassifier,
+    PrivateMinimaxRegressor,
     PrivateMoments,
+    PrivateMonotoneGLM,
     PrivateRidge,
+    UtilityWarning,
 )
 from skdpsco.data.design import as_design
 from skdpsco.inspection import plan
@@ -134,6 +141,15 @@ RNG = np.random.default_rng(0)
 X = RNG.uniform(-1.0, 1.0, (2000, 4))
 Y = X @ [1.0, 2.0, 0.0, 0.0] + 0.1 * RNG.normal(size=2000)
 LABELS = (Y > 0.0).astype(int)
+
+
+class InTwoGroups(PrivateGroupDRO):
+    """Group DRO for groups that the order of the records tells."""
+
+    def fit(self, X, y, sensitive_features=None):
+        return super().fit(X, y, sensitive_features=np.arange(len(y)) % 2)
+
+
 MODELS = {
     "ridge": (PrivateRidge, Y, {}),
     "several": (PrivateRidge, np.column_stack([Y, Y]), {"epsilon": 2.0}),
@@ -144,6 +160,14 @@ MODELS = {
     "added": (PrivateRidge, Y, {"relation": "add-or-remove-one"}),
     "discriminant": (PrivateLinearDiscriminantAnalysis, LABELS, {"classes": [0, 1]}),
     "components": (PrivatePCA, None, {}),
+    "ball": (PrivateLinearRegressor, Y, {}),
+    "ball of classes": (PrivateLinearClassifier, LABELS, {"classes": [0, 1]}),
+    "groups": (InTwoGroups, Y, {"loss": "squared", "groups": [0, 1]}),
+    "groups of classes": (InTwoGroups, LABELS, {"classes": [0, 1], "groups": [0, 1]}),
+    "tasks": (PrivateMinimaxRegressor, Y, {}),
+    "worst class": (PrivateMinimaxClassifier, LABELS, {"classes": [0, 1]}),
+    "link": (PrivateMonotoneGLM, LABELS, {}),
+    "identity": (PrivateMonotoneGLM, Y, {"link": "identity"}),
 }
 
 
@@ -219,3 +243,32 @@ def test_where_there_is_no_plan_for_all_bounds_columns_are_scaled():
     assert (model.fit(X, Y).feature_bound_ == 1.0).all()
     with pytest.raises(ValueError, match="target_bound"):
         PrivateRidge(target_bound=1e95, feature_bound=None).fit(X, Y)
+
+
+def test_scaled_columns_fill_their_range_where_noise_follows_from_it():
+    """Those solvers lose more by a wide bound than by a clipped tail; raw columns are no worse."""
+    for cls, y, params in (
+        (PrivateMonotoneGLM, LABELS, {"solver": "mirror-prox"}),
+        (PrivateMinimaxClassifier, LABELS, {"classes": [0, 1], "solver": "mirror-descent"}),
+        (InTwoGroups, LABELS, {"classes": [0, 1], "groups": [0, 1], "solver": "mirror-prox"}),
+        (PrivateLinearClassifier, LABELS, {"classes": [0, 1], "solver": "phased-sgd"}),
+        (PrivateLinearRegressor, Y, {"solver": "tree-frank-wolfe"}),
+        (PrivateLinearRegressor, Y, {"solver": "phased-erm"}),
+    ):
+        model = cls(epsilon=4.0, **params)
+        assert (model.fit(X, y).feature_bound_ == 1.0).all()
+        assert (model.fit(10.0 * X, y).feature_bound_ > 6.0).all()
+
+
+@pytest.mark.parametrize("Model", [PrivateLinearClassifier, PrivateLinearRegressor])
+def test_blocks_that_are_read_once_have_bounds_of_one(Model):
+    """A second reading would be needed; the same holds for norms in units of the bounds."""
+    params = {"classes": [0, 1]} if Model is PrivateLinearClassifier else {}
+    blocks = [(100.0 * X, LABELS)]
+    for records, given in (((blocks,), {"n_samples": len(X)}), ((X, LABELS), {"row_norm": 1.0})):
+        with pytest.warns(UtilityWarning, match="finds no bounds of features"):
+            model = Model(**params, **given).fit(*records)
+        assert (model.feature_bound_ == 1.0).all()
+        match = "feature_bound=None needs (X in memory|row_norm=None)"
+        with pytest.raises(ValueError, match=match):
+            Model(feature_bound=None, **params, **given).fit(*records)

@@ -143,6 +143,14 @@ FITS = {
     "selected raw classes": lambda: PrivateFeatureSelector(
         n_features_to_select=1, feature_bound=None, classes=[0, 1]
     ),
+    "raw columns and tasks": lambda: PrivateMinimaxRegressor(feature_bound=None),
+    "raw columns and a link": lambda: PrivateMonotoneGLM(link="identity", feature_bound=None),
+    "raw columns in a ball": lambda: PrivateLinearRegressor(
+        feature_bound=None, solver="projected-descent", n_iter=3
+    ),
+    "raw columns of any group": lambda: PrivateGroupDRO(
+        loss="squared", groups=[0, 1], group_membership="private", feature_bound=None
+    ),
 }
 
 

@@ -247,6 +247,8 @@ class GroupMirrorProx:
     Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, section 2.1.
     """
 
+    fills_range = True
+
     solver: Any
     row_norm: float | None
 

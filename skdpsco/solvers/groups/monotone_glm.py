@@ -274,6 +274,8 @@ class GradientMirrorProx:
     of steps is decided beforehand, for features that are uniform on [-1, 1].
     """
 
+    fills_range = True
+
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> GradientPlan:
         """Spend ``budget``; see `MirrorProx.plan`."""
         n, F = problem.n_samples, problem.n_features

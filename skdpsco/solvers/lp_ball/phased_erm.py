@@ -131,7 +131,7 @@ class PhasedERM:
         "constraint": ((project,),),
     }
     streams = False
-    fixed_cost = True
+    fixed_cost = fills_range = True
 
     def __init__(self, schedule: str = "one-phase", smoothing: str = "none") -> None:
         self.schedule: str = check_choice("schedule", schedule, SCHEDULES)

@@ -13,7 +13,7 @@ from skdpsco.constraints.sets import project
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.solvers.base import Problem, Result
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
-from skdpsco.solvers.penalized.problem import unpenalised
+from skdpsco.solvers.penalized.problem import anchored
 from skdpsco.solvers.steps import move_into
 
 __all__ = ["ProjectedDescent"]
@@ -48,7 +48,7 @@ class ProjectedDescent:
         """
         if problem.row_norm < math.inf:
             raise ValueError("ProjectedDescent needs row_norm=None: it reads rows as they are.")
-        return GradientDescent().plan(unpenalised(problem), budget, n_iter)
+        return GradientDescent().plan(anchored(problem), budget, n_iter)
 
     def run(
         self,
@@ -60,7 +60,7 @@ class ProjectedDescent:
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
-        composite = unpenalised(problem)
+        composite = anchored(problem)
         solver = GradientDescent(shrunk=composite.has_residuals)
         result = solver.run(plan, composite, X, y, rng, progress)
         move_into(problem.constraint, result.coef)

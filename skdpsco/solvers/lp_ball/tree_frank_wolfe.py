@@ -127,7 +127,7 @@ class TreeFrankWolfe:
         "loss": ((derivative, derivatives),),
         "constraint": ((minimiser,),),
     }
-    streams = True
+    streams = fills_range = True
 
     def __init__(self, noise: str = "auto", shuffle: bool = True) -> None:
         self.noise: str = check_choice("noise", noise, ("auto", *NOISES))

@@ -1,7 +1,7 @@
 """Problems with a penalty: mean loss plus a separable convex function of the coefficients."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from skdpsco.losses.log_link import LogLink
 from skdpsco.penalties import L2, checked
 from skdpsco.solvers.base import Problem
 
-__all__ = ["CompositeProblem", "CoordinateModel", "unpenalised"]
+__all__ = ["CompositeProblem", "CoordinateModel", "anchored", "unpenalised"]
 
 
 class CoordinateModel(NamedTuple):
@@ -104,3 +104,17 @@ def unpenalised(problem: Problem) -> CompositeProblem:
         penalty=L2(0.0),
         unit=(0.0,) * problem.n_features,
     )
+
+
+def anchored(problem: Problem) -> CompositeProblem:
+    """The problem without a ball, and for losses of residuals a penalty that is hardly one.
+
+    It is that of one more record for every feature, which has this feature only, at its largest,
+    and the target 0. Without it nothing but noise decides on the slope of a feature that is
+    constant in all records, and on predictions for a later one in which it is not.
+    """
+    free = unpenalised(problem)
+    if not free.has_residuals:
+        return free
+    unit = (1.0,) * (problem.n_features - problem.intercept) + (0.0,) * problem.intercept
+    return replace(free, penalty=L2(1.0 / problem.n_samples), unit=unit)
