@@ -61,6 +61,13 @@ class BoundTuning(NamedTuple):
         Least share of the entries of a column that are not 0.
     room : float
         How far bounds are above mean levels, in powers of two.
+    beside : float
+        A count beside one that is believed needs this share of what others need.
+    notable_records : float
+        Number of records in a bin that noise may hide, from which on there is all of this room.
+    tailed : float
+        Standard deviation of levels in a column, as the median of all columns, from which on there
+        is all of it.
     certain : float
         Levels differ certainly if they are as many typical differences from the median, of which
         none is smaller than the noise.
@@ -80,6 +87,9 @@ class BoundTuning(NamedTuple):
     tail: float = 0.1
     least_filled: float = 0.05
     room: float = 2.5
+    beside: float = 0.5
+    notable_records: float = 8.0
+    tailed: float = 0.4
     certain: float = 3.0
 
 
@@ -206,12 +216,53 @@ def find_bounds(
 def _bounds_of_counts(plan: BoundPlan, counts: np.ndarray, rng: Any) -> np.ndarray:
     """Release counts of magnitudes, and derive a power of two that covers all frequent ones."""
     deviation = gaussian_mechanism(rng, counts.reshape(-1), plan.grids["counts"])
-    credible = counts > FEATURE_BOUNDS.credible * deviation
-    bounds = np.where(credible, _ENDS, 0.0).max(axis=1)
+    levels = levels_of_counts(counts, deviation, plan.n_samples)
+    bounds = LARGEST_BOUND * 2.0 ** np.minimum(levels, 0.0)
     # A column with almost only zeros tells nothing, and gets a bound of the other columns.
     found = np.sort(bounds[bounds > 0.0])
     bounds[bounds == 0.0] = found[len(found) // 2] if len(found) > 0 else 1.0
     return bounds
+
+
+def levels_of_counts(counts: np.ndarray, deviation: float, n: int) -> np.ndarray:
+    """Levels that cover frequent magnitudes, with room for a tail that noise may hide.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_features, n_bins)
+        Noisy numbers of entries by their magnitudes.
+    deviation : float
+        Standard deviation of the noise.
+    n : int
+        Number of records.
+
+    Returns
+    -------
+    levels : ndarray of shape (n_features,)
+        Whole numbers, as exponents of two in units of the largest bound, or minus infinity for
+        columns of which no count is believed.
+    """
+    tuning, levels = FEATURE_BOUNDS, np.arange(N_BINS) + float(LOWEST)
+    hidden = tuning.credible * deviation  # so many records may be in a bin unseen
+    credible = counts > hidden
+    # Noise can hardly make a bin beside one that is believed, nor is that one far away.
+    beside = np.zeros_like(credible)
+    beside[:, 1:] |= credible[:, :-1]
+    beside[:, :-1] |= credible[:, 1:]
+    credible |= beside & (counts > tuning.beside * hidden)
+    highest = np.where(credible, levels, -np.inf).max(axis=1)
+    weights = np.where(credible, counts, 0.0)
+    filled = weights.sum(axis=1)
+    shares = weights / np.maximum(filled, 1.0)[:, None]
+    means = shares @ levels
+    spreads = np.sqrt(np.maximum(shares @ levels**2 - means**2, 0.0))
+    # Where most columns have no tails, such as indicators, room for the others would drown these.
+    tailed = min(float(np.median(spreads)) / tuning.tailed, 1.0)
+    room = tuning.room * tailed * min(hidden / tuning.notable_records, 1.0)
+    roomy = np.maximum(highest, np.rint(means + room))
+    # A column whose entries all have one magnitude has no tail, and would drown its own spread.
+    alike = (credible.sum(axis=1) == 1) & (filled > n - hidden)
+    return np.where(alike | (highest == -np.inf), highest, roomy)
 
 
 def _mean_levels(plan: BoundPlan, filled: np.ndarray, sums: Any, rng: Any) -> np.ndarray:
