@@ -158,15 +158,23 @@ MODELS = {
     "logistic": (PrivateLogisticRegression, LABELS, {"classes": [0, 1]}),
     "l1": (PrivateLogisticL1, LABELS, {"classes": [0, 1]}),
     "added": (PrivateRidge, Y, {"relation": "add-or-remove-one"}),
-    "discriminant": (PrivateLinearDiscriminantAnalysis, LABELS, {"classes": [0, 1]}),
+    "discriminant": (
+        PrivateLinearDiscriminantAnalysis,
+        LABELS,
+        {"classes": [0, 1], "epsilon": 2.0},
+    ),
     "components": (PrivatePCA, None, {}),
     "ball": (PrivateLinearRegressor, Y, {}),
     "ball of classes": (PrivateLinearClassifier, LABELS, {"classes": [0, 1]}),
-    "groups": (InTwoGroups, Y, {"loss": "squared", "groups": [0, 1]}),
-    "groups of classes": (InTwoGroups, LABELS, {"classes": [0, 1], "groups": [0, 1]}),
+    "groups": (InTwoGroups, Y, {"loss": "squared", "groups": [0, 1], "epsilon": 4.0}),
+    "groups of classes": (
+        InTwoGroups,
+        LABELS,
+        {"classes": [0, 1], "groups": [0, 1], "epsilon": 4.0},
+    ),
     "tasks": (PrivateMinimaxRegressor, Y, {}),
-    "worst class": (PrivateMinimaxClassifier, LABELS, {"classes": [0, 1]}),
-    "link": (PrivateMonotoneGLM, LABELS, {}),
+    "worst class": (PrivateMinimaxClassifier, LABELS, {"classes": [0, 1], "epsilon": 4.0}),
+    "link": (PrivateMonotoneGLM, LABELS, {"epsilon": 8.0}),
     "identity": (PrivateMonotoneGLM, Y, {"link": "identity"}),
 }
 
