@@ -167,6 +167,9 @@ def planted(estimator: Any, shape: Shape, signal: float, random_state: Any) -> P
     classes = labels_for(estimator, shape.n_classes) if labels else None
     k = 1 if classes is None or len(classes) == 2 else len(classes)
     weights = rng.choice([-1.0, 1.0], (len(columns), k))
+    if k > 1:  # two classes must not have the same
+        weights = rng.normal(size=weights.shape)
+        weights *= math.sqrt(len(columns)) / np.linalg.norm(weights, axis=0)
     scores = X[:, columns] @ weights * math.sqrt(3.0 / len(columns))
     noise = rng.normal(size=scores.shape)
     mixed = math.sqrt(signal) * scores + math.sqrt(1.0 - signal) * noise

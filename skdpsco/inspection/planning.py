@@ -11,7 +11,7 @@ from sklearn.base import clone
 from skdpsco._random import warn_utility
 from skdpsco._validation import check_bound, is_auto
 from skdpsco.base.advice import BOUNDS_OF_1, LARGEST_EPSILON, counted, rounded_up
-from skdpsco.base.grants import Rehearsal
+from skdpsco.base.grants import ReachedNoise, Rehearsal
 from skdpsco.base.private_estimator import PrivateEstimator, guaranteed
 from skdpsco.losses.library import Squared
 from skdpsco.privacy import (
@@ -256,7 +256,7 @@ def _watched(
             fits.append(plans[:])
             for line in warnings:
                 warn_utility(line)
-            self.ledger.charge(event)
+            raise ReachedNoise(self.ledger.prefix)
         plans[:] = fits[0] if fits else plans
         raise _ReachedCharge(event, budget, warnings)
 
