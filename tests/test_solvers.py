@@ -558,7 +558,7 @@ def test_a_survey_takes_the_place_of_a_path_if_gradients_are_more_than_noise():
     assert plan(6.0, n_iter=20).survey is None
     made = plan(6.0)
     assert made.path is None
-    assert not made.clips_gradients
+    assert made.clips_gradients  # as descent in all coordinates may follow
     survey, mu = made.survey, 6.0 / 20.0
     assert made.event == GaussianEvent(1.0 / mu)
     # Whatever a survey finds, the same is spent.

@@ -195,8 +195,8 @@ class StagewisePlan(Plan):
 
     @property
     def clips_gradients(self) -> bool:
-        """Whether all coordinates are fitted by gradient descent alone; see `Plan`."""
-        return self.descent is not None
+        """Whether gradient descent in all coordinates is planned, or may follow; see `Plan`."""
+        return self.descent is not None or self.survey is not None
 
     def refit(self, n_columns: int) -> RefitPlan:
         """The plan of the refit of this many columns; whatever their number, it costs ``mu``."""
