@@ -7,8 +7,8 @@ from scipy import sparse
 from skdpsco.data.design import as_design
 from skdpsco.losses import Squared
 from skdpsco.privacy import mu_of
-from skdpsco.scaling.column_scales import plan_scales, release_scales
-from skdpsco.scaling.feature_bounds import plan_bounds
+from skdpsco.scaling.column_scales import LOWEST, N_BINS, plan_scales, release_scales
+from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, levels_of_counts, plan_bounds
 from skdpsco.solvers.base import Problem
 
 
@@ -50,6 +50,29 @@ def test_the_smallest_bound_that_may_be_found_is_rehearsed():
     design = as_design(np.full((1000, 2), 1e-300), np.ones(2), False)
     found = plan.release(design, np.zeros(1000), np.random.Generator(np.random.PCG64(0)))
     assert found.tolist() == plan.extremes[0].tolist()
+
+
+def test_bounds_of_counts_leave_room_for_hidden_tails():
+    """Two and a half powers above the mean level of a tailed column, if noise hides eight records.
+
+    Half as much room if it hides four, none if it hides none, nor for columns of one magnitude.
+    """
+    n, counts = 4000, np.zeros((5, N_BINS))
+    tailed, one_sided, counted, one_magnitude, empty = counts
+    top = -LOWEST - 20  # the bin of level -20
+    tailed[top - 3 : top + 1] = 1000.0  # the mean level is -21.5, its deviation 1.1
+    one_sided[top - 1 : top + 1] = 500.0, 3500.0  # the mean level is -20.125
+    counted[top] = 1000.0
+    counted[top + 5] = 1.0  # hidden
+    one_magnitude[top] = n
+    for rows, hidden, levels in (
+        ((tailed, tailed, one_sided, one_magnitude, empty), 8.0, [-19, -19, -18, -20, -np.inf]),
+        ((tailed, tailed, one_sided, one_magnitude, empty), 4.0, [-20, -20, -19, -20, -np.inf]),
+        ((tailed, tailed, one_sided, counted, empty), 0.0, [-20, -20, -20, -15, -np.inf]),
+        ((tailed, counted, counted), 8.0, [-20, -20, -20]),  # most have no tails
+    ):
+        found = levels_of_counts(np.array(rows), hidden / FEATURE_BOUNDS.credible, n)
+        assert found.tolist() == levels
 
 
 def test_mean_squares_stay_apart_where_histograms_are_pooled():

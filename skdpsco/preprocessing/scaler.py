@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -128,7 +129,7 @@ class PrivateStandardScaler(ColumnTransform):
         Public bounds of the columns, in units of X; `fit` and `transform` silently clip values
         beyond them. A dict, a Series whose index holds strings, or a schema gives the bound of
         every column by its name. Bounds must be in [-1e100, 1e100], with ``upper - lower`` at least
-        1e-100. The noise is proportional to ``upper - lower``. If both are None, about a third of
+        1e-100. The noise is proportional to ``upper - lower``. If both are None, about a fifth of
         the budget finds them, as a linear model finds the bounds, the centre and the scales of raw
         columns; if there are too few records for that, they are -1 and 1, and a `UtilityWarning`
         says so.
@@ -234,9 +235,7 @@ class PrivateStandardScaler(ColumnTransform):
             raise ValueError("lower and upper must both be declared, or both be None.")
         available = self._available(budget)
 
-        def planned(make_plan: Any, available: Any) -> Any:
-            return self._planned(make_plan, available, n, d)
-
+        planned = partial(self._planned, n_samples=n, n_features=d)
         ranges, stages, warnings = None, (), ()
         if self.lower is not None:
             ranges = check_bounds(self, d)

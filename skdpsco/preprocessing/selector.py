@@ -37,7 +37,7 @@ from skdpsco.base.labels import declared_classes, encode_classes, labels_note
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import BlockRecords, opened, read_records
-from skdpsco.data.design import CentredCSR, as_design
+from skdpsco.data.design import as_design
 from skdpsco.data.pieces import sum_error
 from skdpsco.data.products import correlate
 from skdpsco.data.record_sums import in_pieces, map_reduce
@@ -147,8 +147,7 @@ def products_and_sums(X: Any, y: np.ndarray, columns: Any) -> tuple[np.ndarray, 
 
     The centre of sparse rows is not subtracted: covariances do not depend on it.
     """
-    if isinstance(X, CentredCSR):
-        X = X._replace(intercept=1)
+    X = X._replace(intercept=1)
     T = np.column_stack([columns(y), np.ones(len(y))])
     total = np.empty(T.shape[1] * (len(X.bounds) + X.intercept))
     correlate_columns(X, T, total)
@@ -371,9 +370,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         """What is released to select features of X, of which the plan sees the shape."""
         n, d = X.shape
         k, regression = int(self.n_features_to_select), self.task == "regression"
-
-        def planned(make_plan: Any, available: Any) -> Any:
-            return self._planned(make_plan, available, n, d)
+        planned = partial(self._planned, n_samples=n, n_features=d)
 
         def selection(available: Any, centred: bool = False) -> SelectionPlan:
             sizes = n, d, k, regression, target_bound

@@ -25,7 +25,7 @@ LARGEST_BOUND = 2.0**HIGHEST
 # The bins of a tally are [2**(k-1), 2**k). Values are shrunk slightly, so that a power of two
 # counts in the bin that ends at it.
 LIMIT = LARGEST_BOUND * (1.0 + 2.0**-30)
-_ENDS = LARGEST_BOUND * 2.0 ** (np.arange(N_BINS) + LOWEST)  # upper ends of the bins
+SMALLEST_BOUND = LARGEST_BOUND * 2.0**LOWEST
 MEDIAN_SQUARE = 0.4549  # of a standard normal number
 _MEAN_CANDIDATES = np.arange(
     LOWEST + HIGHEST + 1.0, HIGHEST + 1.0, 2.0
@@ -119,7 +119,7 @@ class BoundPlan:
     @property
     def extremes(self) -> tuple[np.ndarray, ...]:
         """The smallest and the largest bounds that may be found."""
-        ends = (_ENDS[0], LARGEST_BOUND) if self.grids else (1.0,)
+        ends = (SMALLEST_BOUND, LARGEST_BOUND) if self.grids else (1.0,)
         return tuple(np.full(self.n_features, end) for end in ends)
 
     def release(self, X: Any, y: Any, rng: Any) -> np.ndarray:
@@ -210,7 +210,7 @@ def find_bounds(
         return map_reduce(X, y, level_sums, places, centre, c)
 
     centre = _mean_levels(plan, counts.sum(axis=1), sums, rng)
-    return np.clip(2.0 ** (centre + FEATURE_BOUNDS.room), _ENDS[0], LARGEST_BOUND)
+    return np.clip(2.0 ** (centre + FEATURE_BOUNDS.room), SMALLEST_BOUND, LARGEST_BOUND)
 
 
 def _bounds_of_counts(plan: BoundPlan, counts: np.ndarray, rng: Any) -> np.ndarray:
