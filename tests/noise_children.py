@@ -455,6 +455,9 @@ FITS = {
     "PrivateFeatureSelector": lambda: PrivateFeatureSelector(
         n_features_to_select=2, task="regression", **MUCH
     ).fit(X, HEIGHTS),
+    "PrivateFeatureSelector, raw": lambda: PrivateFeatureSelector(
+        n_features_to_select=2, task="regression", feature_bound=None, **MUCH
+    ).fit(X, HEIGHTS),
     "PrivateMoments, units": lambda: PrivateMoments(max_records_per_unit=3, **MUCH).fit(
         X, HEIGHTS, units=np.arange(N) // 4
     ),
