@@ -145,21 +145,27 @@ def test_scores_in_the_ranges_around_0_alone_are_not_taken_for_0():
     assert 0.08 < found[2] < 0.2
 
 
-def test_the_share_falls_with_plenty_and_the_prior_with_it():
+@pytest.mark.parametrize("curve", CURVES)
+def test_the_share_falls_with_plenty_and_the_prior_with_it(curve):
     """More budget: n mu of the release never falls, and slopes are believed ever closer to 1."""
     ratios = np.geomspace(5.0, 9e4, 200)
-    known = [known_records(1000, 25, 5.0 * r / 1000) for r in ratios]
-    assert (np.diff([k for k, _ in known]) >= 0.0).all()
-    assert max(share for _, share in known) == CALIBRATION.share
+    known = [known_records(1000, 25, 5.0 * r / 1000, curve) for r in ratios]
+    assert (np.diff([k for k, _ in known]) >= -1e-12).all()
     assert known[-1][1] < CALIBRATION.share / 100
-    plans = [plan_calibration(1000, 1000, 25, 5.0 * r / 1000, CLASS_CURVE) for r in ratios]
+    most = CALIBRATION.most_share if curve.wanted_records else CALIBRATION.share
+    assert known[0][1] == max(share for _, share in known) == most
+    plans = [plan_calibration(1000, 1000, 25, 5.0 * r / 1000, curve) for r in ratios]
     assert (np.diff([p.prior[0] for p in plans]) <= 0.0).all()
     assert plans[-1].prior[0] < 1e-3
+    assert (np.diff([p.expected for p in plans]) >= 0.0).all()
+    assert plans[-1].expected == pytest.approx(1.0, abs=1e-6)
+    assert plans[0].expected == (1.0 if curve is REGRESSION_CURVE else pytest.approx(25 / 169))
 
 
 @pytest.mark.parametrize("curve", CURVES)
 def test_it_pays_from_some_records_on(curve):
-    few = curve.least_records / math.sqrt(CALIBRATION.share)
+    share = CALIBRATION.most_share if curve.wanted_records else CALIBRATION.share
+    few = curve.least_records / math.sqrt(share)
     assert not calibration_pays(1000, 10, 0.99 * few / 1000, curve)
     assert calibration_pays(1000, 10, 1.01 * few / 1000, curve)
     assert not calibration_pays(10**6, 1, 1.0, curve)  # there is nothing to mend
@@ -315,7 +321,7 @@ def test_the_worst_group_does_not_lose_by_it():
 
 
 def test_the_location_costs_nothing_where_it_begins():
-    few = CALIBRATION.located_records / math.sqrt(CALIBRATION.share)
+    few = CALIBRATION.located_records / math.sqrt(CALIBRATION.most_share)
     plans = [plan_calibration(1000, 1000, 25, few * k / 1000, CLASS_CURVE) for k in (0.99, 1.0001)]
     assert [plan.location_grid is None for plan in plans] == [True, False]
     parts = [leaf.noise_multiplier**-2 for leaf, _ in leaves(plans[1].event)]
@@ -364,6 +370,21 @@ def test_few_common_factors_do_not_spoil_wide_tables():
         model = PrivateRidge(epsilon=epsilon, target_bound=16)
         score = model.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:])
         assert score > 0.6
+
+
+@seeded_fits
+@pytest.mark.parametrize("make", [PrivateLogisticRegression, PrivateLinearClassifier])
+def test_a_rare_class_is_not_drowned_where_records_are_few(make):
+    """500 records, one in twenty positive: medians were .08 and .10 below the constant."""
+    scores = []
+    for seed in range(21):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(2500, 20))
+        y = (rng.random(2500) < 0.05).astype(int)
+        model = make(epsilon=0.25, delta=1e-5, classes=[0, 1], random_state=seed)
+        model.fit(X[:500], y[:500])
+        scores.append(np.mean(model.predict(X[500:]) == 0))
+    assert np.median(scores) > 0.9
 
 
 @seeded_fits

@@ -107,9 +107,9 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most 6 % of the budget's mu^2, if features are
-        conditioned, ``radius="auto"``, the loss is the logistic one of two classes and there are
-        enough records. None keeps the solver's result.
+        predictions and targets, for 6 % of the budget's mu^2, up to 21 % if records are few and
+        less if the budget is large, if ``radius="auto"``, the loss is the logistic one of two
+        classes and there are enough records. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.

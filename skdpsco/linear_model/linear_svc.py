@@ -83,9 +83,9 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
         uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        scores and labels, for 6 % of the budget's mu^2, or less if the budget is large, if
-        there are two classes without weights, features are conditioned and there are enough
-        records. Scores within +-1 are then mean labels. It may undo part of the shrinkage by a
+        scores and labels, for 6 % of the budget's mu^2, up to 21 % if records are few and less if
+        the budget is large, if there are two classes without weights and enough records for it.
+        Scores within +-1 are then mean labels. It may undo part of the shrinkage by a
         strong penalty; as the budget grows, the solution tends to that of the objective. None keeps
         the solver's result.
     clip_features : bool, default=True

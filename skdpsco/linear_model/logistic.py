@@ -75,8 +75,8 @@ class PrivateLogisticL1(LogisticClassifier):
         there is more than hardly any noise. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        scores and labels, for 6 % of the budget's mu^2, or less if the budget is large, if
-        there are two classes, features are conditioned and there are enough records. Probabilities
+        scores and labels, for 6 % of the budget's mu^2, up to 21 % if records are few and less if
+        the budget is large, if there are two classes and enough records for it. Probabilities
         then match the frequencies of labels. Coefficients stay in the ball. None keeps the solver's
         result.
     clip_features : bool, default=True

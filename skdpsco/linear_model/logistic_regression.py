@@ -84,8 +84,8 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        scores and labels, for 6 % of the budget's mu^2, or less if the budget is large, if
-        there are two classes, features are conditioned and there are enough records. Probabilities
+        scores and labels, for 6 % of the budget's mu^2, up to 21 % if records are few and less if
+        the budget is large, if there are two classes and enough records for it. Probabilities
         then match the frequencies of labels. It may undo part of the shrinkage by a strong penalty;
         as the budget grows, the solution tends to that of the objective. None keeps the solver's
         result.

@@ -51,6 +51,8 @@ class CalibrationTuning(NamedTuple):
         Share of mu**2 of the table; beyond ``sure_ratio`` it falls in proportion to 1 / ratio.
     sure_ratio : float
         Ratio up to which the whole share is spent.
+    most_share : float
+        Largest share of mu**2 of a table that would otherwise hold too few records.
     location_share, near_ratio : float
         The same for the location of the scores.
     located_records : float
@@ -79,6 +81,7 @@ class CalibrationTuning(NamedTuple):
 
     share: float = 0.05
     sure_ratio: float = 500.0
+    most_share: float = 0.2
     location_share: float = 0.01
     near_ratio: float = 50.0
     located_records: float = 12.0
@@ -128,6 +131,10 @@ class TargetCurve(NamedTuple):
         Deviation of scores to which smaller ones are scaled up before their slope is found.
     location_power : float
         The location of the scores is multiplied by its share of the highest edge to this power.
+    wanted_records : float
+        n mu of the table for which more than its usual share is spent where records are few.
+    noisy_ratio : float
+        Ratio at which half of a score is noise. The slope is expected to make up for it.
     """
 
     mean: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -139,6 +146,8 @@ class TargetCurve(NamedTuple):
     edges: tuple[float, ...] = (0.5, 1.0, 0.25)
     spread: float = 0.0
     location_power: float = 0.0
+    wanted_records: float = 0.0
+    noisy_ratio: float = 0.0
 
     def mean_around(self, z: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mean target and its slope over scores of mean ``z`` and deviation ``spread``."""
@@ -158,11 +167,14 @@ def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 # Scores of these solvers seldom lie on one side of 0, and otherwise ranges around 0 are best.
-CLASS_CURVE = TargetCurve(logistic_mean, location_power=1.0)
+# Where records are few, the offset of a rare class is worth more than the slope.
+CLASS_CURVE = TargetCurve(
+    logistic_mean, least_records=12.0, location_power=1.0, wanted_records=24.0, noisy_ratio=12.0
+)
 # Noise may shrink the scores of games to almost nothing. The scores of other solvers keep their
 # length, since lengthening them costs accuracy where records are few.
 SHORT_CURVE = TargetCurve(logistic_mean, spread=1.0)
-MARGIN_CURVE = TargetCurve(clipped_mean)
+MARGIN_CURVE = TargetCurve(clipped_mean, least_records=12.0, wanted_records=24.0, noisy_ratio=12.0)
 # Few records say little about targets that have been centred before, or lie around 0.
 REGRESSION_CURVE = TargetCurve(clipped_mean, 0.1, (20.0, 0.1), 25.0, 25.0, (1.0, 0.5, 0.25))
 
@@ -189,7 +201,9 @@ class CalibrationPlan:
     levels : int
         Number of ranges of scores on each side of 0.
     prior : tuple of float
-        Expected deviation of the slope from 1, and of the offset from 0.
+        Expected deviation of the slope from its expectation, and of the offset from 0.
+    expected : float
+        Expected slope.
     curve : TargetCurve
     share : float
         Share of mu**2.
@@ -202,6 +216,7 @@ class CalibrationPlan:
     grid: float
     levels: int
     prior: tuple[float, float]
+    expected: float
     curve: TargetCurve
     share: float
     n_samples: int
@@ -272,7 +287,7 @@ class CalibrationPlan:
             total,
             there,
             variance,
-            1.0 / longer,
+            self.expected / longer,
         )
         slope *= shorter
         if radius is not None and slope * length > radius:
@@ -346,15 +361,19 @@ class CalibrationPlan:
 def calibration_pays(n_known: float, n_features: int, mu: float, curve: TargetCurve) -> bool:
     """Whether an offset would be more than noise, and calibration can still improve the scores."""
     ratio = n_known * mu / math.sqrt(n_features)
-    known, _ = known_records(n_known, n_features, mu)
+    known, _ = known_records(n_known, n_features, mu, curve)
     return ratio <= CALIBRATION.most_ratio and known >= curve.least_records
 
 
-def known_records(n_known: float, n_features: int, mu: float) -> tuple[float, float]:
+def known_records(
+    n_known: float, n_features: int, mu: float, curve: TargetCurve
+) -> tuple[float, float]:
     """``n mu`` of the table, and its share of ``mu**2``."""
-    ratio = n_known * mu / math.sqrt(n_features)
-    share = CALIBRATION.share * min(1.0, CALIBRATION.sure_ratio / ratio)
-    return n_known * mu * math.sqrt(share), share
+    n_mu = n_known * mu
+    share = CALIBRATION.share * min(1.0, CALIBRATION.sure_ratio * math.sqrt(n_features) / n_mu)
+    wanted = min((curve.wanted_records / n_mu) ** 2, CALIBRATION.most_share)
+    share = max(share, wanted)
+    return n_mu * math.sqrt(share), share
 
 
 @cached(64)
@@ -385,7 +404,7 @@ def plan_calibration(
     ValueError
         If the noise is too large for the grid.
     """
-    known, share = known_records(n_known, n_features, mu)
+    known, share = known_records(n_known, n_features, mu, curve)
     levels = min(max(1, round(known / curve.level_records)), len(curve.edges) + 1)
     ratio = n_known * mu / math.sqrt(n_features)
     worth = min(known / CALIBRATION.located_records - 1.0, CALIBRATION.near_ratio / ratio, 1.0)
@@ -410,9 +429,10 @@ def plan_calibration(
     scale, offset = curve.prior
     deviation = min(1.0, scale * math.sqrt(n_features) / (n_known * mu))
     prior = deviation, offset * deviation
+    expected = ratio**2 / (ratio**2 + curve.noisy_ratio**2)
     share = sum(part * count for part, count in parts.values())
     return CalibrationPlan(
-        event, grid, levels, prior, curve, share, n_samples, location_grid, spread_grid
+        event, grid, levels, prior, expected, curve, share, n_samples, location_grid, spread_grid
     )
 
 

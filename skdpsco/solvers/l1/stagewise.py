@@ -14,6 +14,7 @@ from skdpsco.losses.library import (
     curvatures,
     derivative,
     derivatives,
+    is_proven,
     lipschitz_l2,
     value,
     values,
@@ -92,6 +93,8 @@ class StagewiseTuning(NamedTuple):
     label_guess : float
         ``guess`` for labels of conditioned features, if there are several classes or records are
         sparse. Below it all coordinates are fitted; fitted on digits.
+    label_records : float
+        n mu from which on two classes are fitted although features are not conditioned.
     residual_records : float
         The n mu per feature from which on targets of a regression are worth a few passes over all.
     columns : float
@@ -134,6 +137,7 @@ class StagewiseTuning(NamedTuple):
     records_per_feature: float = 1.5
     guess: float = 15.0
     label_guess: float = 25.0
+    label_records: float = 10.0
     residual_records: float = 1.2
     columns: float = 50.0
     all_signal: float = 25.0
@@ -268,8 +272,9 @@ class Stagewise:
     - a path too short to be useful (fewer than 8 useful steps, 8 sqrt(K) for K classes, or fewer
       than one per 4 coordinates, 8 if these are conditioned) in few dimensions: gradient descent on
       all coordinates;
-    - so little budget that a selection would be a guess: gradient descent on all coordinates if
-      features are conditioned (and, for a regression, ``n mu >= 1.2 d``), and otherwise the
+    - so little budget that a selection would be a guess: gradient descent on all coordinates for
+      labels (features are conditioned, or the loss is one of this package for two classes and
+      ``n mu >= 10``), and for a regression with conditioned features and ``n mu >= 1.2 d``; otherwise the
       intercept alone;
     - otherwise selection and refit. For a sparse matrix the selected coordinates are those that are
       large in one noisy gradient, of features shortened to norm 1; there are at most as many as
@@ -370,7 +375,10 @@ class Stagewise:
         if conditioned and not residuals and not is_table:
             is_guess = is_guess or n_mu < STAGEWISE.label_guess * log_vertices
         if is_guess:
-            return all_or_none(worth and all_fit)
+            # An offset keeps the scores of two classes near a constant, and those of no others.
+            two = K == 1 and not residuals and is_proven(problem.loss)
+            labels = two and n_mu >= STAGEWISE.label_records
+            return all_or_none((worth or labels) and all_fit)
         if problem.sparse and noise_fits(budget.mu, D, d):
             screen, rest = plan_screen(problem, budget.mu)
             return self._then_refit(problem, budget, radius, choose, rest, screen=screen)
