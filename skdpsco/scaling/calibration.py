@@ -371,9 +371,9 @@ def known_records(
     """``n mu`` of the table, and its share of ``mu**2``."""
     n_mu = n_known * mu
     share = CALIBRATION.share * min(1.0, CALIBRATION.sure_ratio * math.sqrt(n_features) / n_mu)
-    wanted = min((curve.wanted_records / n_mu) ** 2, CALIBRATION.most_share)
-    share = max(share, wanted)
-    return n_mu * math.sqrt(share), share
+    most, wanted = CALIBRATION.most_share, curve.wanted_records
+    known = max(n_mu * math.sqrt(share), min(wanted, n_mu * math.sqrt(most)))
+    return known, max(share, min((wanted / n_mu) ** 2, most))
 
 
 @cached(64)

@@ -94,7 +94,8 @@ class StagewiseTuning(NamedTuple):
         ``guess`` for labels of conditioned features, if there are several classes or records are
         sparse. Below it all coordinates are fitted; fitted on digits.
     label_records : float
-        n mu from which on two classes are fitted although features are not conditioned.
+        n mu from which on two classes are fitted although features are not conditioned. Below it
+        scores are not calibrated, and a rare class would be drowned.
     residual_records : float
         The n mu per feature from which on targets of a regression are worth a few passes over all.
     columns : float
@@ -137,7 +138,7 @@ class StagewiseTuning(NamedTuple):
     records_per_feature: float = 1.5
     guess: float = 15.0
     label_guess: float = 25.0
-    label_records: float = 10.0
+    label_records: float = 27.0
     residual_records: float = 1.2
     columns: float = 50.0
     all_signal: float = 25.0
@@ -274,8 +275,8 @@ class Stagewise:
       all coordinates;
     - so little budget that a selection would be a guess: gradient descent on all coordinates for
       labels (features are conditioned, or the loss is one of this package for two classes and
-      ``n mu >= 10``), and for a regression with conditioned features and ``n mu >= 1.2 d``; otherwise the
-      intercept alone;
+      ``n mu >= 27``), and for a regression with conditioned features and ``n mu >= 1.2 d``;
+      otherwise the intercept alone;
     - otherwise selection and refit. For a sparse matrix the selected coordinates are those that are
       large in one noisy gradient, of features shortened to norm 1; there are at most as many as
       Newton steps can refit. (If records are centred as well, gradient descent takes all
