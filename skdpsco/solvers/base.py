@@ -10,8 +10,9 @@ import numpy as np
 
 from skdpsco._kernels import compiled, implements, njit, of_this_package
 from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco._validation import LARGEST, SMALLEST, check_bound
 from skdpsco.constraints.norms import conjugate
-from skdpsco.constraints.sets import in_double_precision, minimiser
+from skdpsco.constraints.sets import BALLS, in_double_precision, minimiser
 from skdpsco.losses.check import TRIALS
 from skdpsco.penalties import prox, subdifferential
 from skdpsco.privacy import (
@@ -41,6 +42,7 @@ __all__ = [
     "assumed_of",
     "check_bound_on",
     "check_cost",
+    "check_derivatives",
     "check_scales",
     "check_smooth",
     "check_supported",
@@ -104,6 +106,8 @@ class Problem:
         if not self.row_norm >= 1e-150:
             raise ValueError(f"row_norm must be at least 1e-150, got {self.row_norm!r}.")
         object.__setattr__(self, "constraint", in_double_precision(self.constraint))
+        if type(self.constraint) in BALLS:
+            check_bound("radius", self.constraint.radius)
 
     @property
     def n_coefficients(self) -> int:
@@ -442,10 +446,12 @@ def check_smooth(solver: Any, loss: Any) -> None:
     Raises
     ------
     ValueError
-        If the loss is not smooth.
+        If the loss is not smooth, or the bound is not a number >= 0.
     """
     declared = {"smoothness": (), "curvature_constant": (1.0,)}
     bounds = [getattr(loss, name)(*args) for name, args in declared.items() if hasattr(loss, name)]
+    if not all(bound >= 0.0 for bound in bounds):
+        raise ValueError(f"The second derivative of {loss!r} must have a bound >= 0, got {bounds}.")
     if not all(bound < math.inf for bound in bounds):
         raise ValueError(
             f"{type(solver).__name__} needs a smooth loss, which {type(loss).__name__} is not: use "
@@ -453,18 +459,41 @@ def check_smooth(solver: Any, loss: Any) -> None:
         )
 
 
-def check_bound_on(what: str, loss: Any, bound: float) -> None:
+def check_bound_on(what: str, of: Any, bound: float) -> None:
     """Check that a bound is positive and finite, and that its square does not leave float64.
+
+    ``of`` is the loss or the set that declares it.
 
     Raises
     ------
     ValueError
         If the bound is outside [1e-100, 1e100].
     """
-    if not 1e-100 <= bound <= 1e100:
+    if not SMALLEST <= bound <= LARGEST:
         raise ValueError(
-            f"The {what} of {loss!r} must have a bound in [1e-100, 1e+100], got {bound!r}."
+            f"The {what} of {of!r} must have a bound in [{SMALLEST:g}, {LARGEST:g}], got {bound!r}."
         )
+
+
+def check_derivatives(loss: Any, slope: float) -> None:
+    """Check the bounds on the derivatives of a loss, and the one over the other.
+
+    Their ratio is as long as a step to a minimum may be.
+
+    Parameters
+    ----------
+    loss : NamedTuple of `skdpsco.losses`
+    slope : float
+        Bound on the first derivative.
+
+    Raises
+    ------
+    ValueError
+        If one of the three is outside [1e-100, 1e100].
+    """
+    check_bound_on("derivative", loss, slope)
+    check_bound_on("second derivative", loss, loss.smoothness())
+    check_bound_on("ratio of the derivatives", loss, slope / loss.smoothness())
 
 
 def check_scales(

@@ -37,7 +37,10 @@ def whole_steps(useful: float) -> int:
         If the bound overflows.
     """
     if not useful < math.inf:
-        raise ValueError("The bound on the excess risk overflows.")
+        raise ValueError(
+            "The loss or the constraint is too large or too small for float64, as the bound on the "
+            "excess risk overflows; rescale them."
+        )
     return max(1, round(min(FRANK_WOLFE.share * useful ** (2.0 / 3.0), FRANK_WOLFE.most)))
 
 

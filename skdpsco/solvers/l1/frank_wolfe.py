@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco._validation import check_choice
+from skdpsco._validation import LARGEST, check_choice
 from skdpsco.constraints.sets import Polytope, coordinate, minimiser, n_vertices, vertex
 from skdpsco.data.pieces import one_record
 from skdpsco.data.record_sums import in_pieces
@@ -79,13 +79,15 @@ class FrankWolfe:
         """
         self.check(problem)
         constraint = polytope_of(problem.constraint, problem.n_coefficients)
-        rho = budget.rho
+        rho, size = budget.rho, constraint.norm_bound()
+        check_bound_on("size", problem.constraint, size)
         if n_iter is None:
             # 2 Gamma / T + beta log(V), beta = (2 L c / n) sqrt(T / (2 rho)): algorithm D1.
             gamma = curvature_of(problem.loss, constraint.diameter(1))
-            slope = problem.loss.lipschitz(math.inf, problem.target_bound) * constraint.norm_bound()
+            slope = problem.loss.lipschitz(math.inf, problem.target_bound)
+            check_bound_on("derivative", problem.loss, min(slope, LARGEST))  # it may be infinite
             log_vertices = math.log(max(n_vertices(constraint, problem.n_coefficients), 2))
-            useful = 2 * gamma * problem.n_mu(math.sqrt(2 * rho)) / (slope * log_vertices)
+            useful = 2 * gamma * problem.n_mu(math.sqrt(2 * rho)) / (slope * size * log_vertices)
             n_iter = whole_steps(useful)
         # Steps 2 / (t + 2) weigh vertex t = 1, 2, ... in proportion to t.
         weight = np.arange(1.0, n_iter + 1)
@@ -167,8 +169,11 @@ class NoisyFrankWolfe:
             # 2 Gamma / T + 2 s width, s = 2 L2 sqrt(T) / (n mu): algorithm D2. Points of the set
             # give predictions at most row_norm times their l2 distance apart.
             distance = min(row_norm * constraint.diameter(2), 2 * constraint.norm_bound())
+            width = constraint.gaussian_width(D)
+            check_bound_on("diameter", constraint, distance)
+            check_bound_on("Gaussian width", constraint, width)
             gamma = curvature_of(problem.loss, distance)
-            useful = gamma * problem.n_mu(mu) / (bound * constraint.gaussian_width(D))
+            useful = gamma * problem.n_mu(mu) / (bound * width)
             n_iter = whole_steps(useful)
         steps = 2.0 / (np.arange(n_iter) + 2.0)  # the first goes all the way to a vertex
         sensitivity = one_record(n, problem.added, bound)

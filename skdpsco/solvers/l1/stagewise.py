@@ -25,8 +25,8 @@ from skdpsco.solvers.base import (
     Plan,
     Problem,
     Result,
-    check_bound_on,
     check_cost,
+    check_derivatives,
     check_smooth,
     curvature_of,
 )
@@ -318,8 +318,7 @@ class Stagewise:
                 f"got {type(problem.constraint).__name__}."
             )
         check_smooth(self, problem.loss)
-        check_bound_on("derivative", problem.loss, lipschitz_l2(problem.loss))
-        check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
+        check_derivatives(problem.loss, lipschitz_l2(problem.loss))
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> StagewisePlan:
         """Decide which stages run and what each may spend.

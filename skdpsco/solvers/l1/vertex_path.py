@@ -31,7 +31,7 @@ from skdpsco.privacy import (
     RepeatedEvent,
     compose,
 )
-from skdpsco.solvers.base import Problem
+from skdpsco.solvers.base import Problem, check_bound_on
 from skdpsco.solvers.gradient_sums import walk_vertices
 from skdpsco.solvers.l1.sparse_path import (
     integer_error,
@@ -140,6 +140,8 @@ def plan_vertices(
     travelled *= 1.0 + (T + 2) * 2.0**-51  # predictions are summed up over the steps, rounded
     bounds = [problem.loss.lipschitz(float(z), problem.target_bound) for z in travelled[:T]]
     bounds = [min(float(bound), steepest) for bound in bounds]
+    for bound in (min(bounds), max(bounds)):
+        check_bound_on("derivative", problem.loss, bound)
     # A score is rounded in the sum over records and, for polytopes, over coefficients; or in the
     # sum of integers, whose unit is the same in all steps.
     D = problem.n_coefficients
@@ -161,7 +163,9 @@ def plan_vertices(
     if stop_rho > 0.0:
         assert mechanism == EXPONENTIAL  # it also chooses the point
         # Losses above twice that of the zero model count as twice that loss.
-        cap = 2.0 * problem.loss.baseline(problem.target_bound)
+        baseline = problem.loss.baseline(problem.target_bound)
+        check_bound_on("value of a zero prediction", problem.loss, baseline)
+        cap = 2.0 * baseline
         epsilon_stop = math.sqrt(8.0 * stop_rho)
         # Losses are in [0, cap], so that one record moves a sum by cap, not by 2 cap, and in one
         # direction if it is added. 2: a sum of integers becomes a float.

@@ -28,7 +28,7 @@ from skdpsco.losses.library import (
 )
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
-from skdpsco.solvers.base import Result, check_bound_on, share_mu
+from skdpsco.solvers.base import Result, check_derivatives, share_mu
 from skdpsco.solvers.moments.plan import MOMENTS, MomentsPlan, bound_of, has_matrix, shares
 from skdpsco.solvers.moments.sums import (
     Ones,
@@ -105,8 +105,7 @@ class Moments:
             If a constant of the loss is 0, or too large or too small.
         """
         cls = type(problem.loss)
-        check_bound_on("derivative", problem.loss, bound_of(problem))
-        check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
+        check_derivatives(problem.loss, bound_of(problem))
         if not all(issubclass(provider(respond, cls), provider(k, cls)) for k in _OF_THE_TARGET):
             raise TypeError(
                 f"Moments needs the kernel `respond`, which {cls.__name__} inherits from another "

@@ -25,7 +25,7 @@ from skdpsco.scaling.column_scales import (
     plan_scales,
     release_scales,
 )
-from skdpsco.solvers.base import Plan, Result, check_bound_on
+from skdpsco.solvers.base import Plan, Result, check_derivatives
 from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
 
 __all__ = [
@@ -301,8 +301,7 @@ def largest_slope(problem: CompositeProblem) -> float:
     largest = lipschitz_l2(problem.loss)
     if problem.has_residuals:
         largest = min(largest, 4.0 * problem.target_bound)
-    check_bound_on("derivative", problem.loss, largest)
-    check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
+    check_derivatives(problem.loss, largest)
     return largest
 
 

@@ -26,7 +26,7 @@ from skdpsco.penalties import prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
 from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
 from skdpsco.scaling.quantiles import halve, longer_scores
-from skdpsco.solvers.base import Plan, Result, check_bound_on, share_mu
+from skdpsco.solvers.base import Plan, Result, check_bound_on, check_derivatives, share_mu
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum, longer_gradients
 from skdpsco.solvers.penalized.metric import METRIC, metric_grid, metric_pays, release_metric
 from skdpsco.solvers.penalized.problem import CompositeProblem
@@ -625,10 +625,11 @@ def share_scales(
 ) -> tuple[ScalePlan | None, float]:
     """Plan the scales that ``solver`` needs; return the plan, and the mu that is left."""
     target = solver.clip == "auto" and problem.has_residuals
-    check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
     slope = lipschitz_l2(problem.loss)
     if slope < math.inf or (solver.clip == "auto" and not target):
-        check_bound_on("derivative", problem.loss, slope)
+        check_derivatives(problem.loss, slope)
+    else:
+        check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
     known = problem.mean_square is not None
     if not target and (known or not solver.preconditioned):
         return None, mu

@@ -27,7 +27,7 @@ from skdpsco.penalties import (
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
 from skdpsco.scaling.quantiles import choose_score
-from skdpsco.solvers.base import Plan, Result
+from skdpsco.solvers.base import LARGEST_PRODUCT, LEAST_PRODUCT, Plan, Result
 from skdpsco.solvers.penalized.coordinate_descent import (
     PARTIAL_SUMS,
     check_clip,
@@ -220,8 +220,12 @@ class GreedyCoordinateDescent:
             write_gradient(columns, loss, Z, y, bound, R, sums, g)
             write_scores(model, self.rule == "gs-r", w, g / n, score)
             write_sizes(model, w, bound, size)
+            # Coefficients whose scores may overflow have none. What decides it was released.
+            overflows = ~(size <= LARGEST_PRODUCT)
+            score[overflows] = size[overflows] = 0.0
             moved = plan.change / n * bound / np.sqrt(model.smooth) + 2.0**-47 * size
-            grid = exponential_grid(2.0 * float(moved.max()), plan.epsilon0, float(size.max()))
+            largest = max(float(size.max()), LEAST_PRODUCT)
+            grid = exponential_grid(2.0 * float(moved.max()), plan.epsilon0, largest)
             j = choose_score(score, grid, EXPONENTIAL, rng, units)
             step[0] = g[j]
             gaussian_mechanism(rng, step, plan.grid * bound[j])
