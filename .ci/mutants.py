@@ -177,6 +177,8 @@ BUGS = [
     Bug("calibration: a long score is half a record", "scaling/calibration.py",
         'gaussian_grid(1.0, multiplier["spread"]', 'gaussian_grid(0.5, multiplier["spread"]',
         "audit/calibration_noise"),
+    Bug("calibration: a record moves one class", "scaling/calibration.py",
+        "1.0 if added else math.sqrt(2.0)  #", "1.0  #", "audit/calibration_noise"),
     Bug("calibration: the location of scores is that of half a record", "scaling/calibration.py",
         "moved = one_record(n_samples, added, 1.0)", "moved = one_record(n_samples, added, 0.5)",
         "audit/calibration_noise"),

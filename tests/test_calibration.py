@@ -1,5 +1,6 @@
 """A private slope and offset of scores: laws of the fit to a table, and of models."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -28,6 +29,7 @@ from skdpsco.group_dro import worst_group_score
 from skdpsco.group_dro.membership import Membership
 from skdpsco.linear_model.links import Link, resolve_link
 from skdpsco.losses import Absolute, Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.losses.library import OneVsRest
 from skdpsco.minimax._solver import MinimaxResult
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling.calibration import (
@@ -36,9 +38,11 @@ from skdpsco.scaling.calibration import (
     MARGIN_CURVE,
     REGRESSION_CURVE,
     SHORT_CURVE,
+    ClassCurve,
     calibration_pays,
     curve_of,
     known_records,
+    likely_shares,
     plan_calibration,
     typical_scores,
 )
@@ -251,8 +255,84 @@ def test_losses_whose_minimum_is_not_a_mean_have_no_curve():
     assert curve_of(Logistic()) is CLASS_CURVE
     assert curve_of(Squared()) is curve_of(Squared(1.0)) is REGRESSION_CURVE
     assert curve_of(SmoothHinge(2.0)) is MARGIN_CURVE
-    for loss in (Squared(0.3), Huber(0.1), Absolute(), Hinge(), SmoothHinge(), Multinomial(3)):
+    assert curve_of(Multinomial(3)) == ClassCurve(3, is_margin=False)
+    assert curve_of(OneVsRest(SmoothHinge(2.0), 3)) == ClassCurve(3, is_margin=True)
+    weighted = OneVsRest(SmoothHinge(2.0), 3, weighted=True)
+    steep = OneVsRest(SmoothHinge(), 3)
+    for loss in (Squared(0.3), Huber(0.1), Absolute(), Hinge(), SmoothHinge(), weighted, steep):
         assert curve_of(loss) is None
+
+
+# ---- several classes
+
+
+@each("is_margin", [False, True])
+@each("ratio", [2.0, 18.0, 1e4])
+def test_scores_of_classes_are_drawn_towards_a_constant(is_margin, ratio):
+    """By half where the ratio is 18; the constant has the least loss of all."""
+    n, d, shares = 1000, 4, np.array([0.8, 0.15, 0.05])
+    y = np.repeat([0.0, 1.0, 2.0], (n * shares).astype(int))
+    curve = ClassCurve(3, is_margin)
+    plan = plan_calibration(n, n, d, 2.0 * ratio / n, curve)
+    coef = np.random.default_rng(0).normal(size=(3, d + 1))
+    X = as_design(np.zeros((n, d)), np.ones(d), True)
+    rng = np.random.Generator(np.random.PCG64(0))
+    exact = dataclasses.replace(plan, grid=1e-11)
+    slope, shift = exact.release(Result(coef.ravel(), 1), X, y, n, rng)
+    assert slope == pytest.approx(ratio**2 / (ratio**2 + 18.0**2))
+    constant = (slope * coef[:, -1] - coef[:, -1] - shift) / (slope - 1.0)
+    best = 2.0 * shares - 1.0 if is_margin else np.log(shares) - np.log(shares).mean()
+    np.testing.assert_allclose(constant, best, atol=1e-4 / (1.0 - slope))
+
+
+def test_shares_of_classes_that_are_noise_count_as_equal():
+    counts = np.array([700.0, 200.0, 100.0])
+    np.testing.assert_allclose(likely_shares(counts, 1e-6), counts / 1000.0, rtol=1e-9)
+    np.testing.assert_allclose(likely_shares(counts, 1e4), np.full(3, 1 / 3))
+    largest = [likely_shares(counts, noise)[0] for noise in np.geomspace(1.0, 1e3, 50)]
+    assert (np.diff(largest) <= 1e-12).all()
+    for noisy in (-counts, np.zeros(3), np.array([1e9, -1e9, 5.0]), np.array([1e-9, 0.0, 0.0])):
+        shares = likely_shares(noisy, 3.0)
+        assert shares.sum() == pytest.approx(1.0)
+        assert shares.min() > 0.0
+
+
+def three_classes(n, seed):
+    """One class holds four fifths, the others 15 and 5 %; the features say nothing."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 20)), rng.choice(3, n, p=[0.8, 0.15, 0.05])
+
+
+@seeded_fits
+@pytest.mark.parametrize("make", [PrivateLogisticRegression, PrivateLinearSVC])
+@pytest.mark.parametrize("epsilon", [0.2, 0.5])
+def test_several_classes_stay_near_the_constant(make, epsilon):
+    """500 records: medians were .3 (at 0.2) and .2 (at 0.5) below it, and are within .05."""
+    scores = []
+    for seed in range(11):
+        X, y = three_classes(2000, seed)
+        model = make(epsilon=epsilon, delta=1e-5, classes=[0, 1, 2], random_state=seed)
+        model.fit(X[:500], y[:500])
+        scores.append(np.mean(model.predict(X[500:]) == y[500:]) - np.mean(y[500:] == 0))
+    assert np.median(scores) > -0.1
+
+
+@seeded_fits
+@pytest.mark.parametrize("make", [PrivateLogisticRegression, PrivateLogisticL1, PrivateLinearSVC])
+def test_scores_of_classes_are_reported_and_may_be_kept(make):
+    X, y = three_classes(2000, 0)
+    params = {"classes": [0, 1, 2], "random_state": 0}
+    whole = make(**params).fit(X, y)
+    parts = make(**params).fit(RowBlocks.from_arrays(X, y, block_size=900))
+    kept = make(calibration=None, **params).fit(X, y)
+    for model, said in ((whole, True), (parts, True), (kept, False)):
+        lines = model.privacy_.assumptions
+        assert any("found the shares of the classes" in line for line in lines) is said
+    np.testing.assert_allclose(whole.coef_, parts.coef_, rtol=1e-3, atol=1e-3)
+    weightless = make(fit_intercept=False, **params).fit(X, y)
+    assert "shares of the classes" not in str(weightless.privacy_.assumptions)
+    fits = [make(epsilon=1e4, calibration=c, **params).fit(X, y) for c in ("auto", None)]
+    np.testing.assert_allclose(fits[0].coef_, fits[1].coef_, atol=0.02)
 
 
 def test_a_link_is_the_curve_of_its_targets():

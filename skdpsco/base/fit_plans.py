@@ -11,7 +11,7 @@ from scipy import sparse
 from skdpsco.data.block_records import BlockRecords
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.privacy import Event, rho_of
-from skdpsco.scaling.calibration import CalibrationPlan
+from skdpsco.scaling.calibration import CalibrationPlan, ClassPlan
 from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.scaling.raw_columns import RawTest
 from skdpsco.scaling.stages import Stage, Units
@@ -63,7 +63,7 @@ class Prepared:
     n_samples : int
     solver : Solver
     stages : tuple of Stage
-    calibration : CalibrationPlan or None
+    calibration : CalibrationPlan, ClassPlan or None
     first : Units
         The smallest that may be found.
     left : object or None
@@ -84,7 +84,7 @@ class Prepared:
     n_samples: int
     solver: Any
     stages: tuple[Stage, ...]
-    calibration: CalibrationPlan | None
+    calibration: CalibrationPlan | ClassPlan | None
     first: Units
     left: Any
     event: Event

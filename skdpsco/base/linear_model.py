@@ -45,12 +45,7 @@ from skdpsco.data.pieces import MOST_RECORDS_ADDED
 from skdpsco.losses.library import Weighted, is_proven, with_weights
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.privacy.relations import ADD_OR_REMOVE
-from skdpsco.scaling.calibration import (
-    TargetCurve,
-    calibration_pays,
-    curve_of,
-    plan_calibration,
-)
+from skdpsco.scaling.calibration import Curve, calibration_pays, curve_of, plan_calibration
 from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.raw_columns import chosen, plan_raw_test
@@ -455,7 +450,7 @@ class PrivateLinearModel(PrivateEstimator):
         labels = not is_regressor(self)
         return names and not self._ball_is_given() and centring_pays(n * mu, d, labels)
 
-    def _calibrates(self, curve: TargetCurve, n_known: float, d: int, mu: float) -> bool:
+    def _calibrates(self, curve: Curve, n_known: float, d: int, mu: float) -> bool:
         """Whether a private slope and offset of scores are found, from public values alone."""
         return (
             getattr(self, "calibration", None) == "auto"
@@ -488,7 +483,7 @@ class PrivateLinearModel(PrivateEstimator):
         n_known, n_targets = self._known_weight(n_samples), getattr(loss, "n_targets", 1)
         return plan_target(bound, bool(self.fit_intercept), n_samples, rho, n_targets, n_known)
 
-    def _curve(self, loss: Any) -> TargetCurve | None:
+    def _curve(self, loss: Any) -> Curve | None:
         """The targets that calibration expects at a score; None if there is no calibration."""
         return curve_of(loss)
 

@@ -28,7 +28,7 @@ from skdpsco.privacy import (
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.events import leaves
 from skdpsco.privacy.relations import ADD_OR_REMOVE
-from skdpsco.scaling.calibration import CalibrationPlan
+from skdpsco.scaling.calibration import CalibrationPlan, ClassPlan
 from skdpsco.scaling.feature_bounds import BoundPlan
 from skdpsco.solvers.base import Plan
 
@@ -354,7 +354,7 @@ def plan(
     for one in plans:  # for a solver, the last rehearsal
         kept.pop(type(one), None)
         kept[type(one)] = one
-    order = sorted(kept.values(), key=lambda one: isinstance(one, CalibrationPlan))
+    order = sorted(kept.values(), key=lambda one: isinstance(one, CalibrationPlan | ClassPlan))
     solver = next((one for one in order if isinstance(one, Plan)), None)
     k = budget.max_records_per_unit
     whole = for_units(event, k)
@@ -383,7 +383,7 @@ def _releases(
     made: Any, moved: float, n_samples: int, total: float, k: int
 ) -> Iterator[PlannedRelease]:
     stage = getattr(made, "part", type(made).__name__.removesuffix("Plan"))
-    stage = "calibration" if isinstance(made, CalibrationPlan) else stage
+    stage = "calibration" if isinstance(made, CalibrationPlan | ClassPlan) else stage
     for event, count in leaves(made.event):
         rho = k**2 * count * rho_of(event)
         if rho == 0.0:

@@ -109,7 +109,9 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for 6 % of the budget's mu^2, up to 21 % if records are few and
         less if the budget is large, if ``radius="auto"``, the loss is the logistic one of two
-        classes and there are enough records. None keeps the solver's result.
+        classes and there are enough records. Scores of more classes are drawn towards a constant
+        prediction, from noisy counts of classes, for up to 20 % if records are few. None keeps the
+        solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.

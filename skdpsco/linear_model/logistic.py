@@ -77,8 +77,9 @@ class PrivateLogisticL1(LogisticClassifier):
         "auto" corrects the length of the coefficients and the intercept by a private table of
         scores and labels, for 6 % of the budget's mu^2, up to 21 % if records are few and less if
         the budget is large, if there are two classes and enough records for it. Probabilities
-        then match the frequencies of labels. Coefficients stay in the ball. None keeps the solver's
-        result.
+        then match the frequencies of labels. Scores of more classes are drawn towards a constant
+        prediction, from noisy counts of classes, for up to 20 % if records are few. Coefficients
+        stay in the ball. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.

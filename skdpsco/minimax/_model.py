@@ -126,7 +126,8 @@ class MinimaxModel(PrivateLinearModel):
     def _curve(self, loss: Any) -> TargetCurve | None:
         if loss.class_weights is not None:
             return None
-        curve = curve_of(loss.losses[0]) if len(loss.losses) == 1 else None
+        one = len(loss.losses) == 1 and loss.n_outputs == 1
+        curve: Any = curve_of(loss.losses[0]) if one else None
         return SHORT_CURVE if curve is CLASS_CURVE else curve
 
     def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:

@@ -1,7 +1,8 @@
 """A private slope and offset of the scores of a linear model. Proof: docs/proofs/calibration.md.
 
 Noisy coefficients often have a good direction but a bad length and intercept. These two numbers
-cost little noise: they are fitted to a noisy table of scores and targets.
+cost little noise: they are fitted to a noisy table of scores and targets. Scores of several classes
+are drawn towards a constant prediction, which noisy counts of the classes tell.
 """
 
 import math
@@ -17,7 +18,7 @@ from skdpsco.data.design import CSR, Dense, KeptScores
 from skdpsco.data.pieces import one_record
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
-from skdpsco.losses.library import Logistic, SmoothHinge, Squared
+from skdpsco.losses.library import Logistic, Multinomial, OneVsRest, SmoothHinge, Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy._cache import cached
@@ -32,6 +33,9 @@ __all__ = [
     "SHORT_CURVE",
     "Calibration",
     "CalibrationPlan",
+    "ClassCurve",
+    "ClassPlan",
+    "Curve",
     "TargetCurve",
     "calibration_pays",
     "curve_of",
@@ -77,6 +81,13 @@ class CalibrationTuning(NamedTuple):
         Least slope of a curve in Newton steps, in units of its largest slope.
     longest : float
         Largest l1 norm of coefficients; no score needs more.
+    class_ratio : float
+        Ratio at which scores of several classes are half way to a constant.
+    class_noise : float
+        Shares of classes count as equal where they differ by less than this times the variance of
+        their noise.
+    least_class : float
+        The least share of a class, in deviations of the noise.
     """
 
     share: float = 0.05
@@ -96,16 +107,19 @@ class CalibrationTuning(NamedTuple):
     spread_share: float = 0.04
     least_slope: float = 0.12
     longest: float = 1e4
+    class_ratio: float = 18.0
+    class_noise: float = 2.0
+    least_class: float = 0.5
 
 
 CALIBRATION = CalibrationTuning()
 
 
 class Calibration(NamedTuple):
-    """Predictions ``w'u + b`` become ``slope * w'u + b + shift``."""
+    """Predictions ``w'u + b`` become ``slope * w'u + b + shift``; a shift of each, if several."""
 
     slope: float
-    shift: float
+    shift: float | np.ndarray
 
 
 class TargetCurve(NamedTuple):
@@ -179,13 +193,45 @@ MARGIN_CURVE = TargetCurve(clipped_mean, least_records=12.0, wanted_records=24.0
 REGRESSION_CURVE = TargetCurve(clipped_mean, 0.1, (20.0, 0.1), 25.0, 25.0, (1.0, 0.5, 0.25))
 
 
-def curve_of(loss: Any) -> TargetCurve | None:
+class ClassCurve(NamedTuple):
+    """What is known of the scores of several classes before any data: how a constant scores.
+
+    Parameters
+    ----------
+    n_classes : int
+    is_margin : bool
+        Whether the best constant scores are mean labels, each class against all others, and not
+        logarithms of the classes' shares.
+    wanted_records : float
+        As in `TargetCurve`, of the counts.
+    """
+
+    n_classes: int
+    is_margin: bool
+    wanted_records: float = 24.0
+
+    def constant(self, shares: np.ndarray) -> np.ndarray:
+        """Scores of the best constant prediction where classes have these shares."""
+        if self.is_margin:
+            return 2.0 * shares - 1.0
+        scores = np.log(shares)
+        return scores - scores.mean()
+
+
+Curve = TargetCurve | ClassCurve
+
+
+def curve_of(loss: Any) -> Curve | None:
     """The curve of a loss; None if its minimiser does not predict the mean targets."""
     if type(loss) is Logistic:
         return CLASS_CURVE
+    if type(loss) is Multinomial:
+        return ClassCurve(loss.n_classes, False)
     # The best score is the mean label where both classes are on the quadratic part.
     if type(loss) is SmoothHinge and loss.width >= 2.0:
         return MARGIN_CURVE
+    if type(loss) is OneVsRest and not loss.weighted and curve_of(loss.loss) is MARGIN_CURVE:
+        return ClassCurve(loss.n_classes, True)
     # Where residuals are clipped below 1, the minimum is nearer to the median.
     return REGRESSION_CURVE if type(loss) is Squared and loss.clip >= 1.0 else None
 
@@ -358,11 +404,84 @@ class CalibrationPlan:
         return expected + slope, shift - slope * float(mean)
 
 
-def calibration_pays(n_known: float, n_features: int, mu: float, curve: TargetCurve) -> bool:
+@dataclass(frozen=True)
+class ClassPlan:
+    """How far scores of several classes are drawn towards a constant, and the grid of its counts.
+
+    Parameters
+    ----------
+    event : Event
+    grid : float
+    slope : float
+        What is left of the scores; the rest is the constant prediction.
+    curve : ClassCurve
+    share : float
+        Share of mu**2.
+    n_samples : int
+    """
+
+    event: Event
+    grid: float
+    slope: float
+    curve: ClassCurve
+    share: float
+    n_samples: int
+
+    @property
+    def note(self) -> str:
+        """A line for the report."""
+        return f"{self.share:.1%} of the budget's mu^2 found the shares of the classes"
+
+    def release(
+        self,
+        result: Any,
+        X: Any,
+        y: Any,
+        total: float,
+        rng: np.random.Generator,
+        sizes: float | np.ndarray = 1.0,
+    ) -> Calibration:
+        """A slope of all scores and a shift of each. Parameters as in `CalibrationPlan`.
+
+        Targets are class indices; ``total`` and ``sizes`` are not needed.
+        """
+        K = self.curve.n_classes
+        counts = map_reduce(X, y, counts_of, K)
+        deviation = gaussian_mechanism(rng, counts, self.grid)
+        constant = self.curve.constant(likely_shares(counts, deviation))
+        offsets = result.coef.reshape(K, -1)[:, -1]
+        return Calibration(self.slope, (1.0 - self.slope) * (constant - offsets))
+
+
+def likely_shares(counts: np.ndarray, deviation: float) -> np.ndarray:
+    """Positive shares of classes, shrunk towards equal ones by as much as their noise explains."""
+    K, total = len(counts), max(float(counts.sum()), deviation)
+    noise = deviation / total
+    differences = counts / total - 1.0 / K
+    explained = CALIBRATION.class_noise * (K - 1) * noise**2
+    kept = max(1.0 - explained / max(float(differences @ differences), 1e-100), 0.0)
+    shares = np.maximum(1.0 / K + kept * differences, CALIBRATION.least_class * noise)
+    return shares / shares.sum()
+
+
+def counts_of(X: Dense | CSR, y: np.ndarray, n_classes: int) -> np.ndarray:
+    """Number of records of each class; an index out of range counts as the nearest class."""
+    classes = within(y, 0.0, n_classes - 1.0).astype(np.intp)
+    return np.bincount(classes, minlength=n_classes).astype(np.float64)
+
+
+def calibration_pays(n_known: float, n_features: int, mu: float, curve: Curve) -> bool:
     """Whether an offset would be more than noise, and calibration can still improve the scores."""
-    ratio = n_known * mu / math.sqrt(n_features)
-    known, _ = known_records(n_known, n_features, mu, curve)
-    return ratio <= CALIBRATION.most_ratio and known >= curve.least_records
+    if n_known * mu / math.sqrt(n_features) > CALIBRATION.most_ratio:
+        return False
+    if isinstance(curve, ClassCurve):  # shares that are noise count as equal
+        return True
+    return known_records(n_known, n_features, mu, curve)[0] >= curve.least_records
+
+
+def rare_share(n_mu: float, wanted: float) -> float:
+    """Share of ``mu**2`` at which a table has so many records, but not more than a fifth."""
+    return min((wanted / n_mu) ** 2, CALIBRATION.most_share)
 
 
 def known_records(
@@ -373,7 +492,7 @@ def known_records(
     share = CALIBRATION.share * min(1.0, CALIBRATION.sure_ratio * math.sqrt(n_features) / n_mu)
     most, wanted = CALIBRATION.most_share, curve.wanted_records
     known = max(n_mu * math.sqrt(share), min(wanted, n_mu * math.sqrt(most)))
-    return known, max(share, min((wanted / n_mu) ** 2, most))
+    return known, max(share, rare_share(n_mu, wanted))
 
 
 @cached(64)
@@ -382,10 +501,10 @@ def plan_calibration(
     n_known: float,
     n_features: int,
     mu: float,
-    curve: TargetCurve,
+    curve: Curve,
     added: bool = False,
-) -> CalibrationPlan:
-    """Spend a share of ``mu**2`` on a table of scores and targets.
+) -> CalibrationPlan | ClassPlan:
+    """Spend a share of ``mu**2`` on a table of scores and targets, or on counts of classes.
 
     Parameters
     ----------
@@ -395,7 +514,7 @@ def plan_calibration(
     n_features : int
     mu : float
         Budget of the whole fit.
-    curve : TargetCurve
+    curve : TargetCurve or ClassCurve
     added : bool, default=False
         As in `skdpsco.solvers.base.Problem`.
 
@@ -404,9 +523,16 @@ def plan_calibration(
     ValueError
         If the noise is too large for the grid.
     """
+    ratio = n_known * mu / math.sqrt(n_features)
+    if isinstance(curve, ClassCurve):
+        share = rare_share(n_known * mu, curve.wanted_records)
+        multiplier, event = share_mu(mu, {"counts": (share, 1)})
+        sensitivity = 1.0 if added else math.sqrt(2.0)  # counts are exact
+        grid = gaussian_grid(sensitivity, multiplier["counts"], curve.n_classes, n_samples)
+        slope = ratio**2 / (ratio**2 + CALIBRATION.class_ratio**2)
+        return ClassPlan(event, grid, slope, curve, share, n_samples)
     known, share = known_records(n_known, n_features, mu, curve)
     levels = min(max(1, round(known / curve.level_records)), len(curve.edges) + 1)
-    ratio = n_known * mu / math.sqrt(n_features)
     worth = min(known / CALIBRATION.located_records - 1.0, CALIBRATION.near_ratio / ratio, 1.0)
     parts = {"table": (share, 1)}
     n_counts = CALIBRATION.spread_counts

@@ -17,7 +17,12 @@ from skdpsco.privacy import mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling import calibration as module
 from skdpsco.scaling import quantiles
-from skdpsco.scaling.calibration import CALIBRATION, REGRESSION_CURVE, plan_calibration
+from skdpsco.scaling.calibration import (
+    CALIBRATION,
+    REGRESSION_CURVE,
+    ClassCurve,
+    plan_calibration,
+)
 from skdpsco.solvers.base import Result
 
 BOUNDS = np.array([1.0, 2.0])
@@ -89,6 +94,33 @@ def test_releases_change_by_what_is_charged(monkeypatch, layout, mu, n, targets,
     counts = changes[begin:-1]
     assert all(change > 0.9 for change in [*changes[:begin], changes[-1]])
     assert not counts or max(counts) > 0.9  # no record is beyond the largest limits
+
+
+@pytest.mark.parametrize("layout", [np.array, sparse.csr_matrix])
+@pytest.mark.parametrize("added", [False, True])
+def test_counts_of_classes_change_by_what_is_charged(monkeypatch, layout, added):
+    releases = Releases(monkeypatch)
+    plan = plan_calibration(9, 9, 2, 4.0, ClassCurve(3, False), added)
+    (leaf,) = [leaf for leaf, count in leaves(plan.event) for _ in range(count)]
+    charge = 1.0 / leaf.noise_multiplier * math.sqrt(4.0**SCALE_BITS - 16)
+    assert charge == pytest.approx(4.0 * CALIBRATION.most_share**0.5 * 2.0**SCALE_BITS)
+    rest = [((0.1 * k, 0.0), k % 3) for k in range(8)]
+    records = [((9.0, -9.0), label) for label in (0.0, 1.0, 2.0, -5.0, 7.0, math.nan)]
+    sets = [[record, *rest] for record in records]
+    if added:
+        sets = [*sets, rest]
+    outputs = [np.array([9.0, 1.0, -3.0])]
+    units, found = [], []
+    for rows in sets:
+        x, y = np.array([row for row, _ in rows]), np.array([label for _, label in rows])
+        releases.outputs, releases.units = outputs, []
+        X = as_design(layout(x), BOUNDS, True)
+        found.append(plan.release(Result(np.tile(COEF, 3), 1), X, y, len(y), None))
+        units.append(releases.units[0])
+    assert all(str(one) == str(found[0]) for one in found)  # releases decide everything
+    pairs = [(one, units[-1]) for one in units] if added else itertools.combinations(units, 2)
+    change = max(np.linalg.norm(a - b) for a, b in pairs) / charge
+    assert 0.999 < change <= 1.0
 
 
 def test_tables_of_all_layouts_are_alike():
