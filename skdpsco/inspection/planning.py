@@ -237,8 +237,8 @@ def _watched(
     """
     kind: Any = type(estimator)
 
-    def _planned(self, *arguments):
-        plans.append(kind._planned(self, *arguments))
+    def _planned(self, *arguments, **sizes):
+        plans.append(kind._planned(self, *arguments, **sizes))
         return plans[-1]
 
     def _problem(self, *arguments):

@@ -37,7 +37,7 @@ from skdpsco.base.labels import declared_classes, encode_classes, labels_note
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import BlockRecords, opened, read_records
-from skdpsco.data.design import as_design
+from skdpsco.data.design import CentredCSR, as_design
 from skdpsco.data.pieces import sum_error
 from skdpsco.data.products import correlate
 from skdpsco.data.record_sums import in_pieces, map_reduce
@@ -147,7 +147,8 @@ def products_and_sums(X: Any, y: np.ndarray, columns: Any) -> tuple[np.ndarray, 
 
     The centre of sparse rows is not subtracted: covariances do not depend on it.
     """
-    X = X._replace(intercept=1)
+    if isinstance(X, CentredCSR):
+        X = X._replace(intercept=1)
     T = np.column_stack([columns(y), np.ones(len(y))])
     total = np.empty(T.shape[1] * (len(X.bounds) + X.intercept))
     correlate_columns(X, T, total)

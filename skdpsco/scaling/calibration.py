@@ -33,7 +33,6 @@ __all__ = [
     "SHORT_CURVE",
     "Calibration",
     "CalibrationPlan",
-    "ClassCurve",
     "ClassPlan",
     "Curve",
     "TargetCurve",

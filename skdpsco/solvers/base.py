@@ -10,9 +10,9 @@ import numpy as np
 
 from skdpsco._kernels import compiled, implements, njit, of_this_package
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco._validation import LARGEST, SMALLEST, check_bound
+from skdpsco._validation import LARGEST, SMALLEST
 from skdpsco.constraints.norms import conjugate
-from skdpsco.constraints.sets import BALLS, in_double_precision, minimiser
+from skdpsco.constraints.sets import in_double_precision, minimiser
 from skdpsco.losses.check import TRIALS
 from skdpsco.penalties import prox, subdifferential
 from skdpsco.privacy import (
@@ -106,8 +106,6 @@ class Problem:
         if not self.row_norm >= 1e-150:
             raise ValueError(f"row_norm must be at least 1e-150, got {self.row_norm!r}.")
         object.__setattr__(self, "constraint", in_double_precision(self.constraint))
-        if type(self.constraint) in BALLS:
-            check_bound("radius", self.constraint.radius)
 
     @property
     def n_coefficients(self) -> int:
@@ -450,7 +448,7 @@ def check_smooth(solver: Any, loss: Any) -> None:
     """
     declared = {"smoothness": (), "curvature_constant": (1.0,)}
     bounds = [getattr(loss, name)(*args) for name, args in declared.items() if hasattr(loss, name)]
-    if not all(bound >= 0.0 for bound in bounds):
+    if any(bound < 0.0 for bound in bounds):
         raise ValueError(f"The second derivative of {loss!r} must have a bound >= 0, got {bounds}.")
     if not all(bound < math.inf for bound in bounds):
         raise ValueError(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import compiled, implements, inner, njit
-from skdpsco._validation import is_number
+from skdpsco._validation import check_bound, is_number
 from skdpsco.constraints.sets import (
     L1Ball,
     Polytope,
@@ -147,8 +147,11 @@ def polytope_of(constraint: Any, D: int) -> Any:
     TypeError
         If a necessary kernel is missing, or does not compile.
     ValueError
-        If the vertices are not finite numbers of ``D`` dimensions.
+        If the vertices are not finite numbers of ``D`` dimensions, or a radius is outside
+        [1e-100, 1e100].
     """
+    if type(constraint) is L1Ball:
+        check_bound("radius", constraint.radius)
     if type(constraint) in (L1Ball, Simplex):
         return in_double_precision(constraint)
     if type(constraint) is Polytope:

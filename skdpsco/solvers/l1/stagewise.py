@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco._validation import check_bound
 from skdpsco.constraints.sets import L1Ball, project
 from skdpsco.losses.library import (
     curvature,
@@ -310,13 +311,16 @@ class Stagewise:
         TypeError
             If the constraint is neither None nor an `L1Ball`.
         ValueError
-            If the loss is not smooth, or a bound is 0 or infinite.
+            If the loss is not smooth, a bound is 0 or infinite, or the radius is outside
+            [1e-100, 1e100].
         """
         if problem.constraint is not None and type(problem.constraint) is not L1Ball:
             raise TypeError(
                 "Stagewise needs an L1Ball as constraint, or None for a radius yet to be chosen; "
                 f"got {type(problem.constraint).__name__}."
             )
+        if problem.constraint is not None:
+            check_bound("radius", problem.constraint.radius)
         check_smooth(self, problem.loss)
         check_derivatives(problem.loss, lipschitz_l2(problem.loss))
 

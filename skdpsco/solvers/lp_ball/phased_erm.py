@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco._validation import check_choice
+from skdpsco._validation import check_bound, check_choice
 from skdpsco.constraints.sets import BALLS, project
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import deviation_on
@@ -150,11 +150,12 @@ class PhasedERM:
         Raises
         ------
         ValueError
-            If it is not.
+            If it is not, or its radius is outside [1e-100, 1e100].
         """
         if type(problem.constraint) not in BALLS:
             name = type(problem.constraint).__name__
             raise ValueError(f"PhasedERM needs an lp ball as constraint, got {name}.")
+        check_bound("radius", problem.constraint.radius)
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> Plan:
         """Spend ``budget`` on ``n_iter`` steps in total.

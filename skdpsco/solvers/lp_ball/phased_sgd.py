@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsco._kernels import njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco._validation import LARGEST, SMALLEST, check_bool, check_choice
+from skdpsco._validation import LARGEST, SMALLEST, check_bool, check_bound, check_choice
 from skdpsco.constraints.norms import UNIT, conjugate
 from skdpsco.constraints.sets import BALLS, project
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
@@ -245,6 +245,7 @@ class PhasedSGD:
                 f"p must be 1, inf or in [1 + 2**-40, 2**40] for PhasedSGD, got {p!r}: "
                 "the rounding of other projections has no proven bound."
             )
+        check_bound("radius", problem.constraint.radius)
         if not 0.0 <= problem.loss.smoothness() <= LARGEST:
             name = type(problem.loss).__name__
             raise ValueError(

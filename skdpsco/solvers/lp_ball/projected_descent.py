@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.constraints.sets import project
+from skdpsco._validation import check_bound
+from skdpsco.constraints.sets import BALLS, project
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.solvers.base import Problem, Result
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
@@ -44,10 +45,13 @@ class ProjectedDescent:
         Raises
         ------
         ValueError
-            If rows are shortened, or the noise of a pass would be too large for the grid.
+            If rows are shortened, a radius is outside [1e-100, 1e100], or the noise of a pass would
+            be too large for the grid.
         """
         if problem.row_norm < math.inf:
             raise ValueError("ProjectedDescent needs row_norm=None: it reads rows as they are.")
+        if type(problem.constraint) in BALLS:
+            check_bound("radius", problem.constraint.radius)
         return GradientDescent().plan(anchored(problem), budget, n_iter)
 
     def run(

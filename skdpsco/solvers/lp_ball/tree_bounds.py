@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from skdpsco._validation import check_bound
 from skdpsco.constraints.norms import conjugate, regularity
 from skdpsco.losses.library import lipschitz_norm
 from skdpsco.mechanisms.samplers import summation_error
@@ -64,6 +65,7 @@ class BallBounds(NamedTuple):
             If a bound is infinite, or too large or too small.
         """
         ball, features = self.problem.constraint, self.problem.feature_norm(math.inf)
+        check_bound("radius", ball.radius)
         diameter = 2.0 * ball.radius
         bend = self.bend(ball.p) * diameter
         check_scales(self.problem.loss, self.slope(math.inf), features, (diameter,), bend)
