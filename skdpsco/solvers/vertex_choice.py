@@ -150,10 +150,10 @@ def polytope_of(constraint: Any, D: int) -> Any:
         If the vertices are not finite numbers of ``D`` dimensions, or a radius is outside
         [1e-100, 1e100].
     """
-    if type(constraint) is L1Ball:
-        check_bound("radius", constraint.radius)
     if type(constraint) in (L1Ball, Simplex):
-        return in_double_precision(constraint)
+        constraint = in_double_precision(constraint)
+        check_bound("radius", constraint.radius)
+        return constraint
     if type(constraint) is Polytope:
         return Polytope(_checked_vertices(np.asarray(constraint.vertices), D, "Polytope"))
     cls = type(constraint)
