@@ -397,6 +397,7 @@ SMALLER = {
 }
 
 HEIGHTS = X[:, 0] + 0.1 * RNG.standard_normal(N)
+AWAY = 1000.0 + X  # far from 0, so that intervals are searched for
 LITTLE, MUCH = {"epsilon": 3.0, "delta": 1e-6}, {"epsilon": 30.0, "delta": 1e-6}
 ADDED = {"relation": "add-or-remove-one"}
 UNKNOWN = {"feature_bound": None, "target_bound": None}
@@ -405,20 +406,21 @@ ALPHAS = {"alpha": [0.1, 1.0]}
 
 # Name: a function that fits.
 FITS = {
-    "PrivateRidge": lambda: PrivateRidge(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
+    "PrivateRidge": lambda: PrivateRidge(**UNKNOWN, **MUCH).fit(AWAY, HEIGHTS),
     "PrivateRidge, little": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
     "PrivateRidge, sparse": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(_sparse(WIDE), HEIGHTS),
     "PrivateRidge, several": lambda: PrivateRidge(**LITTLE).fit(X, np.outer(HEIGHTS, [1.0, -2.0])),
     "PrivateRidge, raw": lambda: PrivateRidge(**MUCH).fit(50.0 * X, HEIGHTS),
+    "PrivateRidge, far": lambda: PrivateRidge(**MUCH).fit(AWAY, HEIGHTS),
     "PrivateRidge, scaled": lambda: PrivateRidge(**MUCH).fit(X, HEIGHTS),
-    "PrivateRidge, raw and added": lambda: PrivateRidge(**ADDED, **MUCH).fit(50.0 * X, HEIGHTS),
+    "PrivateRidge, raw and added": lambda: PrivateRidge(**ADDED, **MUCH).fit(AWAY, HEIGHTS),
     "PrivateRidge, added": lambda: PrivateRidge(**UNKNOWN, **ADDED, **LITTLE).fit(X, HEIGHTS),
     "PrivateLasso, added": lambda: PrivateLasso(**UNKNOWN, **ADDED, **LITTLE).fit(X, HEIGHTS),
     "PrivateLasso, added to a path": lambda: PrivateLasso(n_iter=6, **ADDED, **MUCH).fit(
         WIDE[:, :20], HEIGHTS
     ),
     "PrivateLinearSVC, added": lambda: PrivateLinearSVC(**ADDED, **MUCH).fit(X, Y),
-    "PrivateElasticNet": lambda: PrivateElasticNet(**UNKNOWN, **MUCH).fit(X, HEIGHTS),
+    "PrivateElasticNet": lambda: PrivateElasticNet(**UNKNOWN, **MUCH).fit(AWAY, HEIGHTS),
     "PrivateHuberRegressor": lambda: PrivateHuberRegressor(**LITTLE).fit(X, HEIGHTS),
     "PrivateQuantileRegressor": lambda: PrivateQuantileRegressor(**LITTLE).fit(X, HEIGHTS),
     "PrivatePoissonRegressor": lambda: PrivatePoissonRegressor(**LITTLE).fit(X, HEIGHTS),

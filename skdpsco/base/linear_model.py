@@ -46,7 +46,7 @@ from skdpsco.losses.library import Weighted, is_proven, with_weights
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.calibration import Curve, calibration_pays, curve_of, plan_calibration
-from skdpsco.scaling.conditioning import conditioning_pays, plan_conditioning
+from skdpsco.scaling.conditioning import conditioning_pays, narrowed, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.raw_columns import chosen, plan_raw_test
 from skdpsco.scaling.record_count import RECORD_COUNT, CountPlan, plan_count
@@ -694,6 +694,8 @@ class PrivateLinearModel(PrivateEstimator):
                     n, d, mu_left(stages, spend), scaled, self._sparse, widens, added, labelled
                 )
             )
+            if task.bounds is None and not self._sparse:
+                centring = planned(lambda spend: narrowed(centring, mu_left(stages, spend)))
             width = min(max(centring.width, self._narrowest), self._widest)
             centring = replace(centring, width=width)
             stages.append(centring)

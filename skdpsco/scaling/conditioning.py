@@ -7,7 +7,7 @@ can represent the same functions.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -29,8 +29,9 @@ from skdpsco.data.pieces import one_record
 from skdpsco.data.products import as_lengths, correlate, norms_of
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
-from skdpsco.privacy import Event
+from skdpsco.privacy import Event, compose
 from skdpsco.privacy._cache import cached
+from skdpsco.scaling.narrowing import Narrowing, plan_narrowing
 from skdpsco.scaling.quantiles import count_above, halve, tolerated
 from skdpsco.solvers.base import share_mu
 
@@ -40,6 +41,7 @@ __all__ = [
     "ConditioningPlan",
     "condition",
     "conditioning_pays",
+    "narrowed",
     "plan_conditioning",
     "shrunk",
 ]
@@ -168,6 +170,14 @@ class Conditioning(NamedTuple):
         write_centred(X, self.centre, values)
         return Dense(read_only(values), self.scale, X.intercept)
 
+    def then(self, inner: "Conditioning") -> "Conditioning":
+        """One change of the features in place of this one and ``inner``, which comes second."""
+        centre = np.clip(self.centre + self.scale * inner.centre, -1.0, 1.0)
+        scale = self.scale * inner.scale
+        if inner.single:
+            scale = rounded_down(scale, np.float32)
+        return inner._replace(centre=centre, scale=scale)
+
     def ranges(self, bounds: np.ndarray) -> np.ndarray:
         """Interval to which every column is clipped, in the user's units."""
         low = np.fmax(self.centre - self.scale, -1.0)
@@ -198,6 +208,8 @@ class ConditioningPlan:
         Whether records in arrays become `Tiles`.
     labelled : bool
         Whether the targets are labels, whose scores are calibrated.
+    narrowing : Narrowing or None
+        Intervals of columns far from 0 that are found before; features are conditioned in them.
     """
 
     event: Event
@@ -211,12 +223,19 @@ class ConditioningPlan:
     single: bool = False
     tiled: bool = False
     labelled: bool = False
+    narrowing: Narrowing | None = None
 
     part: ClassVar[str] = "conditioning"
 
     def release(self, X: Any, y: Any, rng: Any) -> Conditioning:
         """Release a centre and scales for records in arrays or blocks."""
-        return condition(self, RecordSums(X, y), rng)
+        if self.narrowing is None:
+            return condition(self, RecordSums(X, y), rng)
+        intervals = Conditioning(*self.narrowing.release(X, y, rng))
+        if (intervals.scale == 1.0).all():
+            return condition(self, RecordSums(X, y), rng)
+        inside, y = replace(self, tiled=False).apply(intervals, X, y)
+        return intervals.then(condition(self, RecordSums(inside, y), rng))
 
     def apply(self, conditioning: Conditioning, X: Any, y: Any) -> tuple[Any, Any]:
         """The design of conditioned records; it copies arrays at once, and blocks one by one."""
@@ -243,6 +262,8 @@ class ConditioningPlan:
             smallest *= math.sqrt(CONDITIONING.least_mean)
             if "squares" in self.grids:
                 smallest *= math.sqrt(CONDITIONING.least_square)
+            if self.narrowing is not None:
+                smallest *= self.narrowing.least_width
             scales = (
                 float(self.stored(min(smallest, 1.0))),
                 2.0,
@@ -364,6 +385,23 @@ def plan_conditioning(
     return ConditioningPlan(
         event, n, d, grids, width, sparse, share, widens, single, labelled=labelled
     )
+
+
+def narrowed(plan: ConditioningPlan, mu: float) -> ConditioningPlan:
+    """The plan with a search for intervals of columns far from 0, if scales are found and it pays.
+
+    ``mu`` is the budget of the whole fit. Records must be dense.
+
+    Raises
+    ------
+    ValueError
+        If the noise is too large for the grids.
+    """
+    search = plan_narrowing(plan.n_samples, plan.n_features, mu) if plan.scaled else None
+    if search is None:
+        return plan
+    event, share = compose(search.event, plan.event), search.share + plan.share
+    return replace(plan, narrowing=search, event=event, share=share)
 
 
 class RecordSums:
