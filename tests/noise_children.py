@@ -407,6 +407,7 @@ ALPHAS = {"alpha": [0.1, 1.0]}
 # Name: a function that fits.
 FITS = {
     "PrivateRidge": lambda: PrivateRidge(**UNKNOWN, **MUCH).fit(AWAY, HEIGHTS),
+    "PrivateRidge, ranges": lambda: PrivateRidge(epsilon=300.0, delta=1e-6).fit(X, HEIGHTS),
     "PrivateRidge, little": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
     "PrivateRidge, sparse": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(_sparse(WIDE), HEIGHTS),
     "PrivateRidge, several": lambda: PrivateRidge(**LITTLE).fit(X, np.outer(HEIGHTS, [1.0, -2.0])),

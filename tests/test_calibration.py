@@ -278,7 +278,7 @@ def test_scores_of_classes_are_drawn_towards_a_constant(is_margin, ratio):
     X = as_design(np.zeros((n, d)), np.ones(d), True)
     rng = np.random.Generator(np.random.PCG64(0))
     exact = dataclasses.replace(plan, grid=1e-11)
-    slope, shift = exact.release(Result(coef.ravel(), 1), X, y, n, rng)
+    slope, shift, _ = exact.release(Result(coef.ravel(), 1), X, y, n, rng)
     assert slope == pytest.approx(ratio**2 / (ratio**2 + 18.0**2))
     constant = (slope * coef[:, -1] - coef[:, -1] - shift) / (slope - 1.0)
     best = 2.0 * shares - 1.0 if is_margin else np.log(shares) - np.log(shares).mean()

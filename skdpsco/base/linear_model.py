@@ -185,6 +185,7 @@ class PrivateLinearModel(PrivateEstimator):
     _conditioned = False  # of a draft: whether features are conditioned
     _sparse = False  # of a draft: whether its records are sparse
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
+    _alone = True  # of a draft: whether no other fit takes its ranges or its coefficients
 
     _predicts_scores: ClassVar[bool] = True  # predictions follow from linear scores, as they are
 
@@ -458,8 +459,15 @@ class PrivateLinearModel(PrivateEstimator):
             and (self._conditioned or self._drowned(n_known, d, mu))
             and not getattr(self, "standard_errors", False)  # whose step finds both
             and not (self._keeps_given_balls and self._ball_is_given())
-            and calibration_pays(n_known, d, mu, curve)
+            and calibration_pays(n_known, d, mu, curve, self._chooses_range())
         )
+
+    def _chooses_range(self) -> bool:
+        """Whether predictions may read features in narrower ranges than the fit, where that pays.
+
+        Public. Not where others share these ranges, or the coefficients alone.
+        """
+        return False
 
     def _drowned(self, n_known: float, d: int, mu: float) -> bool:
         """Whether features are not conditioned because there is too much noise."""
@@ -580,7 +588,9 @@ class PrivateLinearModel(PrivateEstimator):
                     targets, total = self._calibration_targets(result, y, prepared.n_samples)
                     if callable(targets):
                         design, targets = design.with_targets(targets), None
-                    found = calibration.release(result, design, targets, total, rng, units.sizes)
+                    pull = problem.penalty_slope(result.coef) if self._chooses_range() else 0.0
+                    records = design, targets, total
+                    found = calibration.release(result, *records, rng, units.sizes, pull)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
                 assumed = assumed_of(prepared.solver, plan)
@@ -702,8 +712,9 @@ class PrivateLinearModel(PrivateEstimator):
         calibration = None
         curve, n_known = self._curve(seen), self._known_weight(n)
         if curve is not None and self._calibrates(curve, n_known, d, budget.mu):
+            sizes, reads = (n, n_known, d), self._chooses_range()
             calibration = planned(
-                lambda spend: plan_calibration(n, n_known, d, mu_left(stages, spend), curve, added)
+                lambda spend: plan_calibration(*sizes, mu_left(stages, spend), curve, added, reads)
             )
         last = NoOpEvent() if calibration is None else calibration.event
         released = compose(last, *(stage.event for stage in stages))

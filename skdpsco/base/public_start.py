@@ -197,7 +197,7 @@ def _public_fit(model: Any, records: Any, start: PublicStart | None = None) -> A
         random_state=None,
         **{name: value for name, value in others.items() if name in names},
     )
-    draft._init = start
+    draft._init, draft._alone = start, False
     draft.coef_, draft.intercept_ = draft._learn(*records)
     return draft
 

@@ -50,9 +50,10 @@ class Dense(NamedTuple):
 
 
 class KeptScores(Dense):
-    """One column, the products of records and coefficients, to which a constant may be added.
+    """Products of records and coefficients, to which a constant may be added.
 
-    Only `predict_all` reads them, as they are: the coefficient of the column is 1.
+    Only `predict_all` reads them, as they are, in place of a column whose coefficient is 1; and
+    `skdpsco.scaling.reading`, one column for every range of the features.
     """
 
 

@@ -72,6 +72,7 @@ def fit_each(
     def one_fit(k: int, kind: type[Grant], first: Any = None) -> Any:
         """A draft that is fitted to target k, with the units of features of an earlier one."""
         one, units = copy(model), budget.max_records_per_unit
+        one._alone = False  # all have the ranges of the first
         part = Budget.from_rho(units**2 * float(rhos[k]), budget.delta)
         one.epsilon, one.ledger = part.epsilon, kind(float(rhos[k]), max_records_per_unit=units)
         one.random_state = None if seeds is None else seeds[k]

@@ -49,14 +49,17 @@ class Units(NamedTuple):
         """Interval to which every column is clipped, in the user's units."""
         if self.conditioning is None:
             return self.bounds * np.array([[-1.0], [1.0]])
-        return self.conditioning.ranges(self.bounds)
+        read = self.conditioning
+        if self.calibration is not None and self.calibration.limit is not None:
+            read = read.narrower(self.calibration.limit)
+        return read.ranges(self.bounds)
 
     @property
     def sizes(self) -> Any:
-        """Size of features as the solver sees them: three root mean squares, at most 1."""
+        """Three root mean squares of features as the solver sees them, or 1: most are within it."""
         if self.conditioning is None or self.conditioning.mean_square is None:
             return 1.0
-        return np.minimum(3.0 * np.sqrt(self.conditioning.mean_square), 1.0)
+        return 3.0 * np.sqrt(self.conditioning.mean_square)
 
     def unscale(
         self, w: np.ndarray, intercept: bool, n_outputs: int
