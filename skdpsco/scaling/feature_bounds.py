@@ -249,7 +249,7 @@ def levels_of_counts(counts: np.ndarray, deviation: float, n: int) -> np.ndarray
     beside = np.zeros_like(credible)
     beside[:, 1:] |= credible[:, :-1]
     beside[:, :-1] |= credible[:, 1:]
-    credible |= beside & (counts > tuning.beside * hidden)
+    credible |= beside & (counts > max(tuning.beside * hidden, 0.5))  # half a record is none
     highest = np.where(credible, levels, -np.inf).max(axis=1)
     weights = np.where(credible, counts, 0.0)
     filled = weights.sum(axis=1)
