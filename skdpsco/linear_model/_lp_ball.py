@@ -434,6 +434,10 @@ class LpModel(PrivateLinearModel):
         in_memory = not self._streaming and not is_mapped(X)
         return in_memory and self.row_norm is None and super()._conditions(X, n_samples, mu)
 
+    def _calibrates(self, *sizes: Any) -> bool:
+        # Blocks are read once, and scores are those of coefficients that are found by then.
+        return not self._streaming and super()._calibrates(*sizes)
+
     def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
         # Gradient descent reads rows minus a centre. Scales of columns account for a mean.
         if self._ball_is_given() or has_matrix(n, d + 1, mu):
