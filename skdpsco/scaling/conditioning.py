@@ -402,7 +402,9 @@ def narrowed(plan: ConditioningPlan, mu: float) -> ConditioningPlan:
     ValueError
         If the noise is too large for the grids.
     """
-    search = plan_narrowing(plan.n_samples, plan.n_features, mu) if plan.scaled else None
+    growth = plan.width / CONDITIONING.width
+    sizes = plan.n_samples, plan.n_features
+    search = plan_narrowing(*sizes, mu, growth) if plan.scaled else None
     if search is None:
         return plan
     event, share = compose(search.event, plan.event), search.share + plan.share

@@ -93,6 +93,8 @@ class Narrowing:
         Noise multipliers by the names of the parts, ``far`` and ``search``.
     share : float
         Share of mu**2 for all releases.
+    growth : float, default=1.0
+        How much wider intervals are where there is little noise, as the range of features is then.
     """
 
     event: Event
@@ -100,6 +102,7 @@ class Narrowing:
     n_features: int
     multipliers: dict[str, float]
     share: float
+    growth: float = 1.0
 
     def release(self, X: Any, y: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Release centres and half widths of intervals, 0 and 1 for columns that stay as they are.
@@ -145,6 +148,8 @@ class Narrowing:
         # Most entries of others are equal, as in columns of zeros and ones.
         spread = widths > size
         widths *= NARROWING.room * few / n
+        # With little noise there is more room for tails, but no column stays far from 0 for it.
+        widths = np.maximum(widths, np.minimum(self.growth * widths, NARROWING.narrow))
         inside = farther(columns, medians, widths, grid, rng) <= self.outside(grid)
         return medians, widths, spread & inside & (widths <= NARROWING.narrow)
 
@@ -174,8 +179,12 @@ class Narrowing:
         return gaussian_grid(math.sqrt(n_columns), multiplier, n_columns, self.n_samples)
 
 
-def plan_narrowing(n_samples: int, n_features: int, mu: float) -> Narrowing | None:
+def plan_narrowing(
+    n_samples: int, n_features: int, mu: float, growth: float = 1.0
+) -> Narrowing | None:
     """Spend a small share of ``mu**2`` on columns far from 0; None if that would tell nothing.
+
+    ``growth`` is that of `Narrowing`.
 
     Raises
     ------
@@ -191,7 +200,7 @@ def plan_narrowing(n_samples: int, n_features: int, mu: float) -> Narrowing | No
     }
     multipliers, event = share_mu(mu, parts)
     share = sum(share for share, _ in parts.values())
-    narrowing = Narrowing(event, n, d, multipliers, share)
+    narrowing = Narrowing(event, n, d, multipliers, share, growth)
     if tuning.far_share < each or narrowing.most_columns < 1:
         return None
     for part in parts:  # fewer columns and counts have grids, too
