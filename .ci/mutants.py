@@ -200,6 +200,10 @@ BUGS = [
     Bug("columns far from 0: many counts cost as one", "scaling/narrowing.py",
         "math.sqrt(n_counts) * self.multipliers[part]", "self.multipliers[part]",
         "audit/narrowing_noise planned_noise"),
+    Bug("columns far from 0: counts have no noise", "scaling/narrowing.py",
+        "    gaussian_mechanism(rng, counts, grid)\n    return counts",
+        "    gaussian_mechanism(rng, counts.copy(), grid)\n    return counts",
+        "audit/whole_fits audit/narrowing_noise"),
     Bug("columns far from 0: intervals are free", "scaling/conditioning.py",
         "compose(search.event, plan.event)", "plan.event", "planned_noise"),
     # Solvers
