@@ -80,9 +80,11 @@ class CalibrationTuning(NamedTuple):
     spread_tail, spread_deviations : float
         Share of the scores that may exceed the spread, and the number of standard deviations that
         this share of a normal distribution exceeds.
-    spread_noise, spread_share : float
-        Deviation of a count's noise over the number of records; and the share of mu**2 for all
-        counts, beyond which they are not made.
+    spread_noise, most_spread_noise : float
+        Deviation of a count's noise over the number of records: what is wanted, and the largest
+        with which counts are made.
+    spread_share : float
+        Largest share of mu**2 of all counts.
     least_slope : float
         Least slope of a curve in Newton steps, in units of its largest slope.
     longest : float
@@ -109,7 +111,8 @@ class CalibrationTuning(NamedTuple):
     least_spread: float = 2.0**-9.5
     spread_tail: float = 0.2
     spread_deviations: float = 1.28
-    spread_noise: float = 0.07
+    spread_noise: float = 0.03
+    most_spread_noise: float = 0.07
     spread_share: float = 0.04
     least_slope: float = 0.12
     longest: float = 1e4
@@ -570,8 +573,10 @@ def plan_calibration(
     worth = min(known / CALIBRATION.located_records - 1.0, CALIBRATION.near_ratio / ratio, 1.0)
     parts = {"table": (share, 1)}
     n_counts = CALIBRATION.spread_counts
+    # Two counts in the wrong direction make a table of a single range, and any offset possible.
     spread_share = n_counts * (CALIBRATION.spread_noise * n_samples * mu) ** -2.0
-    if spread_share <= CALIBRATION.spread_share:
+    spread_share = min(spread_share, CALIBRATION.spread_share)
+    if n_counts <= spread_share * (CALIBRATION.most_spread_noise * n_samples * mu) ** 2:
         parts = {"spread": (spread_share / n_counts, n_counts), **parts}
     if worth > 0.0:
         parts = {"location": (CALIBRATION.location_share * worth, 1), **parts}

@@ -65,7 +65,7 @@ class ScaleTuning(NamedTuple):
     share: float = 0.1
     target_share: float = 0.02
     histogram_share: float = 0.2
-    credible: float = 4.0
+    credible: float = 5.0
     pooled: float = 1.0 / 16.0
     usual_target: tuple[float, float] = (0.17, 0.1)
 

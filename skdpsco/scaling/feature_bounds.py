@@ -261,7 +261,7 @@ def levels_of_counts(counts: np.ndarray, deviation: float, n: int) -> np.ndarray
     room = tuning.room * tailed * min(hidden / tuning.notable_records, 1.0)
     roomy = np.maximum(highest, np.rint(means + room))
     # A column whose entries all have one magnitude has no tail, and would drown its own spread.
-    alike = (credible.sum(axis=1) == 1) & (filled > n - hidden)
+    alike = weights.max(axis=1) > n - hidden
     return np.where(alike | (highest == -np.inf), highest, roomy)
 
 
