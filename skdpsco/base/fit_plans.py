@@ -43,6 +43,8 @@ class FitTask(NamedTuple):
     regression : bool
     target_bound : float or None
     n_iter : int or None
+    least_bound : float, default=1.0
+        As in `skdpsco.scaling.feature_bounds.BoundPlan`, if bounds are to be found.
     """
 
     X: Any
@@ -52,6 +54,7 @@ class FitTask(NamedTuple):
     regression: bool
     target_bound: float | None
     n_iter: int | None
+    least_bound: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -657,8 +657,8 @@ class PrivateLinearModel(PrivateEstimator):
         test = self._planned(make_plan, available, n, d, *self._planned_with)
         if isinstance(test.event, NoOpEvent):
             return None
-        known = task._replace(bounds=np.full(d, test.bound))
-        scaled, raw = (self._prepared_once(one, n, test.left) for one in (known, task))
+        tasks = task._replace(bounds=np.full(d, test.bound)), task._replace(least_bound=test.bound)
+        scaled, raw = (self._prepared_once(one, n, test.left) for one in tasks)
         prepared = test.choosing(raw, scaled, available)
         if added:  # the same for all numbers of records
             prepared = replace(prepared, event=ZCDPEvent(available.rho))
@@ -673,7 +673,7 @@ class PrivateLinearModel(PrivateEstimator):
         """
         n, d, loss, budget = n_samples, task.X.shape[1], task.loss, self._budget()
         seen = loss if task.weights is None else Weighted(loss)  # what the solver sees
-        added, given = self._relation == ADD_OR_REMOVE, self._known_units
+        added, given, least = self._relation == ADD_OR_REMOVE, self._known_units, task.least_bound
         conditions = self._conditions(task.X, n, budget.mu)
         self._conditioned = conditions if given is None else given.conditioning is not None
         solver = self._resolved_solver(seen, n, d, budget.rho)
@@ -690,7 +690,7 @@ class PrivateLinearModel(PrivateEstimator):
 
         stages: list[Stage] = [] if given is None else known_stages(given, task.regression)
         if task.bounds is None:
-            stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho, added)))
+            stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho, added, least)))
         if task.regression and (given is None or given.target is None):
             bound = task.target_bound
             found = planned(lambda spend: self._plan_target(loss, bound, n, spend.rho))

@@ -256,6 +256,7 @@ def plan_either(
         plan, scaled = (make_plan(raw, test.left) for raw in (True, False))
     except ValueError:
         return None
+    plan = replace(plan, bounds=plan.bounds and replace(plan.bounds, least=test.bound))
     return test.choosing(plan, scaled, available)
 
 

@@ -107,12 +107,16 @@ class BoundPlan:
         Grids by the names of the releases: that of ``counts``, those of levels, or none if nothing
         is released and all bounds are 1.
     event : Event
+    least : float, default=1.0
+        Bounds that follow from counts and are at least 1 are at least this: noise may hide entries
+        beyond.
     """
 
     n_samples: int
     n_features: int
     grids: dict[str, float]
     event: Event
+    least: float = 1.0
 
     part: ClassVar[str] = "bounds"
 
@@ -142,10 +146,12 @@ def clipping_note(bounds: np.ndarray) -> str:
     return f"features are clipped to +-{brief}"
 
 
-def plan_bounds(n_samples: int, n_features: int, rho: float, added: bool = False) -> BoundPlan:
+def plan_bounds(
+    n_samples: int, n_features: int, rho: float, added: bool = False, least: float = 1.0
+) -> BoundPlan:
     """Spend a share of ``rho`` on counts or levels of columns; nothing if both would be noise.
 
-    ``added`` is as in `skdpsco.solvers.base.Problem`.
+    ``added`` is as in `skdpsco.solvers.base.Problem`, and ``least`` as in `BoundPlan`.
 
     Raises
     ------
@@ -157,7 +163,7 @@ def plan_bounds(n_samples: int, n_features: int, rho: float, added: bool = False
     # A record moves from one bin to another, in each of d histograms: the noise is sqrt(2 d) / mu.
     if n >= math.sqrt(2.0 * d) / mu * tuning.credible / tuning.notable:
         grid = count_grid(n, 1, math.sqrt(d) / mu, added)
-        return BoundPlan(n, d, {"counts": grid}, GaussianEvent(1.0 / mu))
+        return BoundPlan(n, d, {"counts": grid}, GaussianEvent(1.0 / mu), least)
     mu = math.sqrt(2.0 * rho)
     if n * mu < tuning.least_n_mu:
         return BoundPlan(n, d, {}, NoOpEvent())
@@ -221,7 +227,7 @@ def _bounds_of_counts(plan: BoundPlan, counts: np.ndarray, rng: Any) -> np.ndarr
     # A column with almost only zeros tells nothing, and gets a bound of the other columns.
     found = np.sort(bounds[bounds > 0.0])
     bounds[bounds == 0.0] = found[len(found) // 2] if len(found) > 0 else 1.0
-    return bounds
+    return np.where(bounds < 1.0, bounds, np.maximum(bounds, plan.least))
 
 
 def levels_of_counts(counts: np.ndarray, deviation: float, n: int) -> np.ndarray:

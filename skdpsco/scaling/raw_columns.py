@@ -27,10 +27,16 @@ class RawTuning(NamedTuple):
         A record is raw if the root mean square of its entries is larger.
     largest : float
         It is raw, too, if the absolute value of one of its entries is larger.
-    share : float
-        Columns are raw if more than this share of the records is.
-    deviation : float
-        Standard deviation of the noise, as a share of the records that are looked at.
+    share, least_share : float
+        Columns are raw if more than this share of the records is; and what it falls to in fits that
+        find scales.
+    share_ratio : float
+        The n mu over the root of d from which on it falls, with the square of that number: bounds
+        cost less then, and clipping costs as much as before.
+    certain : float
+        Standard deviations of the noise between this share and 0.
+    cost : float
+        Share of mu**2 of a count of all records up to which the share falls.
     least : int
         No fewer records than these are looked at, if there are so many.
     least_n_mu : float
@@ -45,9 +51,12 @@ class RawTuning(NamedTuple):
     size: float = 2.0
     largest: float = 6.0
     share: float = 0.5
-    deviation: float = 0.125
+    least_share: float = 0.02
+    share_ratio: float = 40.0
+    certain: float = 4.0
+    cost: float = 0.01
     least: int = 2048
-    least_n_mu: float = 256.0
+    least_n_mu: float = 4000.0
     bound: float = 3.0
     bound_ratio: float = 20.0
 
@@ -67,6 +76,8 @@ class RawTest:
         Columns behind these are targets.
     n_seen : int
         How many records are looked at; they are drawn at random if these are not all.
+    share : float
+        Columns are raw if more than this share of them is.
     grid : float
     event : Event
         `NoOpEvent` if there are too few records for bounds: then columns are not raw.
@@ -80,6 +91,7 @@ class RawTest:
     n_samples: int
     n_features: int
     n_seen: int
+    share: float
     grid: float
     event: Event
     left: Any
@@ -95,7 +107,7 @@ class RawTest:
             rows = rng.choice(self.n_samples, self.n_seen, replace=False, shuffle=False)
         count = map_reduce(X, y, raw_records, self.n_features, rows)
         gaussian_mechanism(rng, count, self.grid)
-        return bool(count[0] > RAW.share * self.n_seen)
+        return bool(count[0] > self.share * self.n_seen)
 
     def choosing(self, raw: Any, scaled: Any, available: Any) -> Any:
         """The plan for raw columns, with this test, the plan for scaled ones, and the whole cost.
@@ -129,6 +141,16 @@ def chosen(plan: Any, X: Any, y: Any, rng: np.random.Generator) -> tuple[Any, tu
     return plan if raw else plan.scaled, (plan.test.note(raw),)
 
 
+def raw_share(n_samples: int, n_features: int, mu: float, finds_scales: bool) -> float:
+    """The share of raw records from which on columns are raw."""
+    if not finds_scales:
+        return RAW.share
+    n_mu = n_samples * mu
+    fallen = RAW.share * RAW.share_ratio**2 * n_features / n_mu**2
+    affordable = RAW.certain / (n_mu * math.sqrt(RAW.cost))
+    return min(max(fallen, affordable, RAW.least_share), RAW.share)
+
+
 def plan_raw_test(
     n_samples: int,
     n_features: int,
@@ -160,8 +182,9 @@ def plan_raw_test(
     n, mu = n_samples, available.mu
     enough = math.ceil(max(RAW.least, RAW.least_n_mu / mu))
     n_seen = n if sees_all or n <= 2 * enough else enough
-    deviation = RAW.deviation * n_seen
-    nothing = RawTest(n, n_features, n_seen, 0.0, NoOpEvent(), available, 0.0, 1.0)
+    share = raw_share(n, n_features, mu, finds_scales)
+    deviation = share / RAW.certain * n_seen
+    nothing = RawTest(n, n_features, n_seen, share, 0.0, NoOpEvent(), available, 0.0, 1.0)
     if deviation * mu <= 1.0:
         return nothing
     event = GaussianEvent(deviation)
@@ -171,7 +194,8 @@ def plan_raw_test(
     grid = gaussian_grid(1.0, deviation, 1, n)
     enough_records = n * mu >= RAW.bound_ratio * math.sqrt(n_features)
     bound = RAW.bound if finds_scales and enough_records else 1.0
-    return RawTest(n, n_features, n_seen, grid, event, left, (deviation * mu) ** -2, bound)
+    spent = (deviation * mu) ** -2
+    return RawTest(n, n_features, n_seen, share, grid, event, left, spent, bound)
 
 
 @without_gil

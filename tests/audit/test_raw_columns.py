@@ -109,7 +109,7 @@ def test_a_record_with_one_large_entry_is_raw(layout):
 
 def test_drawn_records_differ_and_are_any(monkeypatch):
     """Each record is looked at as often as others, and never twice."""
-    monkeypatch.setattr(raw_columns, "RAW", RAW._replace(least=2, least_n_mu=1.0))
+    monkeypatch.setattr(raw_columns, "RAW", RAW._replace(least=2, least_n_mu=1.0, least_share=0.5))
     counts, test = Counts(monkeypatch), planned(6, sees_all=False)
     assert (test.n_seen, mu_of(test.event)) == (2, pytest.approx(4.0))
     one = [[9.0, 9.0] if i == 5 else [0.0, 0.0] for i in range(6)]
@@ -128,13 +128,31 @@ def test_plan_of_the_count():
             assert test.event == NoOpEvent()
             continue
         assert test.n_seen == n or n > 2 * test.n_seen >= 4096
-        assert mu_of(test.event) == pytest.approx(8.0 / test.n_seen)
+        n_mu = n * budget.mu
+        share = min(max(0.5 * 40.0**2 * 10.0 / n_mu**2, 40.0 / n_mu, 0.02), 0.5)
+        assert test.share == pytest.approx(share)
+        assert mu_of(test.event) == pytest.approx(4.0 / (share * test.n_seen))
         assert test.spent == pytest.approx((mu_of(test.event) / budget.mu) ** 2)
         assert test.spent <= 0.041
         assert test.left.mu == pytest.approx(budget.mu * math.sqrt(1.0 - test.spent))
         assert test.bound == (3.0 if n * budget.mu >= 20.0 * math.sqrt(10.0) else 1.0)
         whole = plan_raw_test(n, 10, budget, added=True, sees_all=True, finds_scales=False)
-        assert (whole.n_seen, whole.bound) == (n, 1.0)
+        assert (whole.n_seen, whole.share, whole.bound) == (n, 0.5, 1.0)
+
+
+@pytest.mark.parametrize("name", ["half of the records are raw", "counts hide large entries"])
+def test_clipping_does_not_decide_by_chance(name):
+    """R^2 was .52 or .78, as noise would have it, and .2: columns were clipped to +-3 and +-1."""
+    rng = np.random.default_rng(0)
+    if name == "half of the records are raw":
+        X, epsilon, least = rng.poisson(rng.gamma(1.0, 2.0, (6000, 3))), 4.0, 0.7
+    else:
+        X, epsilon, least = rng.choice([0, 1, 8], (6000, 6), p=[0.6, 0.35, 0.05]), 2.0, 0.5
+    z = (X - X.mean(axis=0)) / X.std(axis=0) @ rng.normal(size=X.shape[1])
+    y = z + 0.5 * z.std() * rng.normal(size=len(z))
+    for _ in range(4):
+        model = PrivateRidge(epsilon=epsilon, delta=1e-6).fit(X[:2000], y[:2000])
+        assert model.score(X[2000:], y[2000:]) > least
 
 
 RNG = np.random.default_rng(0)
