@@ -83,12 +83,12 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for 6 % of the budget's mu^2, or less if the budget is
-        large, if features are conditioned and there are enough records. It may undo part of the
-        shrinkage by a strong penalty; as the budget grows, the solution tends to that of the
-        objective. Where a noisy comparison says that predictions are better if they read features
-        in a narrower range, for at most 3 % more, `feature_range_` is narrower. None keeps the
-        solver's result.
+        predictions and targets, for 6 % of the budget's mu^2, up to 10 % if records are few and
+        less if the budget is large, if features are conditioned and there are enough records. It
+        may undo part of the shrinkage by a strong penalty; as the budget grows, the solution tends
+        to that of the objective. Where a noisy comparison says that predictions are better if they
+        read features in a narrower range, for at most 3 % more, `feature_range_` is narrower. None
+        keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
@@ -319,12 +319,12 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for 6 % of the budget's mu^2, or less if the budget is
-        large, if features are conditioned and there are enough records. It may undo part of the
-        shrinkage by a strong penalty; as the budget grows, the solution tends to that of the
-        objective. Where a noisy comparison says that predictions are better if they read features
-        in a narrower range, for at most 3 % more, `feature_range_` is narrower. None keeps the
-        solver's result.
+        predictions and targets, for 6 % of the budget's mu^2, up to 10 % if records are few and
+        less if the budget is large, if features are conditioned and there are enough records. It
+        may undo part of the shrinkage by a strong penalty; as the budget grows, the solution tends
+        to that of the objective. Where a noisy comparison says that predictions are better if they
+        read features in a narrower range, for at most 3 % more, `feature_range_` is narrower. None
+        keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.

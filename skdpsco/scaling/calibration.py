@@ -461,18 +461,11 @@ class ClassPlan:
         return f"{self.share:.1%} of the budget's mu^2 found the shares of the classes"
 
     def release(
-        self,
-        result: Any,
-        X: Any,
-        y: Any,
-        total: float,
-        rng: np.random.Generator,
-        sizes: float | np.ndarray = 1.0,
-        penalty: float = 0.0,
+        self, result: Any, X: Any, y: Any, total: float, rng: np.random.Generator, *_: Any
     ) -> Calibration:
-        """A slope of all scores and a shift of each. Parameters as in `CalibrationPlan`.
+        """A slope of all scores and a shift of each. Parameters are those of `CalibrationPlan`.
 
-        Targets are class indices; ``total``, ``sizes`` and ``penalty`` are not needed.
+        Targets are class indices. All that is used besides are the coefficients.
         """
         K = self.curve.n_classes
         counts = map_reduce(X, y, counts_of, K)
@@ -573,7 +566,7 @@ def plan_calibration(
     worth = min(known / CALIBRATION.located_records - 1.0, CALIBRATION.near_ratio / ratio, 1.0)
     parts = {"table": (share, 1)}
     n_counts = CALIBRATION.spread_counts
-    # Two counts in the wrong direction make a table of a single range, and any offset possible.
+    # If noise misleads two counts, nearly all scores are in one range, and any offset fits them.
     spread_share = n_counts * (CALIBRATION.spread_noise * n_samples * mu) ** -2.0
     spread_share = min(spread_share, CALIBRATION.spread_share)
     if n_counts <= spread_share * (CALIBRATION.most_spread_noise * n_samples * mu) ** 2:

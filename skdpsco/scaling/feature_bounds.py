@@ -108,8 +108,8 @@ class BoundPlan:
         is released and all bounds are 1.
     event : Event
     least : float, default=1.0
-        Bounds that follow from counts and are at least 1 are at least this: noise may hide entries
-        beyond.
+        Bounds that follow from counts are at least this unless they are below 1: noise may hide
+        larger entries.
     """
 
     n_samples: int

@@ -28,11 +28,11 @@ class RawTuning(NamedTuple):
     largest : float
         It is raw, too, if the absolute value of one of its entries is larger.
     share, least_share : float
-        Columns are raw if more than this share of the records is; and what it falls to in fits that
+        Columns are raw if more than this share of the records is; and the least share, in fits that
         find scales.
     share_ratio : float
-        The n mu over the root of d from which on it falls, with the square of that number: bounds
-        cost less then, and clipping costs as much as before.
+        The n mu over the root of d from which on the share falls, with the square of that number:
+        bounds cost less then, and clipping costs as much as before.
     certain : float
         Standard deviations of the noise between this share and 0.
     cost : float
