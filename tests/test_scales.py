@@ -90,6 +90,16 @@ def test_bounds_of_counts_leave_room_for_hidden_tails():
         assert found.tolist() == levels
 
 
+def test_neighbouring_counts_are_added_where_none_is_believed():
+    """Half of the largest amounts are hidden one by one, and seen together; noise alone is not."""
+    counts, noise = np.zeros((3, N_BINS)), np.random.default_rng(0).normal(0.0, 20.0, (2, N_BINS))
+    top = -LOWEST - 20  # the bin of level -20
+    counts[0, top - 4 : top + 1] = 40.0, 80.0, 90.0, 80.0, 40.0
+    counts[:2] += noise
+    found = levels_of_counts(counts, 20.0, 4000)
+    assert found.tolist() == [-20.0, -np.inf, -np.inf]
+
+
 def test_mean_squares_stay_apart_where_histograms_are_pooled():
     """Steps for the mean of all columns would be ten times too long for the frequent ones."""
     rng = np.random.default_rng(0)

@@ -63,6 +63,9 @@ class BoundTuning(NamedTuple):
         How far bounds are above mean levels, in powers of two.
     beside : float
         A count beside one that is believed needs this share of what others need.
+    together, credible_together : int, float
+        Where no count of a column is believed, sums of so many neighbouring ones are, if they
+        exceed their noise by this factor.
     notable_records : float
         Number of records in a bin that noise may hide, from which on there is all of this room.
     tailed : float
@@ -88,6 +91,8 @@ class BoundTuning(NamedTuple):
     least_filled: float = 0.05
     room: float = 2.5
     beside: float = 0.5
+    together: int = 5
+    credible_together: float = 4.0
     notable_records: float = 8.0
     tailed: float = 0.4
     certain: float = 3.0
@@ -268,7 +273,19 @@ def levels_of_counts(counts: np.ndarray, deviation: float, n: int) -> np.ndarray
     roomy = np.maximum(highest, np.rint(means + room))
     # A column whose entries all have one magnitude has no tail, and would drown its own spread.
     alike = weights.max(axis=1) > n - hidden
-    return np.where(alike | (highest == -np.inf), highest, roomy)
+    unknown = highest == -np.inf
+    highest = np.where(alike | unknown, highest, roomy)
+    highest[unknown] = _levels_of_sums(counts[unknown], deviation)
+    return highest
+
+
+def _levels_of_sums(counts: np.ndarray, deviation: float) -> np.ndarray:
+    """Levels that cover the largest sum of neighbouring counts, if it is more than noise."""
+    k = FEATURE_BOUNDS.together
+    sums = np.lib.stride_tricks.sliding_window_view(counts, k, axis=1).sum(axis=-1)
+    noise = FEATURE_BOUNDS.credible_together * deviation * math.sqrt(k)
+    highest = sums.argmax(axis=1) + (k - 1.0 + LOWEST)
+    return np.where(sums.max(axis=1) > noise, highest, -np.inf)
 
 
 def _mean_levels(plan: BoundPlan, filled: np.ndarray, sums: Any, rng: Any) -> np.ndarray:
