@@ -199,7 +199,7 @@ def test_fits_are_no_worse_than_the_frequent_label(covariance, apart):
     medians = []
     for epsilon in (0.5, 2.0, 50.0):
         gains = []
-        for seed in range(9):
+        for seed in range(25):
             X, y = classed(2500, 3, 5, seed, apart)
             model = PrivateLinearDiscriminantAnalysis(
                 epsilon=epsilon, covariance=covariance, classes=[0, 1, 2], feature_bound=6.0
