@@ -125,6 +125,23 @@ def test_with_hardly_any_noise_models_in_balls_are_at_their_optimum(low):
         assert model.score(X, target) > best - 0.02
 
 
+@each_model
+def test_sparse_records_are_conditioned_too(make, params):
+    """Counts far from 0: products with the mean would drown everything else."""
+    rng = np.random.default_rng(0)
+    X = rng.poisson(np.linspace(2.0, 8.0, 5), (3000, 5)).astype(float)
+    z = (X - X.mean(axis=0)) @ np.linspace(-1.0, 1.0, 5)
+    z *= 2.0 / z.std()
+    records = (rng.random(3000) < expit(1.5 * z)).astype(int), 0.5 * z + 0.2 * rng.normal(size=3000)
+    scores = []
+    for given in (X, sparse.csr_matrix(X)):
+        model = fitted(make, params, given, *records, epsilon=30.0)
+        assert any("found a centre" in line for line in model.privacy_.assumptions)
+        scores.append(quality(make, params, model, given, *records))
+    assert scores[1] > scores[0] - 0.02
+    assert min(scores) > (0.75 if (make, params) in CLASSIFIERS else 0.8)
+
+
 def test_what_is_not_conditioned(tmp_path):
     X, labels, y = planted(400)
     np.save(tmp_path / "X.npy", X)
@@ -133,7 +150,7 @@ def test_what_is_not_conditioned(tmp_path):
     make, params = CLASSIFIERS[3]
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     for given, options in (
-        (sparse.csr_matrix(X), {}),
+        (sparse.csr_matrix(X), {"solver": "phased-sgd"}),
         (mapped, {}),
         (X, {"row_norm": 2.0}),
         (X, {"fit_intercept": False}),

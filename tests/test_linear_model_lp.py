@@ -48,6 +48,7 @@ from skdpsco.losses import (
     value,
 )
 from skdpsco.privacy import Budget
+from skdpsco.scaling.target import Target
 from skdpsco.solvers import PhasedERM, ProjectedDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -83,12 +84,21 @@ def problem_of(Estimator, y=None, **params):
     return fitted(Estimator, X, y, **params, solver=(solver := Seen())), solver.problem
 
 
-@pytest.mark.parametrize(("convert", "radius"), [(np.asarray, 16.0), (sparse.csr_array, 4.0)])
-def test_the_automatic_radius_grows_less_for_sparse_records(convert, radius):
-    X, y = data()
-    solver = Seen()
-    fitted(PrivateLinearRegressor, convert(X), y, epsilon=1e6, radius="auto", solver=solver)
-    assert solver.problem.constraint.radius == radius
+@each(
+    ("Estimator", "solver", "expected"),
+    [
+        (PrivateLinearRegressor, "projected-descent", 32.0),
+        (PrivateLinearRegressor, "phased-sgd", 16.0),
+        (PrivateLinearClassifier, "projected-descent", 40.0),
+        (PrivateLinearClassifier, "phased-sgd", 40.0),
+    ],
+)
+def test_the_automatic_radius_of_projections(Estimator, solver, expected):
+    """In regressions it is twice as large as that of other solvers."""
+    for p in (1.0, 2.0):
+        model = Estimator(p=p, epsilon=1e6, solver=solver)
+        problem = model._problem(model._scalar_loss(), 500, np.ones(4), Target(1.0, 0.0, 1.0))
+        assert problem.constraint.radius == expected
 
 
 # --- scikit-learn's own checks
@@ -275,10 +285,7 @@ def test_automatic(p, n, d, epsilon, name, name_for_blocks):
     assert automatic_ball_solver(p, n, d, rho, True, True) == name_for_blocks
     assert automatic_ball_solver(p, n, d, rho, True, True, False) == name_for_blocks
     descends = automatic_ball_solver(p, n, d, rho, True, False, True) == "projected-descent"
-    edges = p > 1.0 or (
-        name != "tree-frank-wolfe" and n * math.sqrt(2.0 * rho) < 200.0 * max(d, 1) ** 0.5
-    )
-    assert descends == (name != "phased-sgd" and edges)
+    assert descends == (p > 1.0 or name != "tree-frank-wolfe")
     assert make_ball_solver(name_for_blocks, True).streams
     assert (
         automatic_ball_solver(p, n, d, rho, False, False) == "phased-erm"
@@ -289,12 +296,18 @@ def test_descent_is_for_radii_that_are_chosen_and_rows_as_they_are():
     X, y = np.zeros((600, 4)), np.arange(600) % 2
     for options, found in (
         ({}, True),
+        ({"p": 1.0}, True),
         ({"radius": 1.0}, False),
         ({"row_norm": 1.0}, False),
         ({"loss": "hinge"}, False),
     ):
         model = PrivateLinearClassifier(**options)
         solver = model._resolved_solver(model._scalar_loss(), *X.shape, 0.02)
+        assert isinstance(solver, ProjectedDescent) == found
+    # Above n mu = 200 sqrt(d) labels are fitted within an l1 ball.
+    for Estimator, found in ((PrivateLinearClassifier, False), (PrivateLinearRegressor, True)):
+        model = Estimator(p=1.0)
+        solver = model._resolved_solver(model._scalar_loss(), *X.shape, 0.3)
         assert isinstance(solver, ProjectedDescent) == found
     with pytest.raises(ValueError, match="row_norm=None"):
         PrivateLinearClassifier(row_norm=1.0, solver="projected-descent").fit(X, y)

@@ -86,12 +86,15 @@ class RadiusTuning(NamedTuple):
     growth_ratio : float
         The n mu / sqrt(d) from which on a radius grows in proportion to it, up to a limit: no
         default should keep a model from its optimum if nothing else does.
+    largest_growth : float
+        That limit.
     shrinking_ratio : float
         The n mu / sqrt(d) below which the radius of a regression shrinks in proportion to it, down
         to a limit: in a larger ball its noise would predict worse than a constant does.
     """
 
     growth_ratio: float = 250.0
+    largest_growth: float = 8.0
     shrinking_ratio: float = 100.0
 
 
@@ -163,8 +166,7 @@ class PrivateLinearModel(PrivateEstimator):
     feature_range_: np.ndarray
 
     _auto_radius: ClassVar[float]  # of a ball that also holds the intercept
-    _largest_growth: ClassVar[float] = 1.0  # of an automatic radius: see `RadiusTuning`
-    _least_growth: ClassVar[float] = 1.0  # see `RadiusTuning`
+    _least_growth: ClassVar[float] = 1.0  # of an automatic radius: see `RadiusTuning`
     # A wider scale, which clips less where there is little noise, would leave features small beside
     # the intercept: steps short enough for the intercept would be too short for them.
     _widest: ClassVar[float] = math.inf
@@ -388,10 +390,12 @@ class PrivateLinearModel(PrivateEstimator):
         ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
         if ratio < RADIUS.growth_ratio:
             return max(min(ratio / RADIUS.shrinking_ratio, 1.0), self._least_growth)
-        return min(ratio / RADIUS.growth_ratio, self._largest_growth)
+        return min(ratio / RADIUS.growth_ratio, RADIUS.largest_growth)
 
-    def _ball_radius(self, n_samples: int, bounds: np.ndarray, target: Target) -> float:
+    def _ball_radius(self, n: int, bounds: Any, target: Target, grows: bool = True) -> float:
         """Radius of a ball that includes the intercept, in the solver's units.
+
+        ``grows`` says whether an automatic one may be larger if there is little noise.
 
         Raises
         ------
@@ -400,7 +404,7 @@ class PrivateLinearModel(PrivateEstimator):
         """
         radius, _ = self._radius_and_bounds(len(bounds))
         if radius is None:
-            return self._auto_radius * self._growth(n_samples, len(bounds))
+            return self._auto_radius * min(self._growth(n, len(bounds)), math.inf if grows else 1.0)
         name = f"radius * max(feature_bound){' / target_bound' if target.scale != 1.0 else ''}"
         return check_bound(name, radius * float(bounds.max()) / target.scale)
 
@@ -430,26 +434,25 @@ class PrivateLinearModel(PrivateEstimator):
         """The order of the ball's norm."""
         return 1.0
 
-    def _conditions(self, X: Any, n_samples: int, mu: float) -> bool:
+    def _conditions(self, task: FitTask, n_samples: int, mu: float) -> bool:
         """Whether a private centre and scale of features are found, from public values alone."""
-        n, d = n_samples, X.shape[1]
+        n, d = n_samples, task.X.shape[1]
         return (
             getattr(self, "conditioning", None) == "auto"
             and bool(self.fit_intercept)
-            and (not is_sparse(X) or self._conditions_sparse(n, d, mu))
+            and (not is_sparse(task.X) or self._reads_centred(task.loss, n, d))
             and isinstance(self.solver, str)
             and self.solver in self._conditioned_solvers
             and conditioning_pays(n, d, mu)
         )
 
-    def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
-        """Whether this also holds for sparse features: the solver must read rows minus a centre.
-
-        Here for models in an l1 ball; others have their own rule.
-        """
-        names = self.solver == "stagewise" and self.n_iter == "auto"
-        labels = not is_regressor(self)
-        return names and not self._ball_is_given() and centring_pays(n * mu, d, labels)
+    def _reads_centred(self, loss: Any, n: int, d: int) -> bool:
+        """Whether the solver reads sparse rows minus a dense one."""
+        solver, n_mu = self._resolved_solver(loss, n, d, self._budget().rho), n * self._budget().mu
+        if not isinstance(solver, Stagewise):
+            return getattr(solver, "reads_centred", False)
+        free = self.n_iter == "auto" and not self._ball_is_given()
+        return free and centring_pays(n_mu, d, not is_regressor(self))
 
     def _calibrates(self, curve: Curve, n_known: float, d: int, mu: float) -> bool:
         """Whether a private slope and offset of scores are found, from public values alone."""
@@ -648,9 +651,8 @@ class PrivateLinearModel(PrivateEstimator):
         """
         n, d, added = n_samples, task.X.shape[1], self._relation == ADD_OR_REMOVE
         sees_all = added or self._by_blocks
-        solver = self._resolved_solver(task.loss, n, d, self._budget().rho)
-        filled = getattr(solver, "fills_range", False)
-        scales = self._conditions(task.X, n, self._budget().mu) and not filled
+        solver, mu = self._resolved_solver(task.loss, n, d, self._budget().rho), self._budget().mu
+        scales = self._conditions(task, n, mu) and not getattr(solver, "fills_range", False)
         make_plan = partial(
             plan_raw_test, n, d, added=added, sees_all=sees_all, finds_scales=scales
         )
@@ -674,7 +676,7 @@ class PrivateLinearModel(PrivateEstimator):
         n, d, loss, budget = n_samples, task.X.shape[1], task.loss, self._budget()
         seen = loss if task.weights is None else Weighted(loss)  # what the solver sees
         added, given, least = self._relation == ADD_OR_REMOVE, self._known_units, task.least_bound
-        conditions = self._conditions(task.X, n, budget.mu)
+        conditions = self._conditions(task, n, budget.mu)
         self._conditioned = conditions if given is None else given.conditioning is not None
         solver = self._resolved_solver(seen, n, d, budget.rho)
         if self._by_blocks and not getattr(solver, "by_blocks", False):

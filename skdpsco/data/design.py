@@ -70,7 +70,8 @@ class CSR(NamedTuple):
 class CentredCSR(NamedTuple):
     """Sparse rows minus a dense one, with a column of ones; ``data`` is already clipped and scaled.
 
-    Only sums of gradients and predictions can read it: products with the ones include the centre.
+    Only sums of gradients, predictions and `columns_of` can read it: products with the ones include
+    the centre.
     """
 
     data: np.ndarray
@@ -185,10 +186,10 @@ def clipped(x: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.fmax(np.fmin(x, b), -b) / b  # NaN becomes b, as it does there
 
 
-def columns_of(X: Dense | Tiles | CSR, start: int, stop: int, columns: np.ndarray) -> np.ndarray:
+def columns_of(X: Any, start: int, stop: int, columns: np.ndarray) -> np.ndarray:
     """Return a dense copy of increasing ``columns`` of some records, as kernels see them.
 
-    Of tiles, ``start`` is the first record of one.
+    X is any design. Of tiles, ``start`` is the first record of one.
     """
     d = len(X.bounds)
     given = columns[columns < d]
@@ -204,6 +205,8 @@ def columns_of(X: Dense | Tiles | CSR, start: int, stop: int, columns: np.ndarra
         entries = slice(indptr[0], indptr[-1])
         rows = (X.data[entries], X.indices[entries], indptr - indptr[0])
         x = sparse.csr_matrix(rows, shape=(len(indptr) - 1, d))[:, given].toarray()
+        if isinstance(X, CentredCSR):
+            x -= X.centre[given]
     out = np.ones((len(x), len(columns)))
     out[:, : len(given)] = clipped(x, X.bounds[given])
     return out

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import is_regressor
 
 from skdpsco._validation import (
     CALIBRATION_CONSTRAINTS,
@@ -42,7 +43,6 @@ from skdpsco.solvers import (
     ProjectedDescent,
     TreeFrankWolfe,
 )
-from skdpsco.solvers.moments.plan import has_matrix
 
 __all__ = ["LOSS", "LP_CONSTRAINTS", "LpModel", "is_stream"]
 
@@ -93,8 +93,11 @@ class AutoBallTuning(NamedTuple):
         noise does. At epsilon 100 and with 20 features in [0, 1], R^2 after one pass and after many
         is .56 and .76 for 4,000 records, .73 and .76 for 16,000, .79 and .76 for 64,000.
     corners : float
-        For p = 1 and an automatic radius: above this n mu / sqrt(d), solvers that stay in the ball
-        are better than a projection onto it, which sets coefficients to 0.
+        For labels, p = 1 and an automatic radius: above this n mu / sqrt(d), solvers that stay in
+        the ball are better than a projection onto it, which sets coefficients to 0.
+    projected : float
+        What the automatic radius of a regression is multiplied by for "projected-descent", whose
+        noise does not grow with the ball.
     """
 
     clear: float = 1.26
@@ -105,6 +108,7 @@ class AutoBallTuning(NamedTuple):
     little_noise: float = 300.0
     many_records: int = 50_000
     corners: float = 200.0
+    projected: float = 2.0
 
 
 AUTO_BALL = AutoBallTuning()
@@ -138,8 +142,8 @@ def automatic_ball_solver(
     streaming : bool
         Whether the records come in blocks, each of which is read once.
     descends : bool, default=False
-        Whether records can be read many times and unshortened, and the radius is automatic, so that
-        it is large enough for a solution found without a ball.
+        Whether records can be read many times and unshortened, and the radius is automatic and
+        large enough for a solution found without a ball.
     """
     if not smooth:
         return "phased-erm"
@@ -154,12 +158,11 @@ def automatic_ball_solver(
         few_steps = signal < (AUTO_BALL.much_noise_blocks * d**0.75 if p <= 2.0 else cube)
     else:
         few_steps = signal < AUTO_BALL.much_noise * math.sqrt(d)
-    little = signal / d >= AUTO_BALL.little_noise and n_samples >= AUTO_BALL.many_records
-    if descends and not little:
-        if p > 1.0 or (not few_steps and signal < AUTO_BALL.corners * math.sqrt(d)):
-            return "projected-descent"
+    if descends and (p > 1.0 or not few_steps):
+        return "projected-descent"
     if few_steps:
         return "tree-frank-wolfe"
+    little = signal / d >= AUTO_BALL.little_noise and n_samples >= AUTO_BALL.many_records
     return "phased-sgd" if streaming or little else "phased-erm"
 
 
@@ -280,7 +283,6 @@ class LpModel(PrivateLinearModel):
     _conditioned_solvers = ("auto", *BALL_SOLVERS)
     _widest = 6.0
     _keeps_given_balls = True
-    _largest_growth = 8.0
     _foreign_losses: ClassVar[tuple[type, ...]] = ()  # losses for another kind of target
 
     def _named_loss(self, name: str) -> Any:
@@ -397,7 +399,9 @@ class LpModel(PrivateLinearModel):
                 solver = "projected-descent"
         if isinstance(solver, str) and solver == "auto":
             once = self._streaming or self.row_norm is not None
-            descends = not once and not self._ball_is_given() and is_proven(loss)
+            signal = n_samples * math.sqrt(2.0 * rho / max(n_features, 1))
+            cornered = p == 1.0 and not is_regressor(self) and signal >= AUTO_BALL.corners
+            descends = not (once or cornered or self._ball_is_given()) and is_proven(loss)
             solver = automatic_ball_solver(
                 p, n_samples, n_features, rho, smooth, self._streaming, descends
             )
@@ -417,6 +421,9 @@ class LpModel(PrivateLinearModel):
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
         p, intercept = self._order(), bool(self.fit_intercept)
         radius = self._ball_radius(n_samples, bounds, target)
+        if is_regressor(self) and not self._ball_is_given():
+            solver = self._resolved_solver(loss, n_samples, len(bounds), self._budget().rho)
+            radius *= AUTO_BALL.projected if isinstance(solver, ProjectedDescent) else 1.0
         ball = L1Ball(radius) if p == 1.0 else L2Ball(radius) if p == 2.0 else LpBall(p, radius)
         row_norm = math.inf if self.row_norm is None else check_bound("row_norm", self.row_norm)
         n_columns = len(bounds) + intercept
@@ -429,21 +436,14 @@ class LpModel(PrivateLinearModel):
             return "row_norm=None, as a number is in units of the bounds"
         return super()._needs_bounds()
 
-    def _conditions(self, X: Any, n_samples: int, mu: float) -> bool:
+    def _conditions(self, task: Any, n_samples: int, mu: float) -> bool:
         # The row norm applies to unconditioned features, and mapped arrays may not fit into memory.
-        in_memory = not self._streaming and not is_mapped(X)
-        return in_memory and self.row_norm is None and super()._conditions(X, n_samples, mu)
+        in_memory = not self._streaming and not is_mapped(task.X)
+        return in_memory and self.row_norm is None and super()._conditions(task, n_samples, mu)
 
     def _calibrates(self, *sizes: Any) -> bool:
         # Blocks are read once, and scores are those of coefficients that are found by then.
         return not self._streaming and super()._calibrates(*sizes)
-
-    def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
-        # Gradient descent reads rows minus a centre. Scales of columns account for a mean.
-        if self._ball_is_given() or has_matrix(n, d + 1, mu):
-            return False
-        solver = self._resolved_solver(self._scalar_loss(), n, d, self._budget().rho)
-        return isinstance(solver, ProjectedDescent)
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
         if isinstance(X, Stream):

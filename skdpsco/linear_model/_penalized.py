@@ -164,12 +164,8 @@ class CompositeModel(PrivateLinearModel):
             return None
         return self._feature_bounds(n_features)
 
-    def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
-        if self.standard_errors:
-            return False
-        little_noise = n * mu >= PENALTY.little_noise * d  # here "auto" takes moments
-        names = ("gradient-descent",) if little_noise else ("auto", "gradient-descent")
-        return self.solver in names
+    def _reads_centred(self, *sizes: Any) -> bool:
+        return not self.standard_errors and self.solver in ("auto", "gradient-descent")
 
     @property
     def _narrowest(self) -> float:  # type: ignore[override]
@@ -211,8 +207,9 @@ class CompositeModel(PrivateLinearModel):
         if solver == "auto":
             intercept = bool(self.fit_intercept)
             solver = automatic(loss, n_samples, n_features, rho, intercept, self._conditioned)
-            if self._by_blocks and solver == "coordinate-descent":
-                solver = "gradient-descent"  # the former reads columns
+            reads_columns = self._by_blocks and solver == "coordinate-descent"
+            if reads_columns or (self._sparse and self._conditioned):
+                solver = "gradient-descent"  # which reads blocks, and sparse rows minus a centre
         if solver == "moments" and isinstance(loss, WEIGHTED):
             raise ValueError("solver='moments' does not take class_weight or sample_weight.")
         if not isinstance(solver, str):

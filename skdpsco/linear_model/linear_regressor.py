@@ -23,8 +23,6 @@ from skdpsco.scaling.target import Target, declared_target
 
 __all__ = ["PrivateLinearRegressor"]
 
-LARGEST_SPARSE_GROWTH = 2.0  # of an automatic radius
-
 
 class PrivateLinearRegressor(LinearRegressor, LpModel):
     """Differentially private linear regression in an l_p ball, for records that are read once.
@@ -59,9 +57,10 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         Radius of the ball, > 0. Features are measured in units of their bounds b_j, and the
         intercept c, the coefficient of a column of ones, is included: the ball is
         ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``. With features in [-1, 1] and
-        p = 1 predictions are at most ``radius``. The noise grows with it. "auto" is 2 for features
-        that are in [-1, 1] or conditioned and targets in units of their spread, up to 16 if there
-        is little noise (4 for sparse X), and down to 0.5 if there is much.
+        p = 1 predictions are at most ``radius``. The noise grows with it, except for
+        "projected-descent". "auto" is 2 for features that are in [-1, 1] or conditioned and targets
+        in units of their spread, up to 16 if there is little noise, and down to 0.5 if there is
+        much; for "projected-descent" it is twice as much.
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
@@ -103,14 +102,13 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre of dense features privately, and with ``radius="auto"`` a scale, for
+        "auto" finds a centre of features privately, and with ``radius="auto"`` a scale, for
         at most a tenth of the budget's mu^2, if there is an intercept, ``row_norm`` is None,
         ``solver`` is given by name, X is an array in memory and there are enough records. Columns
         that lie on one side of 0, or use a small part of their bounds, then cost little accuracy.
         The ball then limits the intercept of centred features: the prediction at the centre instead
-        of that at 0. Sparse columns get a centre with ``radius="auto"`` if "projected-descent" fits
-        them and there are too many of them for second moments; they stay sparse. None uses the
-        columns as they are.
+        of that at 0. This holds for sparse columns if "projected-descent" fits them, and they stay
+        sparse. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for at most 6 % of the budget's mu^2, if features are
@@ -277,12 +275,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
             encode = Target(bound, 0.0, bound).apply
         X, y = self._records(X, y, True, encode)
         return self._fit(X, y, loss, bound, self._assumptions(loss), regression=True)
-
-    def _growth(self, n_samples, n_features):
-        growth = super()._growth(n_samples, n_features)
-        # On bags of words that were not centred R^2 was .38 at epsilon 100, and .07 with a growth
-        # of 8; on centred ones both are as good.
-        return min(growth, LARGEST_SPARSE_GROWTH) if self._sparse else growth
 
     def _plan_target(self, loss, bound, n_samples, rho):
         if self._streaming:

@@ -19,14 +19,12 @@ from skdpsco.losses.check import check_loss
 from skdpsco.minimax._solver import (
     MINIMAX_SOLVERS,
     MinimaxProblem,
-    Tasks,
-    is_one_loss,
+    TaskMoments,
     minimax_solver,
 )
 from skdpsco.privacy._checks import abridged
 from skdpsco.scaling.calibration import CLASS_CURVE, SHORT_CURVE, TargetCurve, curve_of
 from skdpsco.scaling.target import Target
-from skdpsco.solvers.moments.plan import has_matrix
 
 __all__ = ["MINIMAX_CONSTRAINTS", "MinimaxModel"]
 
@@ -52,7 +50,6 @@ class MinimaxModel(PrivateLinearModel):
     tasks: Any
 
     _conditioned_solvers = ("auto", "moments", "gradient-descent", *MINIMAX_SOLVERS)
-    _descends = False  # of a draft: see `_is_no_game`
     _widest = 6.0
     _keeps_given_balls = True
     _foreign_losses: ClassVar[tuple[type, ...]]  # losses for another kind of target
@@ -106,13 +103,10 @@ class MinimaxModel(PrivateLinearModel):
         F, in_ball = n_features + intercept, self._ball_is_given()
         return minimax_solver(self.solver, loss, n_samples, F, mu, in_ball)
 
-    def _conditions_sparse(self, n: int, d: int, mu: float) -> bool:
-        # Gradient descent reads rows minus a centre. Scales of columns account for a mean.
-        names = ("auto", "gradient-descent")
-        return self._descends and self.solver in names and not has_matrix(n, d + 1, mu)
-
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
-        radius = self._ball_radius(n_samples, bounds, target)
+        # The noise of games grows with the ball; that of moments does not.
+        solver = self._resolved_solver(loss, n_samples, len(bounds), self._budget().rho)
+        radius = self._ball_radius(n_samples, bounds, target, isinstance(solver, TaskMoments))
         intercept = bool(self.fit_intercept)
         return MinimaxProblem(loss, radius, n_samples, len(bounds) + intercept, intercept)
 
@@ -138,10 +132,6 @@ class MinimaxModel(PrivateLinearModel):
         rates /= rates.max()
         targets = np.column_stack([y, rates[(y[:, 0] > 0.0).astype(int)]])
         return targets, n_samples * float(rates @ result.shares)
-
-    def _is_no_game(self, tasks: Tasks) -> bool:
-        """Whether gradient descent can solve these tasks, without a game."""
-        return is_one_loss(tasks) and not self._ball_is_given()
 
     def _checked(self, X: Any, y: Any, y_numeric: bool) -> tuple[Any, np.ndarray]:
         """X, and y with one column per target of a record.

@@ -34,7 +34,7 @@ from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisat
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
 from skdpsco.variational.solve import VARIATIONAL_SOLVERS
 
-__all__ = ["MINIMAX_SOLVERS", "MinimaxProblem", "Tasks", "is_one_loss", "minimax_solver"]
+__all__ = ["MINIMAX_SOLVERS", "MinimaxProblem", "TaskMoments", "Tasks", "minimax_solver"]
 
 
 @dataclass(frozen=True)
@@ -344,7 +344,7 @@ def _check_rest(event: Event, rest: Allowance, charged: Event) -> None:
 class TaskGradients:
     """Gradient descent for one loss of one target: there is nothing to maximise, and no ball."""
 
-    fixed_cost = clips_gradients = True
+    fixed_cost = clips_gradients = reads_centred = True
 
     def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> Any:
         """Spend ``budget``; see `GradientDescent.plan`."""
@@ -384,7 +384,7 @@ class TaskMoments:
     The l1 ball is replaced by the l2 ball of the same radius, which contains it.
     """
 
-    fixed_cost = True
+    fixed_cost = reads_centred = True
 
     def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> Any:
         """Spend ``budget``; see `GroupMoments.plan`."""

@@ -71,7 +71,8 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         Radius of the l1 ball, > 0. Features are measured in units of their bounds b_j, and the
         ball includes the intercepts c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``, jointly for
         all classes. With features in [-1, 1] it is the largest log-odds. The noise grows with it.
-        "auto" is 5 where features are in [-1, 1], or conditioned.
+        "auto" is 5 where features are in [-1, 1], or conditioned, and with "moments" up to 40 where
+        there is little noise.
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
@@ -86,12 +87,13 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre of dense features privately, and with ``radius="auto"`` a scale, for
+        "auto" finds a centre of features privately, and with ``radius="auto"`` a scale, for
         at most a tenth of the budget's mu^2, if there is an intercept, ``solver`` is given by name
         and there are enough records. Columns that lie on one side of 0, or use a small part of
         their bounds, then cost little accuracy. The ball then limits the intercept of centred
-        features: the prediction at the centre instead of that at 0. None uses the columns as they
-        are.
+        features: the prediction at the centre instead of that at 0. Sparse columns stay sparse, and
+        get a centre only if "moments" or "gradient-descent" fits them. None uses the columns as
+        they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for at most 6 % of the budget's mu^2, if features are
@@ -277,7 +279,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
                 notes.append("the shares of the classes are public (class_prior)")
         else:
             tasks = Tasks(losses, y.shape[1], class_weights=weights)
-        self._descends = self._is_no_game(tasks)
         coef, intercept = self._fit(X, targets, tasks, None, tuple(notes))
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 

@@ -63,7 +63,8 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         ball includes the intercept c, less the centre of the targets if one is found:
         ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features
         in [-1, 1] predictions are at most ``radius``. The noise grows with it. "auto" is 1 where
-        features are in [-1, 1], or conditioned, and targets in units of their spread.
+        features are in [-1, 1], or conditioned, and targets in units of their spread, and with
+        "moments" up to 8 where there is little noise.
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
@@ -83,12 +84,13 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre of dense features privately, and with ``radius="auto"`` a scale, for
+        "auto" finds a centre of features privately, and with ``radius="auto"`` a scale, for
         at most a tenth of the budget's mu^2, if there is an intercept, ``solver`` is given by name
         and there are enough records. Columns that lie on one side of 0, or use a small part of
         their bounds, then cost little accuracy. The ball then limits the intercept of centred
-        features: the prediction at the centre instead of that at 0. None uses the columns as they
-        are.
+        features: the prediction at the centre instead of that at 0. Sparse columns stay sparse, and
+        get a centre only if "moments" or "gradient-descent" fits them. None uses the columns as
+        they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for at most 6 % of the budget's mu^2, if features are
@@ -240,7 +242,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         losses = self._resolved_losses()
         X, y = self._checked(X, y, y_numeric=True)
         tasks = Tasks(losses, y.shape[1])
-        self._descends = self._is_no_game(tasks)
         return self._fit(X, y, tasks, self.target_bound, (), regression=True)
 
     def score(  # type: ignore[override]

@@ -201,8 +201,6 @@ class ConditioningPlan:
         Grids by the names of the releases.
     width : float
         Clipping width, in root mean squares; the smallest one if the width is chosen.
-    sparse : bool
-        Whether records are sparse.
     share : float
         Share of mu**2 for all releases.
     widens : bool
@@ -222,7 +220,6 @@ class ConditioningPlan:
     n_features: int
     grids: dict[str, float]
     width: float
-    sparse: bool
     share: float
     widens: bool = False
     single: bool = False
@@ -354,7 +351,7 @@ def plan_conditioning(
         parts["mean"] = (CONDITIONING.mean_share, 1)
         worth = min(n * mu / (max(d, 1) * CONDITIONING.square_ratio) - 1.0, 1.0)
         # The sum of squares of sparse records that are added might be rounded by more.
-        if worth > 0.0 and not (sparse and (added or not widens)):
+        if worth > 0.0 and not (sparse and added):
             parts["squares"] = (CONDITIONING.square_share * worth, 1)
         if widens:
             n_widths = CONDITIONING.n_widths
@@ -387,9 +384,7 @@ def plan_conditioning(
     width = CONDITIONING.width * math.sqrt(max(ratio / CONDITIONING.plenty_ratio, 1.0))
     share = sum(share * count for share, count in parts.values())
     single = n * mu < CONDITIONING.double_n_mu
-    return ConditioningPlan(
-        event, n, d, grids, width, sparse, share, widens, single, labelled=labelled
-    )
+    return ConditioningPlan(event, n, d, grids, width, share, widens, single, labelled=labelled)
 
 
 def narrowed(plan: ConditioningPlan, mu: float) -> ConditioningPlan:
@@ -497,10 +492,8 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
         counts = sums_of.farther(centre, root, widths)
         found = halve(counts, plan.tolerated("width"), plan.grids["width"], rng)
         width = float(widths[found]) if plan.widens else width
-    scale = 1.0 + np.abs(centre)  # no feature is farther from its centre
-    if "width" in plan.grids or not plan.sparse:  # otherwise rare entries would be clipped
-        scale = np.minimum(width * root, scale)
-    scale = plan.stored(scale)
+    # No feature is farther from its centre than 1 + |centre|.
+    scale = plan.stored(np.minimum(width * root, 1.0 + np.abs(centre)))
     return Conditioning(centre, scale, np.minimum(square / scale**2, 1.0), plan.single)
 
 

@@ -197,7 +197,7 @@ def known_stages(units: Units, regression: bool, tiled: bool = False) -> list[An
             stages.append(KnownStage(declared_target(units.target.bound), units.target, said))
     if units.conditioning is not None:
         d = len(units.conditioning.centre)
-        centring = ConditioningPlan(NoOpEvent(), 0, d, {}, 0.0, False, 0.0, tiled=tiled)
+        centring = ConditioningPlan(NoOpEvent(), 0, d, {}, 0.0, 0.0, tiled=tiled)
         stages.append(KnownStage(centring, units.conditioning, said))
     return stages
 

@@ -345,7 +345,8 @@ class Solver(Protocol):
     budget's. A solver with ``clips_gradients = True`` may make plans that clip gradients; see
     `Plan`. A solver with ``for_added = True`` follows `Problem.added`; others are refused
     such problems. One with ``fills_range = True`` has noise that follows from the range of the
-    features, so that no wider bound is chosen for it than they need.
+    features, so that no wider bound is chosen for it than they need. One with ``reads_centred =
+    True`` can read sparse rows minus a dense one.
     """
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None) -> Plan:

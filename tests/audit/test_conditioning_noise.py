@@ -37,7 +37,7 @@ def charges(plan, mu):
     ] * CONDITIONING.n_centred_counts + [mu * math.sqrt(CONDITIONING.centre_share / 2)]
     if plan.scaled:
         each += [mu * math.sqrt(CONDITIONING.mean_share)]
-        each += [mu * math.sqrt(CONDITIONING.square_share)] * (plan.widens or not plan.sparse)
+        each += [mu * math.sqrt(CONDITIONING.square_share)]
         each += (
             [mu * math.sqrt(CONDITIONING.width_share / CONDITIONING.n_widths)]
             * CONDITIONING.n_widths
@@ -52,13 +52,13 @@ def charges(plan, mu):
 class Releases(RecordedReleases):
     """Releases of conditioning."""
 
-    def __init__(self, monkeypatch):
+    def __init__(self, monkeypatch, is_sparse):
         super().__init__(monkeypatch, module, quantiles)
+        self.layout = sparse.csr_matrix if is_sparse else np.array
 
     def run(self, plan, rows, outputs=None):
         self.begin(outputs)
-        X = sparse.csr_matrix(rows) if plan.sparse else np.array(rows)
-        X = as_design(X, BOUNDS[: plan.n_features], True)
+        X = as_design(self.layout(rows), BOUNDS[: plan.n_features], True)
         return plan.release(X, np.zeros(len(rows)), np.random.default_rng(0))
 
 
@@ -79,7 +79,7 @@ def extreme_records(d):
 )
 @pytest.mark.parametrize("n", [2, 6])
 def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, widens, n):
-    releases, mu, largest = Releases(monkeypatch), 100.0, []
+    releases, mu, largest = Releases(monkeypatch, is_sparse), 100.0, []
     for d, base, shift in itertools.product((1, 2, 3), (0, 1, -1), (1, 2, 3)):
         plan = plan_conditioning(n, d, mu, scaled, is_sparse, widens)
         records = extreme_records(d)
@@ -107,8 +107,7 @@ def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, wide
     assert largest[: CONDITIONING.n_counts].max() > 0.9
     if scaled:
         # The changes of the mean squared norm, and of squares.
-        has_squares = not is_sparse or widens
-        assert (largest[after + 1 : after + 2 + has_squares] > 0.6).all()
+        assert (largest[after + 1 : after + 3] > 0.6).all()
     if widens:
         assert largest[-CONDITIONING.n_widths :].max() > 0.9
 

@@ -89,6 +89,8 @@ class GroupMomentsTuning:
     descent_share: float = 0.9  # for a first fit to the mean loss, where groups are smallest
     descent_ratio: float = 5.0  # at which half of it is left; over the smallest large enough group
     doubt: float = 0.7  # deviations of noise that what groups of classes add has to exceed
+    typical_feature: float = 1.0 / 3.0  # root mean square of a feature that is conditioned
+    usual_offset: float = 0.05  # of a group, over the targets' bound
     usual_residual: float = 0.04  # size of entries of moments of residuals, over the targets' bound
     least_count: float = 2.0  # a released count is at least 1 and this many deviations of its noise
 
@@ -113,6 +115,7 @@ class GroupMomentsPlan(Plan):
     excess: float = 0.0  # expected curvature of the groups' losses beyond the model's
     largest_clip: bool = False  # no row is shortened
     descent: GradientDescentPlan | None = None  # of a fit to the mean loss, which is made first
+    most_added: float = math.inf  # what groups add to it, over its own size
 
 
 def needed_size(n_features: int, mu: float) -> int:
@@ -146,6 +149,7 @@ class GroupMoments:
 
     fixed_cost: ClassVar[bool] = True
     by_blocks: ClassVar[bool] = True
+    reads_centred: ClassVar[bool] = True
 
     def plan(
         self, problem: GroupProblem, budget: Any, n_iter: int | None = None
@@ -211,6 +215,7 @@ class GroupMoments:
         return GroupMomentsPlan(
             event=event if descent is None else compose(descent.event, event),
             descent=descent,
+            most_added=max(ratio, 1.0) ** 2 if self.pooled_first else math.inf,
             n_iter=n_rounds,
             norm_grid=gaussian_grid(replace_one(n, 1.0, F, F), multipliers["norm"], 1, n * F),
             count_grid=(
@@ -264,7 +269,7 @@ class GroupMoments:
         descent = ProjectedDescent(), plan.descent, _pooled(problem)
         start = descent[0].run(*descent[1:], pooled, y, rng, nothing).coef
         result = _GroupFit(plan, problem, X, targets, rng, start).run(progress)
-        result.coef += start
+        result.coef = start + _no_larger(result.coef, start, plan.most_added, problem)
         return result
 
 
@@ -293,6 +298,22 @@ def release_shares(
 def _pooled(problem: GroupProblem) -> Problem:
     """The mean loss over all records."""
     return replace(problem, loss=problem.loss.pooled)
+
+
+def _no_larger(
+    added: np.ndarray, start: np.ndarray, most: float, problem: GroupProblem
+) -> np.ndarray:
+    """What groups add to a first fit, made no larger than ``most`` times that fit.
+
+    Where groups are small, most of what they add may be noise.
+    """
+    d = problem.n_features - problem.intercept
+    added, length = added.copy(), float(np.linalg.norm(start[:d]))
+    added[:d] *= min(most * length / max(float(np.linalg.norm(added[:d])), 1e-300), 1.0)
+    if problem.centred:  # otherwise the intercept belongs to the mean of the features
+        limit = most * (length * GROUP_MOMENTS.typical_feature + GROUP_MOMENTS.usual_offset)
+        added[d:] = np.clip(added[d:], -limit, limit)
+    return added
 
 
 def targets_alone(y: GroupedTargets, loss: Any) -> np.ndarray:

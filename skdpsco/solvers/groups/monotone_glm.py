@@ -120,8 +120,7 @@ class TabulatedMoments:
 class PooledMoments:
     """`GroupMoments` with all records in one group; the loss is a `TabulatedMoments`."""
 
-    fixed_cost = True
-    by_blocks = True
+    fixed_cost = by_blocks = reads_centred = True
 
     def _grouped(self, problem: Problem) -> GroupProblem:
         return GroupProblem(
@@ -166,7 +165,7 @@ class PooledMoments:
 class PooledDescent:
     """`ProjectedDescent` for the identity as a link, whose equation is that of least squares."""
 
-    fixed_cost = by_blocks = clips_gradients = True
+    fixed_cost = by_blocks = clips_gradients = reads_centred = True
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> Any:
         """Spend ``budget``; see `GradientDescent.plan`.

@@ -37,7 +37,7 @@ class ProjectedDescent:
         "constraint": ((project,),),
     }
     streams = False
-    fixed_cost = for_added = True
+    fixed_cost = clips_gradients = for_added = reads_centred = True
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> GradientDescentPlan:
         """Spend ``budget`` on ``n_iter`` passes.

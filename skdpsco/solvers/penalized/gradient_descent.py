@@ -330,7 +330,7 @@ class GradientDescent:
         "loss": ((derivative, derivatives),),
         "penalty": ((prox,),),
     }
-    by_blocks = fixed_cost = fixed_plan = clips_gradients = for_added = True
+    by_blocks = fixed_cost = fixed_plan = clips_gradients = for_added = reads_centred = True
 
     def __init__(
         self, clip: float | str = "auto", preconditioned: bool = True, shrunk: bool | str = False
