@@ -18,6 +18,7 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco.data.design import as_design
+from skdpsco.moments import release
 from skdpsco.moments.class_moments import differences, pooled_covariance
 from skdpsco.moments.release import ONE
 from skdpsco.moments.table_sums import TableSums
@@ -208,6 +209,32 @@ def test_fits_are_no_worse_than_the_frequent_label(covariance, apart):
         medians.append(np.median(gains))
     assert min(medians) > -0.04
     assert medians[2] > (-0.02 if apart == 0.0 else 0.2)
+
+
+@pytest.mark.parametrize(("d", "k"), [(1, 0), (2, 3), (20, 1), (400, 2), (3, 30)])
+def test_targets_are_stretched_by_what_costs_least_noise(d, k):
+    def cost(u):
+        return (d + k * u) ** 2 * (1.0 / u + release.MATRIX.feature_noise)
+
+    u = release._stretch(d, k) ** 2
+    assert u >= 1.0
+    if k > 0:
+        assert cost(u) <= cost(1.01 * u)
+        assert cost(u) <= cost(max(0.99 * u, 1.0))
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco._random.UtilityWarning")
+def test_more_budget_does_not_hurt_with_many_columns():
+    """Where columns get scales of their own, accuracy fell from .71 to .68; it is .74."""
+    scores = []
+    for seed in range(9):
+        rng = np.random.default_rng(seed)
+        X = rng.random((7000, 100))
+        z = (X - 0.5) @ (rng.normal(size=100) / np.sqrt(np.arange(1, 101)))
+        y = (2.0 * z / z.std() + rng.logistic(size=7000) > 0.0).astype(int)
+        model = PrivateLinearDiscriminantAnalysis(epsilon=2.0, classes=[0, 1])
+        scores.append(model.fit(X[:4000], y[:4000]).score(X[4000:], y[4000:]))
+    assert np.median(scores) > 0.71
 
 
 @each(

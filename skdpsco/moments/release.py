@@ -58,6 +58,9 @@ class MatrixTuning(NamedTuple):
         Where every column has a scale of its own, those of features are raised to the roots of
         these, in mean squares of all columns: to 0 for columns of about the same size, and to more
         for indicators, whose rare ones would make rows long. A norm is found for every level.
+    feature_noise : float
+        How much the variance of noise in second moments of features counts, beside that in their
+        products with targets, where every column has a scale of its own.
     """
 
     norm_share: float = 0.03
@@ -66,6 +69,7 @@ class MatrixTuning(NamedTuple):
     tail: float = 2.5
     one: float = 0.15
     levels: tuple[float, ...] = (0.0, 0.3, 1.0)
+    feature_noise: float = 0.5
 
 
 MATRIX = MatrixTuning()
@@ -359,6 +363,8 @@ def _measures(
     for level in _levels(plan.conditioning):
         scale = found.copy()
         scale[:n_features] = np.sqrt(np.maximum(square, level * square.mean()))[:n_features]
+        if "squares" in plan.conditioning.grids:
+            scale[n_features:] /= _stretch(n_features, len(found) - n_features)
         relative = square / np.square(scale)
         norms = MATRIX.smallest * math.sqrt(relative.sum()) * 2.0**powers
         longer = sums.longer_over(centre, scale, norms)
@@ -369,6 +375,20 @@ def _measures(
         candidates.append((float(np.log1p(relative / noise).sum()), scale, c))
     _, scale, c = max(candidates, key=lambda candidate: candidate[0])
     return centre, scale, c
+
+
+def _stretch(n_features: int, n_targets: int) -> float:
+    """How much longer targets are made, beside features with a mean square of 1.
+
+    Rows become longer and their noise with them, but products with targets have less of it in the
+    end. The sum of the variances of these products and of ``feature_noise`` times second moments of
+    features, (d + k u)**2 (1 / u + feature_noise) for a stretch of sqrt(u), is smallest here.
+    """
+    if n_targets == 0:
+        return 1.0
+    a = MATRIX.feature_noise
+    u = (math.sqrt(1.0 + 8.0 * a * n_features / n_targets) - 1.0) / (4.0 * a)
+    return math.sqrt(max(u, 1.0))
 
 
 def summary(M: np.ndarray, n: int | None, weighted: bool, noise: Measured) -> TableSummary:

@@ -215,7 +215,7 @@ class GroupMoments:
         return GroupMomentsPlan(
             event=event if descent is None else compose(descent.event, event),
             descent=descent,
-            most_added=max(ratio, 1.0) ** 2 if self.pooled_first else math.inf,
+            most_added=max(ratio, 1.0) ** 2 if descent and loss.of_residuals else math.inf,
             n_iter=n_rounds,
             norm_grid=gaussian_grid(replace_one(n, 1.0, F, F), multipliers["norm"], 1, n * F),
             count_grid=(
@@ -305,7 +305,8 @@ def _no_larger(
 ) -> np.ndarray:
     """What groups add to a first fit, made no larger than ``most`` times that fit.
 
-    Where groups are small, most of what they add may be noise.
+    Where groups are small, most of what they add may be noise. This is for residuals: scores of
+    labels are calibrated, and their accuracy does not depend on their length.
     """
     d = problem.n_features - problem.intercept
     added, length = added.copy(), float(np.linalg.norm(start[:d]))
