@@ -4,7 +4,8 @@ A model for the worst class
 
 If one class is rare, a model that is good on average may hardly ever find it, and the noise of
 privacy makes that worse. `PrivateMinimaxClassifier` minimises the largest of the classes' mean
-losses, with the same guarantee for every record. The data are scikit-learn's handwritten digits:
+losses or, where noise would hide which is the largest, their mean, with the same guarantee for
+every record. The data are scikit-learn's handwritten digits:
 is it an 8 or a 9? They stand in for private records: the accuracies shown are on other records,
 and on private data they would be a separate release.
 """
@@ -48,7 +49,7 @@ def accuracies(model, X_test, y_test):
 
 # %%
 # One fit, and its own report. The weights of the classes are part of the release: the model was
-# fitted to this mixture of the classes' losses, the worst one.
+# fitted to this mixture of the classes' losses. With so few records they are equal.
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
 model = models(4.0)["worst class"].fit(X_train, y_train)
 print(model.privacy_, "\n")

@@ -10,6 +10,7 @@ from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import cross_val_score
 
@@ -256,7 +257,7 @@ def test_automatic(n_classes, loss, n, d, mu, moments):
         (Tasks((Logistic(),)), True),
         (Tasks((Squared(0.5),)), False),
         (Tasks((Hinge(),)), False),
-        (Tasks((Logistic(),), 1, 2), False),
+        (Tasks((Hinge(),), 1, 2), False),
         (Tasks((Squared(1.0),), 3), False),
         (Tasks((Squared(1.0), Huber(0.1))), False),
     ],
@@ -270,6 +271,60 @@ def test_one_task_without_a_ball_is_no_game(tasks, descends):
             minimax_solver("gradient-descent", tasks, 10_000, 50, 0.2, in_ball=False)
     least_noise = minimax_solver("auto", tasks, 10**7, 50, 1.0, in_ball=False)
     assert not isinstance(least_noise, TaskGradients)
+
+
+def test_which_classes_are_fitted_by_gradients():
+    """Three or more, and two unless there is little noise; a given ball is a game."""
+    three, two = Tasks((Multinomial(3),), 1, 3), Tasks((Logistic(),), 1, 2)
+    for n, d, tasks, descends in (
+        (10_000, 50, three, True),
+        (10**7, 5, three, True),
+        (10_000, 50, two, True),
+        (10**6, 50, two, False),
+        (2000, 400, two, True),
+    ):
+        found = minimax_solver("auto", tasks, n, d, 0.2, in_ball=False)
+        assert isinstance(found, TaskGradients) == descends
+        in_ball = minimax_solver("auto", tasks, n, d, 0.2, in_ball=True)
+        assert not isinstance(in_ball, TaskGradients)
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("prior", [False, True])
+def test_without_noise_gradients_minimise_the_mean_loss_of_classes(k, prior):
+    """scikit-learn's optimum for balanced classes, of which the first has most records."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (6000, 4))
+    scores = X @ rng.normal(size=(4, k)) * 3.0 + rng.gumbel(size=(6000, k))
+    scores[:, 0] += 2.0
+    y = scores.argmax(axis=1)
+    shares = np.bincount(y) / 6000
+    model = PrivateMinimaxClassifier(
+        solver="gradient-descent",
+        epsilon=1e6,
+        classes=np.arange(k),
+        class_prior=shares if prior else None,
+        feature_bound=1.0,
+        random_state=0,
+    ).fit(X, y)
+    assert model.task_weights_.tolist() == [[1.0 / k] * k]
+    if not prior:
+        assert model.class_prior_ == pytest.approx(shares, abs=1e-3)
+    plain = LogisticRegression(C=1e6, class_weight="balanced", max_iter=1000).fit(X, y)
+    W, V = model.coef_, plain.coef_
+    assert W - W.mean(axis=0) * (k > 2) == pytest.approx(V - V.mean(axis=0) * (k > 2), abs=0.05)
+
+
+def test_three_classes_do_not_end_at_chance():
+    """A game within the ball had .44 at epsilon 1, and .63 at 64."""
+    scores = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.random((6000, 20))
+        y = (3.0 * (X - 0.5) @ rng.normal(size=(20, 3)) + rng.gumbel(size=(6000, 3))).argmax(axis=1)
+        model = PrivateMinimaxClassifier(epsilon=1.0, classes=[0, 1, 2]).fit(X[:3000], y[:3000])
+        scores.append(model.score(X[3000:], y[3000:]))
+    assert np.median(scores) > 0.65
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])

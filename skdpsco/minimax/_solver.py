@@ -5,7 +5,7 @@ Proof: docs/proofs/maximal_loss.md.
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +13,14 @@ from scipy import sparse
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import clipped_rows
-from skdpsco.losses.library import Logistic, Squared, Weighted, with_weights
+from skdpsco.losses.library import (
+    Logistic,
+    Multinomial,
+    Squared,
+    Weighted,
+    WeightedMultinomial,
+    with_weights,
+)
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
 from skdpsco.solvers import (
@@ -50,6 +57,7 @@ class MinimaxTuning:
     quiet_ratio: float = 5.0  # records times mu per feature; above it moments are better than draws
     few_features: int = 100  # up to here, moments are better from a ratio of 1 on
     little_noise: float = 1e4  # the same ratio; above it moments beat gradients for one task
+    classes_ratio: float = 300.0  # and for two classes as tasks
 
 
 MINIMAX = MinimaxTuning()
@@ -141,6 +149,12 @@ def is_one_loss(tasks: Tasks) -> bool:
     return count == 1 and _is_standard(tasks.losses[0])
 
 
+def classes_alone(tasks: Tasks) -> bool:
+    """Whether the tasks are classes with the logistic loss, of which descent minimises the mean."""
+    one = len(tasks.losses) == tasks.n_targets == 1 and tasks.n_classes > 0
+    return one and type(tasks.losses[0]) in (Logistic, Multinomial)
+
+
 def _is_standard(loss: Any) -> bool:
     """Whether gradient descent and noisy moments support a loss."""
     return type(loss) is Logistic or (type(loss) is Squared and loss.clip == 1.0)
@@ -167,7 +181,7 @@ def minimax_solver(
     ValueError
         If the solver does not suit the problem. Noisy moments need two classes as tasks or a single
         task, one loss that has moments, and at most 2000 features. Gradient descent needs a single
-        task and loss, and no given radius.
+        task and loss, or classes as tasks and the logistic loss, and no given radius.
     """
     if isinstance(solver, AcceleratedRecursive):
         raise TypeError(
@@ -176,19 +190,21 @@ def minimax_solver(
         )
     few = tasks.n_targets == 1 and tasks.n_classes in (0, 2)
     has_moments = few and len(tasks.losses) == 1 and _is_standard(tasks.losses[0])
-    descends = is_one_loss(tasks) and not in_ball
+    descends = (is_one_loss(tasks) or classes_alone(tasks)) and not in_ball
     if isinstance(solver, str) and solver == "auto":
         signal = n_samples * mu
         most = max(signal / MINIMAX.quiet_ratio, min(signal, MINIMAX.few_features))
         small = n_features <= min(MAX_GROUP_FEATURES, most)
-        solver = "moments" if has_moments and small else "mirror-descent"
-        if descends and n_samples * mu < MINIMAX.little_noise * n_features:
-            solver = "gradient-descent"
+        solver = "gradient-descent" if descends else "mirror-descent"
+        if has_moments and small:
+            ratio = MINIMAX.classes_ratio if tasks.n_classes > 0 else MINIMAX.little_noise
+            if not descends or n_samples * mu >= ratio * n_features:
+                solver = "moments"
     if isinstance(solver, str) and solver == "gradient-descent":
         if not descends:
             raise ValueError(
-                "solver='gradient-descent' needs one task, losses='logistic' or 'squared', and "
-                "radius='auto'; use solver='auto'."
+                "solver='gradient-descent' needs one task and losses='logistic' or 'squared', or "
+                "tasks='classes' and losses='logistic', and radius='auto'; use solver='auto'."
             )
         return TaskGradients()
     if isinstance(solver, str) and solver == "moments":
@@ -211,7 +227,7 @@ def minimax_solver(
 
 @dataclass(frozen=True)
 class MinimaxPlan(Plan):
-    """The solver's plan; if shares of classes are released first, its budget and their grid.
+    """The solver's plan; if shares of classes are released first, their plan and its budget.
 
     ``wanted`` is the number of steps that the user asks for; None leaves it to the solver.
     """
@@ -219,8 +235,43 @@ class MinimaxPlan(Plan):
     inner: Any = None
     rest: Any = None
     wanted: int | None = None
-    count_grid: float = 0.0
-    least_count: float = 0.0
+    counts: "CountsPlan | None" = None
+
+    @property
+    def clips_gradients(self) -> bool:
+        """Whether the solver's plan clips them."""
+        return self.inner is not None and self.inner.clips_gradients
+
+
+class CountsPlan(NamedTuple):
+    """How numbers of records in the classes are released, and their least value."""
+
+    event: Event
+    grid: float
+    n_samples: int
+    least: float
+
+    def release(self, index: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+        """The shares of the classes."""
+        counts = np.bincount(index, minlength=k).astype(np.float64)
+        gaussian_mechanism(rng, counts, self.grid)
+        counts = np.clip(counts, self.least, self.n_samples)
+        return counts / counts.sum()
+
+
+def _plan_counts(n_samples: int, n_classes: int, rho: float) -> tuple[CountsPlan, Allowance]:
+    """Spend a share of ``rho`` on numbers of records in the classes; return what is left, too.
+
+    Raises
+    ------
+    ValueError
+        If the noise is too large for the grid.
+    """
+    rest = Allowance((1.0 - MINIMAX.count_share) * rho * (1.0 - 2.0**-40))
+    multiplier = 1.0 / math.sqrt(2.0 * MINIMAX.count_share * rho)
+    least = max(MINIMAX.least_share * n_samples, 1.0 + 4.0 * math.sqrt(2.0) * multiplier)
+    grid = gaussian_grid(math.sqrt(2.0), multiplier, n_classes, n_samples)
+    return CountsPlan(GaussianEvent(multiplier), grid, n_samples, min(least, n_samples)), rest
 
 
 @dataclass
@@ -260,10 +311,9 @@ class GameSolver:
             return MinimaxPlan(inner.event, inner.n_iter, inner.summary, inner, **inner.passed_on())
         gaussian = isinstance(self.solver, (MirrorProx, RecursiveRegularisation))
         rho = 0.5 * budget.mu**2 if gaussian else budget.rho
-        rest = Allowance((1.0 - MINIMAX.count_share) * rho * (1.0 - 2.0**-40))
-        multiplier = 1.0 / math.sqrt(2.0 * MINIMAX.count_share * rho)
-        least = min(max(MINIMAX.least_share * n, 1.0 + 4.0 * math.sqrt(2.0) * multiplier), float(n))
         k = tasks.n_classes
+        counts_plan, rest = _plan_counts(n, k, rho)
+        least = counts_plan.least
         spent = GaussianEvent(1.0 / rest.mu) if gaussian else ZCDPEvent(rest.rho)
         # Whatever may fail must fail now. Try the most unequal shares, and then equal ones, whose
         # number of steps is announced.
@@ -272,13 +322,12 @@ class GameSolver:
             inner = self.solver.plan(problem.game(self.solver, counts / counts.sum()), rest, n_iter)
             _check_rest(inner.event, rest, spent)
         return MinimaxPlan(
-            event=compose(GaussianEvent(multiplier), spent),
+            event=compose(counts_plan.event, spent),
             n_iter=inner.n_iter,
             summary=("noisy numbers of records in every class", *inner.summary),
             rest=rest,
             wanted=n_iter,
-            count_grid=gaussian_grid(math.sqrt(2.0), multiplier, k, n),
-            least_count=least,
+            counts=counts_plan,
             **inner.passed_on(),
         )
 
@@ -306,15 +355,12 @@ class GameSolver:
         shares = None if tasks.prior is None else np.array(tasks.prior)
         data: tuple[Any, ...] = (y, clipped_rows(X))
         if tasks.n_classes > 0:
-            index = (y[:, 0] > 0.0 if tasks.n_outputs == 1 else y[:, 0]).astype(np.intp)
+            index = _class_index(tasks, y)
             members = np.zeros((len(y), tasks.n_classes))
             members[np.arange(len(y)), index] = 1.0
             data += (members,)
-            if shares is None:
-                counts = members.sum(axis=0)
-                gaussian_mechanism(rng, counts, plan.count_grid)
-                counts = np.clip(counts, plan.least_count, problem.n_samples)
-                shares = counts / counts.sum()
+            if plan.counts is not None:
+                shares = plan.counts.release(index, tasks.n_classes, rng)
         game = problem.game(self.solver, shares)
         if inner is None:
             inner = self.solver.plan(game, plan.rest, plan.wanted)
@@ -341,32 +387,75 @@ def _check_rest(event: Event, rest: Allowance, charged: Event) -> None:
         raise ValueError(f"The solver's plan must consist of Gaussian noise, got {event!r}.")
 
 
+def _class_index(tasks: Tasks, y: np.ndarray) -> np.ndarray:
+    """The classes of records, as numbers from 0 on."""
+    return (y[:, 0] > 0.0 if tasks.n_outputs == 1 else y[:, 0]).astype(np.intp)
+
+
 class TaskGradients:
-    """Gradient descent for one loss of one target: there is nothing to maximise, and no ball."""
+    """Gradient descent for one loss of one target, without a ball.
+
+    If classes are tasks, it minimises the mean of their mean losses: records are weighted by one
+    over the shares of their classes.
+    """
 
     fixed_cost = clips_gradients = reads_centred = True
 
     def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> Any:
-        """Spend ``budget``; see `GradientDescent.plan`."""
-        return GradientDescent().plan(self._composite(problem), budget, n_iter)
+        """Spend ``budget``, a fiftieth of it on the shares of classes if they are not known.
+
+        Raises
+        ------
+        ValueError
+            If the noise is too large for the grids.
+        """
+        tasks, composite = problem.tasks, self._composite(problem)
+        if tasks.n_classes == 0:
+            return GradientDescent().plan(composite, budget, n_iter)
+        counts = None
+        if tasks.counts_first:
+            rho = 0.5 * budget.mu**2
+            counts, budget = _plan_counts(problem.n_samples, tasks.n_classes, rho)
+        inner = GradientDescent().plan(composite, budget, n_iter)
+        check_cost(inner.event, budget)
+        event = inner.event if counts is None else compose(counts.event, inner.event)
+        said = (*(("noisy numbers of records in every class",) if counts else ()), *inner.summary)
+        return MinimaxPlan(
+            event, inner.n_iter, said, inner=inner, counts=counts, **inner.passed_on()
+        )
 
     def run(
         self, plan: Any, problem: MinimaxProblem, X: Any, y: np.ndarray, rng: Any, progress: Any
     ) -> MinimaxResult:
         """Follow ``plan`` on the data."""
-        t, weights = np.ascontiguousarray(y[:, 0]), problem.tasks.class_weights
-        if weights is not None:
+        tasks, composite = problem.tasks, self._composite(problem)
+        K, weights = tasks.n_classes, np.array(tasks.class_weights or 1.0)
+        shares = None if tasks.prior is None else np.array(tasks.prior)
+        t, inner = np.ascontiguousarray(y[:, 0]), plan
+        if K > 0:
+            index, inner = _class_index(tasks, y), plan.inner
+            if plan.counts is not None:
+                shares = plan.counts.release(index, K, rng)
+            weights = weights / shares
+            weights = weights / weights.max()
+        if K > 0 and tasks.n_outputs > 1:
+            t = index + 0.5 * weights[index]
+        elif weights.ndim > 0:
             t = with_weights(t, np.where(t > 0.0, weights[1], weights[0]))
-        composite = self._composite(problem)
         solver = GradientDescent(shrunk=composite.has_residuals)
-        found = solver.run(plan, composite, X, t, rng, progress)
-        return MinimaxResult(found.coef, found.n_iter, task_weights=np.ones((1, 1)))
+        found = solver.run(inner, composite, X, t, rng, progress)
+        theta = np.full((1, max(K, 1)), 1.0 / max(K, 1))
+        return MinimaxResult(found.coef, found.n_iter, task_weights=theta, shares=shares)
 
     def _composite(self, problem: MinimaxProblem) -> CompositeProblem:
-        tasks = problem.tasks
+        tasks, loss = problem.tasks, problem.tasks.losses[0]
+        if tasks.n_classes > 0 and tasks.n_outputs > 1:
+            loss = WeightedMultinomial(tasks.n_classes)
+        elif tasks.n_classes > 0 or tasks.class_weights is not None:
+            loss = Weighted(loss)
         return anchored(
             Problem(
-                tasks.losses[0] if tasks.class_weights is None else Weighted(tasks.losses[0]),
+                loss,
                 None,
                 problem.n_samples,
                 problem.n_features,

@@ -38,8 +38,9 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     It minimises, over an l1 ball, the maximum of the mean losses of several tasks. By default the
     tasks are the classes, so that a rare class, or one that is hard to predict, counts as much as
     any other. This is a game between the model and the weights of the tasks, which is solved
-    privately. The fit is (epsilon, delta)-differentially private: replacing one record, features
-    and label, changes the distribution of everything that `fit` stores by at most that much.
+    privately; for three or more classes and an automatic radius see ``solver``. The fit is
+    (epsilon, delta)-differentially private: replacing one record, features and label, changes the
+    distribution of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -114,13 +115,16 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     solver : {"auto", "gradient-descent", "moments", "mirror-descent", \
             "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
             "recursive-regularisation"} or object, default="auto"
-        "gradient-descent" is for the logistic loss of two classes with ``tasks=None`` and
-        ``radius="auto"``: there is nothing to maximise, and it is logistic regression without a
-        ball. "moments" releases noisy moments of the classes. It needs two classes, which are the
-        tasks or the labels of a single one, and the logistic loss, and uses the l2 ball of the same
-        radius, which contains the l1 ball. "auto" takes "gradient-descent" where it can, unless
-        there is very little noise, "moments" for up to 2000 features if the noise is small enough,
-        and otherwise "mirror-descent", which suits many features. The others are described in
+        "gradient-descent" is for the logistic loss and ``radius="auto"``, without a ball. With
+        ``tasks=None`` there is nothing to maximise, and it is logistic regression of two classes.
+        Of classes it minimises the mean of their mean losses, not the largest of them, and all
+        weights of tasks are equal; in measurements the largest loss was still smaller than that of
+        games, whose noise is larger. "moments" releases noisy moments of the classes. It needs two
+        classes, which are the tasks or the labels of a single one, and the logistic loss, and uses
+        the l2 ball of the same radius, which contains the l1 ball. "auto" takes
+        "gradient-descent" where it can, but "moments" if there is little noise and up to 2000
+        features. Where the radius is a number, it takes "moments" if the noise is small enough, and
+        otherwise "mirror-descent", which suits many features. The others are described in
         `solve_variational_inequality`. An object with ``plan`` and ``run``, such as
         `skdpsco.solvers.MirrorDescent`, is also allowed.
     n_iter : int or "auto", default="auto"

@@ -202,9 +202,17 @@ def test_counts_have_their_noise():
     problem = MinimaxProblem(tasks, 1.0, n, 1)
     solver = minimax_solver("mirror-descent", tasks, n, 1, 1.0, in_ball=True)
     plan = solver.plan(problem, Allowance(rho), 1)
-    assert plan.count_grid * 2.0**24 == pytest.approx(
+    assert plan.counts.grid * 2.0**24 == pytest.approx(
         math.sqrt(2.0) / math.sqrt(2.0 * 0.02 * rho), rel=1e-3
     )
+    # Gradient descent releases the same counts, and spends the rest.
+    descent = minimax_solver("gradient-descent", tasks, n, 1, 1.0, in_ball=False)
+    other = descent.plan(problem, Allowance(rho), 3)
+    assert other.counts == plan.counts
+    check_cost(other.event, Allowance(rho))
+    assert rho_of(other.event) > 0.999 * rho
+    declared = MinimaxProblem(replace(tasks, prior=(0.5, 0.3, 0.2)), 1.0, n, 1)
+    assert descent.plan(declared, Allowance(rho), 3).counts is None
 
     class Still:
         """In place of the solver: nothing is drawn but the counts."""
@@ -220,7 +228,7 @@ def test_counts_have_their_noise():
     design = as_design(X, np.ones(1), False)
     shares = np.array([solver.run(plan, problem, design, y, rng).shares for _ in range(runs)])
     # A share is noisy by (noise - share * sum of noises) / n: variance s**2 (1 - 1/3) / n**2.
-    expected = math.sqrt(2.0 / 3.0) * plan.count_grid * 2.0**24 / n
+    expected = math.sqrt(2.0 / 3.0) * plan.counts.grid * 2.0**24 / n
     deviation = shares.std(axis=0)
     assert deviation == pytest.approx(np.full(3, expected), rel=0.2)  # 5.6 standard errors
 
