@@ -517,3 +517,28 @@ def test_moments_are_refused():
     moments = PrivateMoments(target_bound=8.0).fit(X, Y)
     with pytest.raises(ValueError, match="init must be None for this fit"):
         PrivateRidge().fit(moments, init=START)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"solver": "moments"},
+        {"solver": "coordinate-descent"},
+        {"standard_errors": True},
+        {},
+    ],
+    ids=str,
+)
+def test_public_centres_of_sparse_records_are_for_solvers_that_read_them(monkeypatch, params):
+    """Others would take rows without the centre for the records, and add too little noise."""
+    follow, seen = PrivateRidge._follow, []
+
+    def spied(self, solver, plan, problem, design, *data):
+        seen.append((type(design).__name__, getattr(solver, "reads_centred", False)))
+        return follow(self, solver, plan, problem, design, *data)
+
+    monkeypatch.setattr(PrivateRidge, "_follow", spied)
+    model = PrivateRidge(epsilon=30.0, target_bound=10.0, feature_bound=3.0, **params)
+    model.fit(sparse.csr_matrix(X), Y, public_data=(X[:200], Y[:200]))
+    assert seen[-1] == (("CSR", False) if params else ("CentredCSR", True))
+    assert model.score(X, Y) > 0.9

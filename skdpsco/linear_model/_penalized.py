@@ -165,7 +165,14 @@ class CompositeModel(PrivateLinearModel):
         return self._feature_bounds(n_features)
 
     def _reads_centred(self, *sizes: Any) -> bool:
-        return not self.standard_errors and self.solver in ("auto", "gradient-descent")
+        own = isinstance(self.solver, GradientDescent)
+        return not self.standard_errors and (own or self.solver in ("auto", "gradient-descent"))
+
+    def _prepared_once(self, task: Any, n_samples: int, available: Any) -> Any:
+        # A centre that public records, or other fits, tell makes sparse rows ones of another kind.
+        if self._sparse and self._known_units is not None and not self._reads_centred():
+            self._known_units = self._known_units._replace(conditioning=None)
+        return super()._prepared_once(task, n_samples, available)
 
     @property
     def _narrowest(self) -> float:  # type: ignore[override]
