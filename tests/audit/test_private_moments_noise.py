@@ -22,7 +22,7 @@ from skdpsco.privacy.events import leaves
 from skdpsco.scaling import conditioning, feature_bounds, quantiles
 from skdpsco.scaling.conditioning import CONDITIONING
 
-BOUNDS = np.array([1.0, 0.5, 2.0])
+BOUNDS = np.array([1.0, 0.5, 2.0, 1.0, 1.0, 0.5])
 
 
 def charges(plan, mu):
@@ -67,7 +67,8 @@ class Releases(RecordedReleases):
 
 
 def extreme_records(p):
-    records = [*itertools.product((-9.0, 9.0), repeat=p), (0.0,) * p, (0.3, -0.2, 1.1)[:p]]
+    inside = tuple(np.resize([0.3, -0.2, 1.1], p))
+    records = [*itertools.product((-9.0, 9.0), repeat=p), (0.0,) * p, inside]
     return records + [tuple(9.0 * row) for row in np.eye(p)]
 
 
@@ -83,7 +84,9 @@ def extreme_records(p):
 )
 def test_releases_change_by_what_is_charged(monkeypatch, n, row_norm, is_sparse, known):
     releases, mu, largest = Releases(monkeypatch), 100.0, []
-    for p, shift in itertools.product((1, 2, 3), (1, 2)):
+    # With five features the target is read in smaller units. (Their bounds would be levels.)
+    assert module._stretch(5, 1) > 1.1
+    for p, shift in [*itertools.product((1, 2, 3), (1, 2)), *[(6, 5)] * known]:
         plan = plan_matrix(n, p, mu, True, row_norm, 0 if known else p)
         assert (plan.conditioning is None) is (row_norm is not None)
         records = extreme_records(p)
