@@ -95,6 +95,7 @@ def test_groups_add_no_more_than_the_first_fit_where_they_are_small(centred):
         found = moments._no_larger(added, start, most, problem)
         assert found[:2] == pytest.approx(added[:2] * length / 10.0)
         assert found[2] == (pytest.approx(min(most * (0.5 / 3.0 + 0.05), 2.0)) if centred else 2.0)
+    assert moments._no_larger(added, 0.0 * start, np.inf, problem).tolist() == [-6.0, 8.0, 2.0]
     assert added.tolist() == [-6.0, 8.0, 2.0]
     ratios = []
     for n in (300, 3000, 30_000):

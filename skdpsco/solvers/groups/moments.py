@@ -308,6 +308,8 @@ def _no_larger(
     Where groups are small, most of what they add may be noise. This is for residuals: scores of
     labels are calibrated, and their accuracy does not depend on their length.
     """
+    if math.isinf(most):  # of a first fit that is 0, too
+        return added
     d = problem.n_features - problem.intercept
     added, length = added.copy(), float(np.linalg.norm(start[:d]))
     added[:d] *= min(most * length / max(float(np.linalg.norm(added[:d])), 1e-300), 1.0)
