@@ -542,3 +542,11 @@ def test_public_centres_of_sparse_records_are_for_solvers_that_read_them(monkeyp
     model.fit(sparse.csr_matrix(X), Y, public_data=(X[:200], Y[:200]))
     assert seen[-1] == (("CSR", False) if params else ("CentredCSR", True))
     assert model.score(X, Y) > 0.9
+
+
+def test_solvers_refuse_rows_minus_a_centre_that_they_cannot_read(monkeypatch):
+    """A second lock, in case a rule about public centres is wrong."""
+    monkeypatch.setattr(PrivateRidge, "_reads_centred", lambda self, *sizes: True)
+    model = PrivateRidge(solver="moments", target_bound=10.0, feature_bound=3.0)
+    with pytest.raises(ValueError, match="Moments cannot read sparse rows minus a centre"):
+        model.fit(sparse.csr_matrix(X), Y, public_data=(X[:200], Y[:200]))

@@ -379,8 +379,12 @@ def check_supported(solver: Any, problem: Problem) -> None:
     TypeError
         If a kernel is missing or does not compile. Errors of ``solver.check`` pass through.
     ValueError
-        If the number of records is private, and the solver cannot do with a noisy one.
+        If the number of records is private, and the solver cannot do with a noisy one; or if
+        records are sparse rows minus a centre, and the solver cannot read them.
     """
+    minus_a_centre = getattr(problem, "sparse", False) and getattr(problem, "centred", False)
+    if minus_a_centre and not getattr(solver, "reads_centred", False):
+        raise ValueError(f"{type(solver).__name__} cannot read sparse rows minus a centre.")
     if getattr(problem, "added", False) and not getattr(solver, "for_added", False):
         raise ValueError(
             f"relation must be 'replace-one' for {type(solver).__name__}, whose noise hides what a "
