@@ -178,6 +178,20 @@ def test_counts_of_which_most_are_0():
     assert model.score(X, y) > 0.05
 
 
+def test_rare_counts_are_not_clipped():
+    """Means were too small by more than a half, and D^2 was below 0 in most of these fits."""
+    scores, ratios = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1.0, 1.0, (12_000, 4))
+        y = rng.poisson(0.06 * np.exp(X @ [1.0, -1.0, 0.0, 0.0]))
+        model = PrivatePoissonRegressor(epsilon=1.0).fit(X[:8000], y[:8000])
+        scores.append(model.score(X[8000:], y[8000:]))
+        ratios.append(model.predict(X).mean() / y.mean())
+    assert np.mean(scores) > 0.05
+    assert np.mean(ratios) > 0.7
+
+
 # ---- what noise leaves
 
 

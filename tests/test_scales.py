@@ -57,6 +57,17 @@ def test_noise_alone_is_hardly_ever_a_histogram():
     assert sum(target < 0.01 for target in found) <= 1
 
 
+def test_rare_targets_count_in_the_mean_square():
+    """Where counts of the others alone were believed, squares were clipped to their size."""
+    n = 4000
+    y = np.where(np.arange(n) < n // 20, 1.0, 2.0**-20)
+    plan = plan_scales(make_problem(n, 1, False), 0.06, target=True, known=True)
+    design = as_design(np.zeros((n, 1)), np.ones(1), False)
+    rngs = (np.random.Generator(np.random.PCG64(seed)) for seed in range(20))
+    found = [release_scales(plan, design, y, rng).target for rng in rngs]
+    assert np.median(found) == pytest.approx(0.05**0.5, rel=0.2)
+
+
 def test_the_smallest_bound_that_may_be_found_is_rehearsed():
     plan = plan_bounds(1000, 2, 1.0)
     design = as_design(np.full((1000, 2), 1e-300), np.ones(2), False)

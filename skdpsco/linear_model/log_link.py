@@ -100,7 +100,7 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
     def _of(self, target: Target) -> LogLink:
         """The loss for targets in these units."""
         centre = target.centre / target.scale
-        loss = self._law(centre, 1.0 / target.scale)
+        loss = self._law(centre, 1.0 / target.scale, self._least_scale / target.scale)
         return loss._replace(start=usual_mean(loss)) if self.fit_intercept else loss
 
     def _plan_target(self, loss, bound, n_samples, rho):

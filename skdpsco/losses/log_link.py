@@ -29,10 +29,13 @@ class LogLink(NamedTuple):
         The target for which t is 0.
     start : float
         The mean for which z is 0, > 0.
+    jump : float, default=0.0
+        A count of 1 in these units, and so the least jump of a target; 0 if targets are no counts.
     """
 
     centre: float
     start: float
+    jump: float = 0.0
 
     def lipschitz(
         self, prediction_bound: float = math.inf, target_bound: float = math.inf

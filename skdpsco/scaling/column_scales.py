@@ -204,17 +204,16 @@ def release_scales(
         scales[:, : plan.columns] = _column_scales(plan, X, y, rng)
     target = plan.target_bound
     if plan.target_grids is not None:
-        # In units of the bound; the bound of the squares follows from the histogram.
+        # In units of the bound.
         counts, squares = map_reduce(X, y, tallied_targets, target, plan.weighted)
-        typical, top = _typical(counts, plan.target_grids[0], n, rng)
-        bound = min(1.0, 2.0 * float(top[0]))
-        if bound < 1.0:
-            _, squares = map_reduce(X, y, tallied_targets, target * bound, plan.weighted)
-        square, deviation = _mean_squares(squares, plan.target_grids[1], n, rng)
-        # Bounds that were found are about as far from the targets as those of other tables.
-        guess, doubt = COLUMN_SCALES.usual_target
-        square += (guess - square) * deviation**2 / (deviation**2 + doubt**2)
-        target *= bound * math.sqrt(np.fmax(square, typical / bound**2)[0])
+        typical = _typical(counts, plan.target_grids[0], n, rng)[0]
+        (square,), deviation = _mean_squares(squares, plan.target_grids[1], n, rng)
+        if typical > 0.0:  # rare targets may be large, and then hold most of the mean square
+            square = max(square - deviation, typical)
+        else:  # bounds that were found are about as far from the targets as those of other tables
+            guess, doubt = COLUMN_SCALES.usual_target
+            square += (guess - square) * deviation**2 / (deviation**2 + doubt**2)
+        target *= math.sqrt(square)
     return Scales(scales[0], scales[1], target)
 
 
@@ -223,8 +222,8 @@ def _column_scales(plan: ScalePlan, X: Any, y: Any, rng: Any) -> tuple[np.ndarra
     n = plan.n_samples
     n_counts = 1 if plan.pooled else plan.columns
     counts, squares = map_reduce(X, y, tallied, n_counts, 1 if plan.merged else plan.columns)
-    typical, _ = _typical(counts, plan.grids[0], n * plan.columns // len(counts), rng)
-    square, _ = _mean_squares(squares, plan.grids[1], n * plan.columns // len(squares), rng)
+    typical = _typical(counts, plan.grids[0], n * plan.columns // len(counts), rng)
+    square = _mean_squares(squares, plan.grids[1], n * plan.columns // len(squares), rng)[0]
     if len(square) > len(typical):
         # One histogram tells by which factor the squares of most entries are smaller than their
         # mean.
@@ -235,16 +234,11 @@ def _column_scales(plan: ScalePlan, X: Any, y: Any, rng: Any) -> tuple[np.ndarra
 
 
 def _typical(counts, grid, n, rng):
-    """Release histograms; return mean squares according to them, and the largest magnitudes.
-
-    The mean squares are NaN and the magnitudes 1 if no count is credible.
-    """
+    """Release histograms; return mean squares according to them, NaN if no count is credible."""
     credible = counts > COLUMN_SCALES.credible * gaussian_mechanism(rng, counts.reshape(-1), grid)
     magnitude = 2.0 ** (np.arange(N_BINS) + LOWEST)
     square = np.where(credible, counts, 0.0) @ (SQUARE_IN_BIN * magnitude**2) / n
-    known = credible.any(axis=1)
-    top = np.minimum(np.where(credible, magnitude, 0.0).max(axis=1), 1.0)
-    return np.where(known, square, np.nan), np.where(known, top, 1.0)
+    return np.where(credible.any(axis=1), square, np.nan)
 
 
 def _mean_squares(squares, grid, n, rng):

@@ -20,7 +20,7 @@ from skdpsco.losses.library import (
     lipschitz_l2,
     unweighted,
 )
-from skdpsco.losses.log_link import LogLink, usual_mean
+from skdpsco.losses.log_link import LogLink, highest, usual_mean
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
@@ -80,6 +80,9 @@ class GradientDescentTuning(NamedTuple):
         Largest factor of this growth.
     skewed : float
         How much sooner clipping norms grow for skewed residuals, whose mean is moved by clipping.
+    counted : float
+        n mu per feature from which on a count of 1 is not clipped; before, a part of it in
+        proportion. Where most counts are 0, it is the others that tell the mean.
     max_passes : int
         Largest number of passes; chosen by hand, for time.
     level : float
@@ -158,6 +161,7 @@ class GradientDescentTuning(NamedTuple):
     residual_plenty: float = 250.0
     residual_growth: float = 3.0
     skewed: float = 75.0
+    counted: float = 25.0
     max_passes: int = 5000
     level: float = 0.3
     length: float = 2.0
@@ -222,6 +226,8 @@ class GradientDescentPlan(Plan):
     metric_grid : float or None
         Grid of second moments of rows with norms of at most 1, whose metric steps are taken in;
         None if columns are only scaled.
+    counted : float
+        Share of the derivative of a count of 1 that automatic clipping norms are not below.
     """
 
     scales: ScalePlan | None = None
@@ -234,6 +240,7 @@ class GradientDescentPlan(Plan):
     fall_grid: float | None = None
     tolerated: float = 0.0
     metric_grid: float | None = None
+    counted: float = 0.0
 
     @property
     def clips_gradients(self) -> bool:
@@ -391,6 +398,7 @@ class GradientDescent:
             way=length_of_way(problem, mu),
             slope_clip=slope_clip_of(problem, ratio),
             tolerated=tolerated,
+            counted=min(ratio * GRADIENT_DESCENT.plenty / GRADIENT_DESCENT.counted, 1.0),
             **grids,
         )
 
@@ -617,7 +625,16 @@ def with_shorter_gradients(
     limits = coordinates.clip / plan.slack * factors
     above = map_reduce(X, y, longer_gradients, problem.loss, w, coordinates.scale, limits)
     found = limits[halve(above, plan.tolerated, plan.fall_grid, rng)]
-    return coordinates._replace(clip=float(found) * plan.slack)
+    least = least_clip(plan, problem.loss) * math.sqrt(coordinates.mean_square_norm)
+    clip = max(float(found) * plan.slack, min(least, coordinates.clip))
+    return coordinates._replace(clip=clip)
+
+
+def least_clip(plan: GradientDescentPlan, loss: Any) -> float:
+    """What no automatic clipping norm of derivatives is below."""
+    loss = unweighted(loss)
+    count = min(loss.jump, highest(loss)) if isinstance(loss, LogLink) else 0.0
+    return plan.counted * count
 
 
 def share_scales(
@@ -696,6 +713,7 @@ def release_coordinates(
         huber = isinstance(loss, Huber)
         of_residuals = min(of_residuals, of_slopes) if huber else of_residuals
         clip = plan.slack * (of_residuals if problem.has_residuals else of_slopes)
+        clip = max(clip, least_clip(plan, loss))
     # No record reaches the second bound.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
     bound = min(clip * math.sqrt(mean_square_norm), most)
