@@ -119,14 +119,14 @@ def third_column(y, proba):
         (
             scorer(mean_hit),
             MODEL,
-            r"a row for each record; got float64 of shape \(\) for 8 records",
+            r"a row for each record; got float64 of shape \(\) for 40 records",
         ),
         (
             scorer(lambda y, p: (y == p)[:, None]),
             MODEL,
-            r"got bool of shape \(8, 1\) for 8 records",
+            r"got bool of shape \(40, 1\) for 40 records",
         ),
-        (scorer(lambda y, p: ["high"] * len(y)), MODEL, r"got <U4 of shape \(8,\) for 8 records"),
+        (scorer(lambda y, p: ["high"] * len(y)), MODEL, r"got <U4 of shape \(40,\) for 40 records"),
         (scorer(third_column, "predict_proba"), MODEL, "out of bounds"),
         (scorer(mean_hit, "predict_proba"), PrivateLasso(), "scoring needs predict_proba, which"),
         ("accuracy", PrivateLasso(), "scoring='accuracy' does not fit a PrivateLasso"),
@@ -267,7 +267,7 @@ BAD_DATA = {
 def test_data(case):
     bad, match = BAD_DATA[case]
     for seed in (None, 0, 1):  # whichever part the record is in
-        refuses_search(match, **{"random_state": seed, **bad})
+        refuses_search(match, **{"random_state": seed, "validation_fraction": 0.2, **bad})
     bad = {"X": X, "y": Y, **bad}
     refuses(match, lambda ledger: private_cross_val_score(MODEL, ledger=ledger, **bad))
 

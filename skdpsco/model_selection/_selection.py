@@ -60,16 +60,16 @@ class SearchTuning(NamedTuple):
     tries_per_candidate : float
         Mean number of tries for each candidate.
     little_rho : float
-        Largest zCDP of a search whose fits and scores share all records. With so little a try
-        depends so little on one record that it is hardly better on its own records than on others,
-        and no fit can do without records.
+        Largest zCDP of a search whose fits and scores share all records. With so little, fits gain
+        less on their own records than they lose without a fifth of them, and than scores and the
+        scale of a target lose with this fifth alone; docs/proofs/search.md has measurements.
     score_share : float
         Share for scores if they share all records with the fits: sums over all of them need little.
     """
 
     tries_shape: float = 2.0
     tries_per_candidate: float = 3.0
-    little_rho: float = 0.05
+    little_rho: float = 1.1
     score_share: float = 0.1
 
 

@@ -54,8 +54,8 @@ class PrivateGridSearchCV(  # type: ignore[override]
 
     A public random split replaces cross-validation, whose folds would use each record many times
     and charge for it. Candidates are fitted on one part and scored on the other, so the costs of
-    the two parts do not add up, unless the budget is so small that fits need all records and are
-    hardly better on their own: see ``validation_fraction``. Every step of the
+    the two parts do not add up, unless the budget is so small that fits and scores need all records
+    more than they need to be apart: see ``validation_fraction``. Every step of the
     estimator must be private or independent of the data. The epsilon and delta of its steps matter
     only in proportion to each other. Proof: docs/proofs/search.md.
 
@@ -104,8 +104,8 @@ class PrivateGridSearchCV(  # type: ignore[override]
         Share of the records on which candidates are scored, and which they are not fitted to, in
         [0, 1). 0 fits and scores all candidates on all records: no record is held out, a tenth of a
         try's budget is for its score, and candidates that overfit have an advantage, within what
-        the budget allows. "auto" is 0 for random stopping with at most 0.05 zCDP (about epsilon 1.5
-        at delta 1e-6), which hardly allows any overfitting, and otherwise 0.2.
+        the budget allows. "auto" is 0 with at most 1.1 zCDP (about epsilon 8 at delta 1e-6), where
+        noise leaves little to overfit, and 0.2 with more, or if scores are returned.
     search_share : float or "auto", default="auto"
         Share of the budget, in zCDP, for the search if there is a refit, in (0, 1). "auto" is 0.5.
     return_scores : bool, default=False
@@ -439,7 +439,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
         """Number of records for scores alone; 0 if all records are for both fits and scores."""
         fraction = self.validation_fraction
         if isinstance(fraction, str):
-            fraction = 0.0 if self._stops_at_random() and rho <= SEARCH.little_rho else 0.2
+            # Scores that are shown should be those of new records.
+            shares = rho <= SEARCH.little_rho and not self.return_scores
+            fraction = 0.0 if shares else 0.2
         if fraction == 0.0:
             return 0
         n_held_out = round(fraction * n_samples)
