@@ -49,18 +49,27 @@ def class_moments(moments: Any, diagonal: bool) -> ClassMoments:
     root = U * np.sqrt(values) * unit[:d, None]  # root @ root.T is the covariance
     white = (U / np.sqrt(values)).T / unit[:d]  # its inverse
     between, noise = differences(moments, white, values, shares)
+    sampled = shares * (1.0 - shares) / n  # the part of the noise that was not drawn
     # Shrink them as normal numbers of one variance per class; those with little noise tell it best.
     # It is taken for one standard error less: a model of noise alone is worse than none.
     precision = (noise**-2.0).sum(axis=0)
     signal = (noise**-2.0 * (np.square(between) - noise)).sum(axis=0) / precision
     signal = np.maximum(signal - np.sqrt(2.0 / precision), 0.0)
-    between = between * signal / (signal + noise)
+    # Squares of true ones add up to at most the variance of the indicator, which noise may exceed.
+    most = n * sampled * (noise**-2.0).max(axis=0) / precision
+    signal = np.minimum(signal, most)
+    kept = signal / (signal + noise)
+    between = between * kept
+    # A variance within classes that is below the noise left in what they explain may be noise.
+    drawn = noise - sampled
+    left = (kept * drawn).max(axis=0) / (n * sampled)
+    least = min(1.0, max(LEAST_WITHIN, float(shares @ (2.0 * np.sqrt(left) + left))))
     means = moments.mean[:d] + (root @ (between / shares)).T
     explained = (between / shares) @ between.T
     if diagonal:
         explained = np.diag(explained.diagonal())
     values, U = np.linalg.eigh(np.eye(d) - explained)
-    half = root @ (U * np.sqrt(np.maximum(values, LEAST_WITHIN)))
+    half = root @ (U * np.sqrt(np.maximum(values, least)))
     return ClassMoments(shares, means, half @ half.T)
 
 
