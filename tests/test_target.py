@@ -172,6 +172,24 @@ def test_scale_is_not_much_too_wide(law, bound):
     assert min(scales) > 0.7 * np.quantile(np.abs(y), 0.99)
 
 
+def test_a_steady_scale_is_that_of_most_targets():
+    """However much is known; slack clips fewer, and what was found is remembered."""
+    y = np.random.default_rng(0).pareto(1.2, 20_000)
+    for rho in (0.005, 2.0, 200.0):
+        slack = max(1.0, 20_000 * (2.0 * rho) ** 0.5 / 2600.0) ** 0.5
+        plan = plan_target(None, True, len(y), rho, steady=True)
+        usual = plan_target(None, True, len(y), rho)
+        assert (plan.tail, plan.slack) == (0.05, pytest.approx(slack, rel=1e-3))
+        assert (usual.tail, usual.slack) == (pytest.approx(0.05 / slack**2, rel=1e-3), 1.0)
+        assert plan.event == usual.event
+        target = release_target(plan, y, np.random.Generator(np.random.PCG64(0)))
+        most = np.quantile(np.abs(y - target.centre), 0.95)
+        assert 0.6 * most < target.found < 1.6 * most
+        largest = target.bound + abs(target.centre)
+        assert target.scale == pytest.approx(min(slack * target.found, largest), rel=1e-3)
+        assert target.spread == pytest.approx(target.found / target.scale)
+
+
 def test_scale_of_a_target_that_is_mostly_zero():
     rng = np.random.default_rng(0)
     y = rng.uniform(-1, 1, 400) * (rng.uniform(size=400) < 0.4)

@@ -12,7 +12,7 @@ from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.losses.library import WEIGHTED, Logistic, Multinomial, Squared
 from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.privacy.relations import ADD_OR_REMOVE
-from skdpsco.scaling.target import Target, TargetPlan
+from skdpsco.scaling.target import Target, TargetPlan, plan_target
 from skdpsco.solvers import (
     SGD,
     CompositeProblem,
@@ -250,6 +250,16 @@ class UncalibratedModel(CompositeModel):
     """A regression whose scores are not calibrated; see the subclasses."""
 
     order = "cyclic"
+
+    # Whether the loss is in units of the spread of most targets, of which far ones say nothing.
+    _steady_scale: ClassVar[bool] = False
+
+    def _plan_target(
+        self, loss: Any, bound: float | None, n_samples: int, rho: float
+    ) -> TargetPlan:
+        if self._steady_scale and not self.standard_errors:  # which clipping should not bias
+            return plan_target(bound, bool(self.fit_intercept), n_samples, rho, steady=True)
+        return super()._plan_target(loss, bound, n_samples, rho)
 
     def _curve(self, loss: Any) -> None:
         """Return None: the best linear prediction is not a mean."""

@@ -22,7 +22,7 @@ from skdpsco.losses.library import Huber
 
 __all__ = ["PrivateHuberRegressor"]
 
-# In units of the target's scale; examples/benchmarks/named_models.py shows what it predicts.
+# In units of the scale of most targets; examples/benchmarks/named_models.py shows what it predicts.
 AUTO_THRESHOLD = 0.3
 
 
@@ -50,7 +50,7 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
         ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     threshold : float or "auto", default="auto"
         Residual beyond which the loss is linear, > 0, in units of y. "auto" is 0.3 times the scale
-        of y that is found privately: it covers nearly all targets.
+        of y that is found privately: it covers about 95 % of the targets.
     alpha : float, default=0.0001
         Weight of the penalty, >= 0, against twice the sum over records.
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
@@ -171,6 +171,7 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
         "threshold": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     }
     _planned_with = ("alpha", "threshold", "n_iter")
+    _steady_scale = True
 
     def __init__(
         self,
@@ -221,7 +222,7 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
     def _problem(self, loss, n_samples, bounds, target):
         problem = super()._problem(loss, n_samples, bounds, target)
         if isinstance(self.threshold, str):
-            return problem
+            return replace(problem, loss=Huber(AUTO_THRESHOLD * target.spread))
         threshold = check_bound("threshold", self.threshold) / target.scale
         return replace(problem, loss=Huber(check_bound("threshold / target_bound", threshold)))
 

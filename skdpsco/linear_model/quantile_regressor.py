@@ -253,6 +253,12 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         self.verbose = verbose
         self.random_state = random_state
 
+    @property
+    def _steady_scale(self) -> bool:  # type: ignore[override]
+        # Most skewed targets are positive: near a low quantile, and a median, they lie far closer
+        # together than their scale tells, and near a high one far apart.
+        return self.quantile <= 0.5
+
     def _loss(self, n_samples, n_features):
         return SmoothQuantile(float(self.quantile), QUANTILE.width)
 
@@ -265,7 +271,7 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         falling = QUANTILE.width * math.sqrt(QUANTILE.ratio * d / (n_samples * mu))
         known = QUANTILE.known * n_samples ** (-1.0 / 3.0) if self.standard_errors else 0.0
         width = min(max(reached, falling, known, QUANTILE.least_width), QUANTILE.width)
-        return replace(problem, loss=loss._replace(width=width))
+        return replace(problem, loss=loss._replace(width=width * target.spread))
 
     def _advice(self, problem, mu):
         lines = super()._advice(problem, mu)

@@ -122,6 +122,11 @@ class Target(NamedTuple):
     centre: float
     scale: float
 
+    @property
+    def spread(self) -> float:
+        """The scale of most targets, in units of ``scale``."""
+        return 1.0
+
     def apply(self, y: np.ndarray) -> np.ndarray:
         """The targets that the fit sees; of records with fields only those in `FIELD`."""
         if y.dtype.names:
@@ -130,6 +135,24 @@ class Target(NamedTuple):
             return y
         y = np.clip(y, -self.bound, self.bound) - self.centre
         return np.clip(y, -self.scale, self.scale) / self.scale
+
+
+class SteadyTarget(NamedTuple):
+    """A `Target` with slack in its scale; ``found`` is what was found, of most targets."""
+
+    bound: float
+    centre: float
+    scale: float
+    found: float
+
+    @property
+    def spread(self) -> float:
+        """As in `Target`."""
+        return self.found / self.scale
+
+    def apply(self, y: np.ndarray) -> np.ndarray:
+        """See `Target.apply`."""
+        return Target(*self[:3]).apply(y)
 
 
 @dataclass(frozen=True)
@@ -157,6 +180,8 @@ class TargetPlan:
         What neither a magnitude nor a scale that is found is below.
     slack : float, default=1.0
         Factor of the scale that is found, up to what no target exceeds.
+    steady : bool, default=False
+        Whether the scale without slack is remembered, as `SteadyTarget`.
     """
 
     bound: float
@@ -169,6 +194,7 @@ class TargetPlan:
     event: Event
     least_scale: float = 0.0
     slack: float = 1.0
+    steady: bool = False
 
     part: ClassVar[str] = "target"
 
@@ -184,17 +210,17 @@ class TargetPlan:
         scales = (least, max(2.0 * high, least))
         return tuple(Target(high, 0.0, scale) for scale in scales)
 
-    def release(self, X: Any, y: Any, rng: Any) -> Target:
+    def release(self, X: Any, y: Any, rng: Any) -> Any:
         """See `release_target`."""
         return release_target(self, y, rng, X)
 
-    def apply(self, target: Target, X: Any, y: Any) -> tuple[Any, Any]:
+    def apply(self, target: Target | SteadyTarget, X: Any, y: Any) -> tuple[Any, Any]:
         """The design with targets in [-1, 1]; the design of blocks holds its targets."""
         if isinstance(X, BlockDesign):
             return X.with_targets(target.apply), y
         return X, None if y is None else target.apply(y)  # a stream has them in these units
 
-    def note(self, target: Target) -> str:
+    def note(self, target: Target | SteadyTarget) -> str:
         """A line for the report."""
         return f"targets are clipped to +-{target.bound:g}"
 
@@ -218,6 +244,7 @@ def plan_target(
     rho: float,
     n_targets: int = 1,
     n_known: float | None = None,
+    steady: bool = False,
 ) -> TargetPlan:
     """Spend a share of ``rho`` on each release, or nothing if it would be a guess.
 
@@ -234,11 +261,17 @@ def plan_target(
     n_known : float or None, default=None
         Number of records as if all groups of records were as small as the smallest, so that the
         tail does not hold most of a group; None if there are no groups.
+    steady : bool, default=False
+        Whether the scale is that of most targets however many records there are: fewer targets are
+        clipped by slack then, and a `SteadyTarget` remembers the scale without it.
     """
     # Clipping more records costs bias, clipping fewer costs noise, which vanishes with n mu.
     n_mu = n_samples * math.sqrt(2.0 * rho)
     smallest = (n_samples if n_known is None else n_known) / (n_samples * n_targets)
-    tail = min(max(TARGET.tail * smallest, TARGET.least_tail / n_mu), TARGET.tail, 130.0 / n_mu)
+    affordable = 130.0 / n_mu
+    tail = min(max(TARGET.tail * smallest, TARGET.least_tail / n_mu), TARGET.tail)
+    slack = math.sqrt(max(tail / affordable, 1.0)) if steady else 1.0
+    tail = tail if steady else min(tail, affordable)
     charges: list[float] = []
 
     def quantile(epsilon0: float | None, rest: float) -> float:
@@ -296,15 +329,17 @@ def plan_target(
         penalty=penalty * n_targets,
         event=compose(*(ExponentialMechanismEvent(epsilon0) for epsilon0 in charges)),
         least_scale=0.0 if magnitude is None else LEAST_SCALE,
+        slack=slack,
+        steady=steady,
     )
 
 
 def release_target(
     plan: TargetPlan, y: np.ndarray | None, rng: np.random.Generator, X: Any = None
-) -> Target:
-    """Choose the bound, the centre and the scale, one after the other.
+) -> Any:
+    """Choose the bound, the centre and the scale, one after the other: a `Target`.
 
-    ``y`` is None if the blocks ``X`` hold the targets.
+    It is a `SteadyTarget` if that is planned. ``y`` is None if the blocks ``X`` hold the targets.
     """
     bound, centre = plan.bound, 0.0
     in_order = y is not None  # in arrays they are sorted once, in blocks for every count
@@ -345,8 +380,10 @@ def release_target(
         up_to, n = counts(bound, centre, True, covers)
         scores = cover_scores(up_to, n, plan.tail, plan.penalty)
         scale = min(choose(scores, covers, plan.scale_grids[1], rng), largest)
-    scale = max(min(plan.slack * scale, largest), scale, plan.least_scale)
-    return Target(bound, centre, scale)
+    found, scale = scale, max(min(plan.slack * scale, largest), scale, plan.least_scale)
+    return (
+        SteadyTarget(bound, centre, scale, found) if plan.steady else Target(bound, centre, scale)
+    )
 
 
 def first_centres(found: bool) -> np.ndarray:
