@@ -30,12 +30,14 @@ from skdpsco.linear_model import (
     PrivateQuantileRegressor,
     PrivateRidge,
 )
-from skdpsco.losses import Hinge, Logistic, Squared
+from skdpsco.losses import Absolute, Hinge, Logistic, Squared
 from skdpsco.mechanisms import bucket_sampler as _bucket_sampler
 from skdpsco.mechanisms import generalised_gaussian as generalised
 from skdpsco.mechanisms import samplers as mechanisms
 from skdpsco.minimax import PrivateMinimaxRegressor
-from skdpsco.minimax._solver import GameSolver, MinimaxProblem, TaskGradients, TaskMoments, Tasks
+from skdpsco.minimax._descent import TaskGradients
+from skdpsco.minimax._solver import GameSolver, TaskMoments
+from skdpsco.minimax._tasks import MinimaxProblem, Tasks
 from skdpsco.model_selection import PrivateGridSearchCV
 from skdpsco.moments import PrivateMoments
 from skdpsco.penalties import L1, L2
@@ -82,6 +84,7 @@ from skdpsco.solvers import (
     Stagewise,
     TreeFrankWolfe,
 )
+from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.groups.moments import GroupMoments
 from skdpsco.solvers.groups.monotone_glm import (
@@ -292,6 +295,11 @@ def one_task():
     return problem, minimax()[1]
 
 
+def several_tasks():
+    problem = MinimaxProblem(Tasks((Squared(1.0), Absolute()), 2), 1.0, N, D)
+    return problem, (minimax()[1][0], np.column_stack([Y, -0.5 * Y]))
+
+
 def monotone():
     return Problem(LINE, L2Ball(1.0), N, D), (as_design(X, np.ones(D), False), Y)
 
@@ -356,8 +364,14 @@ CASES = {
     "GroupMoments, private": (GroupMoments(), groups(prior=(0.5, 0.5)), 3),
     "GroupMoments, counts": (GroupMoments(), groups(), 3),
     "GroupMoments, descent": (GroupMoments(pooled_first=True), groups(**SIZES), 3),
+    "GroupDescent": (GroupDescent(), groups(**SIZES), 5),
+    "GroupDescent, prior": (GroupDescent(), groups(prior=(0.5, 0.5)), 5),
+    "GroupDescent, counts": (GroupDescent(), groups(), 5),
+    "GroupDescent, average": (GroupDescent(), groups(objective="average", **SIZES), 3),
     "TaskMoments": (TaskMoments(), minimax(), 3),
     "TaskGradients": (TaskGradients(), one_task(), 3),
+    "TaskGradients, classes": (TaskGradients(), minimax(), 3),
+    "TaskGradients, several": (TaskGradients(), several_tasks(), 5),
     "PooledMoments": (PooledMoments(), monotone(), 3),
     "PooledDescent": (PooledDescent(), monotone(), 3),
     "GradientMirrorProx": (GradientMirrorProx(), monotone(), 5),

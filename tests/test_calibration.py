@@ -31,7 +31,7 @@ from skdpsco.linear_model.links import Link, resolve_link
 from skdpsco.losses import Absolute, Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.losses.library import OneVsRest
 from skdpsco.mechanisms.samplers import deviation_on
-from skdpsco.minimax._solver import MinimaxResult
+from skdpsco.minimax._tasks import MinimaxResult
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling.calibration import (
     CALIBRATION,

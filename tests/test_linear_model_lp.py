@@ -485,6 +485,7 @@ def test_grid_searches(Estimator):
     assert private.best_params_["radius"] in grid["radius"]
     assert private.privacy_.epsilon == 8.0
     assert np.isfinite(private.predict(X)).all()
-    fixed = PrivateGridSearchCV(clone(model).set_params(n_samples=2000), grid, epsilon=8.0)
+    fixed = clone(model).set_params(n_samples=2000)
+    fixed = PrivateGridSearchCV(fixed, grid, epsilon=8.0, validation_fraction=0.2)
     with pytest.raises(ValueError, match="n_samples must be None or the number of records"):
         fixed.fit(X, y)

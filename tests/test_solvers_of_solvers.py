@@ -39,7 +39,9 @@ from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.linear_model import monotone_glm
 from skdpsco.linear_model.log_link import LogLinkModel
 from skdpsco.losses import Logistic
-from skdpsco.minimax._solver import GameSolver, MinimaxProblem, TaskGradients, TaskMoments, Tasks
+from skdpsco.minimax._descent import TaskGradients
+from skdpsco.minimax._solver import GameSolver, TaskMoments
+from skdpsco.minimax._tasks import MinimaxProblem, Tasks
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent, is_gaussian, rho_of
 from skdpsco.solvers import (
@@ -60,6 +62,7 @@ from skdpsco.solvers import (
     check_cost,
 )
 from skdpsco.solvers.base import assumed_of
+from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.groups.moments import GroupMoments
 from skdpsco.solvers.groups.monotone_glm import (
@@ -115,6 +118,10 @@ USERS = {
         ),
         (GroupMoments(pooled_first=True), ProjectedDescent, GROUPS),
     ],
+    GroupDescent: [
+        (GroupDescent(), GradientDescent, GROUPS),
+        (GroupDescent(), GradientDescent, replace(GROUPS, loss=SquaredMoments())),
+    ],
     GameSolver: [
         (GameSolver(MirrorDescent()), MirrorDescent, MINIMAX),
         (GameSolver(MirrorDescent()), MirrorDescent, PRIOR),
@@ -122,7 +129,10 @@ USERS = {
         (GameSolver(RecursiveRegularisation(n_rounds=2)), MirrorProx, PRIOR),
     ],
     TaskMoments: [(TaskMoments(), GroupMoments, MINIMAX)],
-    TaskGradients: [(TaskGradients(), GradientDescent, ONE_TASK)],
+    TaskGradients: [
+        (TaskGradients(), GradientDescent, ONE_TASK),
+        (TaskGradients(), GradientDescent, replace(ONE_TASK, tasks=Tasks((Logistic(),), 2))),
+    ],
     PooledMoments: [(PooledMoments(), GroupMoments, MONOTONE)],
     PooledDescent: [(PooledDescent(), GradientDescent, MONOTONE)],
     GradientMirrorProx: [(GradientMirrorProx(), MirrorProx, MONOTONE)],

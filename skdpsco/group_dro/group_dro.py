@@ -1,5 +1,6 @@
 """Private group distributionally robust optimisation."""
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -59,6 +60,7 @@ from skdpsco.group_dro.options import (
 from skdpsco.privacy.relations import WITHIN_GROUPS
 from skdpsco.scaling.calibration import REGRESSION_CURVE, SHORT_CURVE, TargetCurve
 from skdpsco.scaling.target import Target
+from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.moments import GroupMoments, needed_size
 from skdpsco.solvers.groups.problem import GroupProblem
 
@@ -67,6 +69,7 @@ __all__ = ["PrivateGroupDRO"]
 # Safety nets, for features and targets in [-1, 1]. Log-odds have no bound, but the steps of mirror
 # prox depend on the radius.
 AUTO_RADIUS, AUTO_RADIUS_OF_LOG_ODDS = 10.0, 300.0
+LITTLE_NOISE = 300.0  # n mu per feature in the smallest group, above which moments are exact
 
 
 def classifies(model: Any) -> bool:
@@ -96,8 +99,8 @@ class PrivateGroupDRO(PrivateLinearModel):
     ----------
     loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
         The loss of a record. "squared" is half the squared residual, for targets clipped to their
-        range, and grows linearly in predictions beyond this range. "hinge" and
-        "absolute" need mirror prox, which is slower and less accurate.
+        range; by moments it grows linearly in predictions beyond this range. "hinge" and "absolute"
+        have no moments.
     groups : array-like or None, default=None
         The public list of groups: labels, or tuples of labels for products of columns. None takes
         the labels that occur in ``sensitive_features``, or the columns of a matrix; it is not
@@ -137,8 +140,8 @@ class PrivateGroupDRO(PrivateLinearModel):
     radius : float or "auto", default="auto"
         Bound on the l2 norm of the coefficients without the intercept. With one feature bound b_j
         per column, features are measured in units of their bounds: the norm of ``b_j w_j`` is at
-        most ``radius * max_j b_j``. "auto" is 10 for features and targets in [-1, 1], and
-        300 for the logistic loss by moments.
+        most ``radius * max_j b_j``; "gradient-descent" has no ball. "auto" is 10 for features and
+        targets in [-1, 1], and 300 for the logistic loss by moments.
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
@@ -180,17 +183,18 @@ class PrivateGroupDRO(PrivateLinearModel):
         not named. They multiply losses, and the loss of a group is the mean of that, so that a
         group with many records of a heavy class has the larger loss. They must not be counted from
         the data. Scores of a weighted fit are not calibrated.
-    solver : {"auto", "moments", "mirror-prox", "recursive-regularisation"} or object, \
-            default="auto"
-        "moments" releases noisy moments of every group. "mirror-prox" uses noisy gradients of the
+    solver : {"auto", "gradient-descent", "moments", "mirror-prox", "recursive-regularisation"} \
+            or object, default="auto"
+        "gradient-descent" minimises the weighted mean of the groups' losses, without a ball, and
+        weights of groups whose noisy mean losses are larger grow between its steps. "moments"
+        releases noisy moments of every group. "mirror-prox" uses noisy gradients of the
         model and the group weights; with private membership it needs ``group_prior``, and it does
         not support "cvar". "recursive-regularisation" is mirror prox in rounds on parts of the
         records, for the worst case; with its defaults there is usually a single round, and a
-        warning says so. "auto" is "moments" for losses that support it, since it is more accurate
-        and faster, and otherwise "mirror-prox". For ``radius="auto"`` it first fits the mean loss
-        of all records by gradient descent, for most of the budget where groups are small, and
-        moments find what the groups add. You may pass a solver of your own, an object with
-        ``plan`` and ``run``.
+        warning says so. For ``radius="auto"``, "auto" is "gradient-descent", or "moments" after a
+        first fit of all records where there is little noise; otherwise it is "moments" for the
+        losses "logistic" and "squared", and "mirror-prox" for the others. You may pass a solver of
+        your own, an object with ``plan`` and ``run``.
     n_iter : int or "auto", default="auto"
         Number of rounds or steps, 1 to 10,000. "auto" leaves it to the solver.
     verbose : int, default=0
@@ -327,7 +331,9 @@ class PrivateGroupDRO(PrivateLinearModel):
         clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
-        solver: Literal["auto", "moments", "mirror-prox", "recursive-regularisation"]
+        solver: Literal[
+            "auto", "gradient-descent", "moments", "mirror-prox", "recursive-regularisation"
+        ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
         verbose: int = 0,
@@ -371,7 +377,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
-            Blocks are `RowBlocks` of arrays or files, or an Arrow table, for the solver "moments".
+            Blocks are `RowBlocks` of arrays or files, or an Arrow table, for the solvers
+            "gradient-descent" and "moments".
             Their targets and groups are kept in memory, some 40 bytes per record; a classifier
             needs ``classes``.
         y : array-like of shape (n_samples,) or None, default=None
@@ -460,10 +467,13 @@ class PrivateGroupDRO(PrivateLinearModel):
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         solver = group_solver(self.solver, loss)
-        # A number as radius is about all coefficients, and not about what groups add.
-        by_moments = isinstance(solver, GroupMoments)
-        first = self.solver == "auto" and by_moments and not self._ball_is_given()
-        return GroupMoments(pooled_first=True) if first else solver
+        if self.solver != "auto" or self._ball_is_given():
+            return solver
+        # With hardly any noise, moments are exact.
+        F = n_features + bool(self.fit_intercept)
+        known = self._smallest(n_samples) * math.sqrt(2.0 * rho) / F
+        exact = isinstance(solver, GroupMoments) and known >= LITTLE_NOISE
+        return GroupMoments(pooled_first=True) if exact else GroupDescent()
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
         radius, _ = self._radius_and_bounds(len(bounds))
@@ -510,10 +520,12 @@ class PrivateGroupDRO(PrivateLinearModel):
 
     def _known_weight(self, n_samples: int) -> float:
         """The number of records if all groups were as small as the smallest, with equal weights."""
-        facts = self._facts
-        prior = facts.get("prior") or (1.0 / facts["n_groups"],)
-        smallest = min(facts.get("group_sizes") or [n_samples * share for share in prior])
-        return float(min(facts["n_groups"] * smallest, n_samples))
+        return min(self._facts["n_groups"] * self._smallest(n_samples), float(n_samples))
+
+    def _smallest(self, n_samples: int) -> float:
+        """Number of records of the smallest group, as far as it is public."""
+        prior = self._facts.get("prior") or (1.0 / self._facts["n_groups"],)
+        return float(min(self._facts.get("group_sizes") or [n_samples * p for p in prior]))
 
     def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
         # As far as losses of groups are noise, all records count alike.

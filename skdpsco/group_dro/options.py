@@ -9,6 +9,7 @@ from skdpsco._validation import Interval, StrOptions, check_bound
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.base.progress import check_progress
 from skdpsco.privacy._checks import abridged
+from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.mirror_prox import AbsoluteLoss, GroupMirrorProx, HingeLoss
 from skdpsco.solvers.groups.moments import GroupMoments
 from skdpsco.solvers.groups.problem import LogisticMoments, SquaredMoments
@@ -36,6 +37,7 @@ LOSSES: dict[str, Any] = {
 CLASSIFIERS = ("logistic", "hinge")
 # A function for each name that makes its solver; "auto" resolves to one of these.
 GROUP_SOLVERS: dict[str, Any] = {
+    "gradient-descent": GroupDescent,
     "moments": GroupMoments,
     "mirror-prox": lambda: GroupMirrorProx(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)),
     "recursive-regularisation": lambda: GroupMirrorProx(

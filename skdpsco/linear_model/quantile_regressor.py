@@ -22,6 +22,7 @@ from skdpsco.linear_model._inference import CoefficientInference
 from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
 from skdpsco.losses.library import SmoothQuantile
 from skdpsco.solvers.penalized.gradient_descent import full_passes
+from skdpsco.solvers.penalized.smooth_losses import WIDTHS, quantile_width
 
 __all__ = ["PrivateQuantileRegressor"]
 
@@ -31,15 +32,6 @@ class QuantileTuning(NamedTuple):
 
     Parameters
     ----------
-    width : float
-        Width of the quadratic part of the loss, in units of the targets' scale.
-    ratio : float
-        n mu per feature up to which the width is constant; beyond, it falls with its root.
-    least_width : float
-        Smallest width.
-    reach : float
-        Smallest width, in units of columns over the square of the number of passes: steps, which
-        are short where the loss is bent, have to reach the optimum.
     known : float
         Smallest width with standard errors, in units of one over the cube root of the number of
         records: curvatures follow from the residuals within it. Fitted on the data of
@@ -48,10 +40,6 @@ class QuantileTuning(NamedTuple):
         n mu times the share of the records beyond a quantile, from which on it is more than noise.
     """
 
-    width: float = 0.2
-    ratio: float = 30.0
-    least_width: float = 0.002
-    reach: float = 4.0
     known: float = 0.4
     least_tail: float = 25.0
 
@@ -260,17 +248,16 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         return self.quantile <= 0.5
 
     def _loss(self, n_samples, n_features):
-        return SmoothQuantile(float(self.quantile), QUANTILE.width)
+        return SmoothQuantile(float(self.quantile), WIDTHS.most)
 
     def _problem(self, loss, n_samples, bounds, target):
         problem = super()._problem(loss, n_samples, bounds, target)
         mu, d = self._budget().mu, problem.n_features
         passes = check_n_iter(self.n_iter) or full_passes(problem, mu)
-        spread = 2.0 * math.sqrt(loss.level * (1.0 - loss.level))  # of the signs of residuals
-        reached = QUANTILE.reach * d / (passes**2 * spread)
-        falling = QUANTILE.width * math.sqrt(QUANTILE.ratio * d / (n_samples * mu))
-        known = QUANTILE.known * n_samples ** (-1.0 / 3.0) if self.standard_errors else 0.0
-        width = min(max(reached, falling, known, QUANTILE.least_width), QUANTILE.width)
+        width = quantile_width(loss.level, n_samples * mu, d, passes)
+        if self.standard_errors:
+            known = QUANTILE.known * n_samples ** (-1.0 / 3.0)
+            width = max(width, min(known, WIDTHS.most))
         return replace(problem, loss=loss._replace(width=width * target.spread))
 
     def _advice(self, problem, mu):

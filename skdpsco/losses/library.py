@@ -28,6 +28,7 @@ __all__ = [
     "Hinge",
     "Huber",
     "Logistic",
+    "Mixture",
     "Multinomial",
     "OneVsRest",
     "Quantile",
@@ -339,6 +340,40 @@ class WeightedMultinomial(NamedTuple):
         return Multinomial(self.n_classes).baseline(target_bound)
 
 
+class Mixture(NamedTuple):
+    """Weighted mean of losses of one prediction, over several targets of every record.
+
+    Targets have shape (n, number of targets). The weights are not negative, and at most 1 in sum.
+
+    Parameters
+    ----------
+    losses : tuple of NamedTuple of this module
+    factors : tuple of float
+        A factor of every loss, which the weights do not contain.
+    weights : tuple of tuple of float
+        For every loss, one weight per target.
+    """
+
+    losses: tuple[Any, ...]
+    factors: tuple[float, ...]
+    weights: tuple[tuple[float, ...], ...]
+
+    def _largest(self, bounds: list[float]) -> float:
+        return max(f * bound for f, bound in zip(self.factors, bounds, strict=True))
+
+    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
+        """Bound on ``|derivative|`` for any weights."""
+        return self._largest([a.lipschitz(prediction_bound, target_bound) for a in self.losses])
+
+    def smoothness(self) -> float:
+        """Bound on the second derivative in the prediction, for any weights."""
+        return self._largest([loss.smoothness() for loss in self.losses])
+
+    def baseline(self, target_bound: float = 1.0) -> float:
+        """Largest loss of the prediction 0, for any weights."""
+        return self._largest([loss.baseline(target_bound) for loss in self.losses])
+
+
 class OneVsRest(NamedTuple):
     """The sum over classes of a loss for targets -1 and +1: each class against all others.
 
@@ -390,6 +425,7 @@ _OF_ONE_PREDICTION: Any = (
     Quantile,
     SmoothQuantile,
     Weighted,
+    Mixture,
 )
 for _loss in _OF_ONE_PREDICTION:
     _loss.n_outputs = 1
@@ -413,7 +449,18 @@ def without_weights(targets: np.ndarray) -> np.ndarray:
 
 
 def unweighted(loss: Any) -> Any:
-    """The loss that `Weighted` multiplies by weights; any other loss as it is."""
+    """The loss that `Weighted` multiplies by weights, or a loss that is like a `Mixture`.
+
+    A mixture is like its parts if they are of one class: one of quantiles is the loss of their mean
+    level. Any other loss is returned as it is.
+    """
+    if type(loss) is Mixture and len({type(part) for part in loss.losses}) == 1:
+        if type(loss.losses[0]) is SmoothQuantile:
+            shares = [
+                factor * sum(row) for factor, row in zip(loss.factors, loss.weights, strict=True)
+            ]
+            return SmoothQuantile(*np.average(loss.losses, axis=0, weights=shares).tolist())
+        return loss.losses[0]
     return loss.loss if type(loss) is Weighted else loss
 
 
@@ -463,6 +510,8 @@ def is_proven(loss: Any) -> bool:
     A subclass may register its own kernels, so it does not inherit the claim of its parent.
     """
     if type(loss) in (Weighted, OneVsRest) and not is_proven(loss.loss):
+        return False
+    if type(loss) is Mixture and not all(is_proven(part) for part in loss.losses):
         return False
     return vars(type(loss)).get("proven") is True
 
@@ -762,6 +811,9 @@ def for_kernels(loss: Any) -> Any:
     """
     if type(loss) in (Weighted, OneVsRest):
         return loss._replace(loss=for_kernels(loss.loss))
+    if type(loss) is Mixture:
+        table = np.array([for_kernels(part) for part in loss.losses], dtype=np.float64)
+        return _MixtureOfAny(table, np.array(loss.factors)[:, None] * np.array(loss.weights))
     if type(loss) not in _PLAIN:  # a subclass may have other kernels
         return loss
     parameters = [*map(float, loss), 0.0, 0.0]
@@ -804,3 +856,45 @@ def _(loss, z, y):
     if loss.kind == 3:
         return curvature(SmoothHinge(loss.first), z, y)
     return curvature(SmoothQuantile(loss.first, loss.second), z, y)
+
+
+class _MixtureOfAny(NamedTuple):
+    """A `Mixture` as kernels see it.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_losses, 3)
+        The fields of `AnyOfOnePrediction`.
+    weights : ndarray of shape (n_losses, n_targets)
+        Factors times weights.
+    """
+
+    table: np.ndarray
+    weights: np.ndarray
+
+
+@inner
+def _part(table, k):
+    """Loss k of a mixture."""
+    return AnyOfOnePrediction(int(table[k, 0]), table[k, 1], table[k, 2])
+
+
+@values.register(_MixtureOfAny)
+def _(loss, Z, y, out):
+    for i in range(y.shape[0]):
+        out[i] = 0.0
+        for k in range(loss.table.shape[0]):
+            part = _part(loss.table, k)
+            for j in range(y.shape[1]):
+                out[i] += loss.weights[k, j] * value(part, Z[i, 0], y[i, j])
+
+
+@derivatives.register(_MixtureOfAny)
+def _(loss, Z, y, out):
+    for i in range(y.shape[0]):
+        z, total = Z[i, 0], 0.0
+        for k in range(loss.table.shape[0]):
+            part = _part(loss.table, k)
+            for j in range(y.shape[1]):
+                total += loss.weights[k, j] * derivative(part, z, y[i, j])
+        out[i, 0] = total

@@ -16,12 +16,8 @@ from skdpsco._validation import (
 )
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.losses.check import check_loss
-from skdpsco.minimax._solver import (
-    MINIMAX_SOLVERS,
-    MinimaxProblem,
-    TaskMoments,
-    minimax_solver,
-)
+from skdpsco.minimax._solver import MINIMAX_SOLVERS, TaskMoments, minimax_solver
+from skdpsco.minimax._tasks import MinimaxProblem
 from skdpsco.privacy._checks import abridged
 from skdpsco.scaling.calibration import CLASS_CURVE, SHORT_CURVE, TargetCurve, curve_of
 from skdpsco.scaling.target import Target

@@ -5,7 +5,7 @@ Proof: docs/proofs/maximal_loss.md.
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -13,46 +13,41 @@ from scipy import sparse
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import clipped_rows
-from skdpsco.losses.library import (
-    Logistic,
-    Multinomial,
-    Squared,
-    Weighted,
-    WeightedMultinomial,
-    with_weights,
+from skdpsco.losses.library import Logistic, Squared
+from skdpsco.minimax._descent import TaskGradients, has_descent
+from skdpsco.minimax._tasks import (
+    MinimaxPlan,
+    MinimaxProblem,
+    MinimaxResult,
+    Tasks,
+    class_index,
+    plan_counts,
 )
-from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
 from skdpsco.solvers import (
     AcceleratedRecursive,
     Allowance,
-    CompositeProblem,
-    GradientDescent,
     MirrorDescent,
     check_cost,
 )
-from skdpsco.solvers.base import Plan, Problem, Result
 from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES, GroupMoments
 from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments, SquaredMoments
-from skdpsco.solvers.penalized.problem import anchored
 from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
 from skdpsco.variational.solve import VARIATIONAL_SOLVERS
 
-__all__ = ["MINIMAX_SOLVERS", "MinimaxProblem", "TaskMoments", "Tasks", "minimax_solver"]
+__all__ = ["MINIMAX_SOLVERS", "TaskMoments", "minimax_solver"]
 
 
 @dataclass(frozen=True)
 class MinimaxTuning:
-    """Constants of `GameSolver` and of "auto"; see docs/proofs/maximal_loss.md, section 5.
+    """Constants of `GameSolver` and of "auto"; see docs/proofs/maximal_loss.md, section 6.
 
     The shares were chosen by hand. The others follow from the measurements described there.
     """
 
-    count_share: float = 0.02  # of the budget, for the numbers of records in the classes
-    least_share: float = 1e-4  # of the records: classes are assumed to be at least this large
     non_smooth_draws: int = 8  # vertices per step for losses that are not smooth
     quiet_ratio: float = 5.0  # records times mu per feature; above it moments are better than draws
     few_features: int = 100  # up to here, moments are better from a ratio of 1 on
@@ -71,88 +66,6 @@ MINIMAX_SOLVERS: dict[str, Any] = {
         MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)
     ),
 }
-
-
-@dataclass(frozen=True)
-class Tasks:
-    """The tasks whose largest loss is minimised.
-
-    Parameters
-    ----------
-    losses : tuple of NamedTuple
-        Losses of `skdpsco.losses`, for targets in [-1, 1] or class indices.
-    n_targets : int
-    n_classes : int
-        Number of classes that are tasks; 0 if classes are not tasks.
-    prior : tuple of float or None
-        Public shares of the classes; None if they are to be found privately.
-    class_weights : tuple of float or None
-        Public weights in [0, 1] of losses by the class of the target; None if all are 1.
-    """
-
-    losses: tuple[Any, ...]
-    n_targets: int = 1
-    n_classes: int = 0
-    prior: tuple[float, ...] | None = None
-    class_weights: tuple[float, ...] | None = None
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of predictions per record."""
-        return self.losses[0].n_outputs
-
-    @property
-    def counts_first(self) -> bool:
-        """Whether shares of classes are released first."""
-        return self.n_classes > 0 and self.prior is None
-
-
-@dataclass(frozen=True)
-class MinimaxProblem:
-    """What a planner may know, all of which is public.
-
-    Parameters
-    ----------
-    tasks : Tasks
-    radius : float
-        Radius of the l1 ball, for features in [-1, 1].
-    n_samples : int
-    n_features : int
-        Number of features, including the column of ones of an intercept.
-    intercept : bool
-    sparse, centred : bool
-    mean_square : tuple of float or None
-        What is known about features: see `Problem`.
-    """
-
-    tasks: Tasks
-    radius: float
-    n_samples: int
-    n_features: int
-    intercept: bool = False
-    sparse: bool = False
-    centred: bool = False
-    mean_square: tuple[float, ...] | None = None
-
-    def game(self, solver: Any, shares: np.ndarray | None) -> VariationalProblem:
-        """The game in the form that a solver needs: over vertices, or over the ball."""
-        tasks, ball = self.tasks, isinstance(solver, (MirrorProx, RecursiveRegularisation))
-        made: Any = PreparedBall if ball else PreparedVertices
-        sizes = self.n_features, self.radius, tasks.n_targets
-        operator = made(tasks.losses, *sizes, shares, tasks.class_weights)
-        return VariationalProblem(operator, self.n_samples)
-
-
-def is_one_loss(tasks: Tasks) -> bool:
-    """Whether there is nothing to maximise, and gradient descent supports the loss."""
-    count = len(tasks.losses) * tasks.n_targets * max(tasks.n_classes, 1)
-    return count == 1 and _is_standard(tasks.losses[0])
-
-
-def classes_alone(tasks: Tasks) -> bool:
-    """Whether the tasks are classes with the logistic loss, of which descent minimises the mean."""
-    one = len(tasks.losses) == tasks.n_targets == 1 and tasks.n_classes > 0
-    return one and type(tasks.losses[0]) in (Logistic, Multinomial)
 
 
 def _is_standard(loss: Any) -> bool:
@@ -180,8 +93,9 @@ def minimax_solver(
         If ``solver`` is a class, or its privacy would rest on assumptions that are not reported.
     ValueError
         If the solver does not suit the problem. Noisy moments need two classes as tasks or a single
-        task, one loss that has moments, and at most 2000 features. Gradient descent needs a single
-        task and loss, or classes as tasks and the logistic loss, and no given radius.
+        task, one loss that has moments, and at most 2000 features. Gradient descent needs losses of
+        this library and no given radius; with classes as tasks or weights of classes there must be
+        one loss of one target.
     """
     if isinstance(solver, AcceleratedRecursive):
         raise TypeError(
@@ -190,7 +104,7 @@ def minimax_solver(
         )
     few = tasks.n_targets == 1 and tasks.n_classes in (0, 2)
     has_moments = few and len(tasks.losses) == 1 and _is_standard(tasks.losses[0])
-    descends = (is_one_loss(tasks) or classes_alone(tasks)) and not in_ball
+    descends = has_descent(tasks) and not in_ball
     if isinstance(solver, str) and solver == "auto":
         signal = n_samples * mu
         most = max(signal / MINIMAX.quiet_ratio, min(signal, MINIMAX.few_features))
@@ -203,8 +117,9 @@ def minimax_solver(
     if isinstance(solver, str) and solver == "gradient-descent":
         if not descends:
             raise ValueError(
-                "solver='gradient-descent' needs one task and losses='logistic' or 'squared', or "
-                "tasks='classes' and losses='logistic', and radius='auto'; use solver='auto'."
+                "solver='gradient-descent' needs radius='auto' and losses of skdpsco.losses, and "
+                "takes tasks='classes' or class_weight for one loss of one target only; use "
+                "solver='auto'."
             )
         return TaskGradients()
     if isinstance(solver, str) and solver == "moments":
@@ -223,63 +138,6 @@ def minimax_solver(
     if isinstance(solver, str) and solver == "mirror-descent" and not smooth:
         solver = MirrorDescent(n_draws=MINIMAX.non_smooth_draws)
     return GameSolver(resolve_solver(solver, MINIMAX_SOLVERS))
-
-
-@dataclass(frozen=True)
-class MinimaxPlan(Plan):
-    """The solver's plan; if shares of classes are released first, their plan and its budget.
-
-    ``wanted`` is the number of steps that the user asks for; None leaves it to the solver.
-    """
-
-    inner: Any = None
-    rest: Any = None
-    wanted: int | None = None
-    counts: "CountsPlan | None" = None
-
-    @property
-    def clips_gradients(self) -> bool:
-        """Whether the solver's plan clips them."""
-        return self.inner is not None and self.inner.clips_gradients
-
-
-class CountsPlan(NamedTuple):
-    """How numbers of records in the classes are released, and their least value."""
-
-    event: Event
-    grid: float
-    n_samples: int
-    least: float
-
-    def release(self, index: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-        """The shares of the classes."""
-        counts = np.bincount(index, minlength=k).astype(np.float64)
-        gaussian_mechanism(rng, counts, self.grid)
-        counts = np.clip(counts, self.least, self.n_samples)
-        return counts / counts.sum()
-
-
-def _plan_counts(n_samples: int, n_classes: int, rho: float) -> tuple[CountsPlan, Allowance]:
-    """Spend a share of ``rho`` on numbers of records in the classes; return what is left, too.
-
-    Raises
-    ------
-    ValueError
-        If the noise is too large for the grid.
-    """
-    rest = Allowance((1.0 - MINIMAX.count_share) * rho * (1.0 - 2.0**-40))
-    multiplier = 1.0 / math.sqrt(2.0 * MINIMAX.count_share * rho)
-    least = max(MINIMAX.least_share * n_samples, 1.0 + 4.0 * math.sqrt(2.0) * multiplier)
-    grid = gaussian_grid(math.sqrt(2.0), multiplier, n_classes, n_samples)
-    return CountsPlan(GaussianEvent(multiplier), grid, n_samples, min(least, n_samples)), rest
-
-
-@dataclass
-class MinimaxResult(Result):
-    """A `Result` with the tasks' weights at the saddle point and the shares of the classes."""
-
-    task_weights: Any = None
-    shares: Any = None
 
 
 class GameSolver:
@@ -307,19 +165,19 @@ class GameSolver:
         tasks, n = problem.tasks, problem.n_samples
         if not tasks.counts_first:
             shares = None if tasks.prior is None else np.array(tasks.prior)
-            inner = self.solver.plan(problem.game(self.solver, shares), budget, n_iter)
+            inner = self.solver.plan(self.game(problem, shares), budget, n_iter)
             return MinimaxPlan(inner.event, inner.n_iter, inner.summary, inner, **inner.passed_on())
         gaussian = isinstance(self.solver, (MirrorProx, RecursiveRegularisation))
         rho = 0.5 * budget.mu**2 if gaussian else budget.rho
         k = tasks.n_classes
-        counts_plan, rest = _plan_counts(n, k, rho)
+        counts_plan, rest = plan_counts(n, k, rho)
         least = counts_plan.least
         spent = GaussianEvent(1.0 / rest.mu) if gaussian else ZCDPEvent(rest.rho)
         # Whatever may fail must fail now. Try the most unequal shares, and then equal ones, whose
         # number of steps is announced.
         for others in (float(n), least):
             counts = np.array([least] + [others] * (k - 1))
-            inner = self.solver.plan(problem.game(self.solver, counts / counts.sum()), rest, n_iter)
+            inner = self.solver.plan(self.game(problem, counts / counts.sum()), rest, n_iter)
             _check_rest(inner.event, rest, spent)
         return MinimaxPlan(
             event=compose(counts_plan.event, spent),
@@ -330,6 +188,14 @@ class GameSolver:
             counts=counts_plan,
             **inner.passed_on(),
         )
+
+    def game(self, problem: MinimaxProblem, shares: np.ndarray | None) -> VariationalProblem:
+        """The game in the form that the solver needs: over vertices, or over the ball."""
+        tasks, ball = problem.tasks, isinstance(self.solver, (MirrorProx, RecursiveRegularisation))
+        made: Any = PreparedBall if ball else PreparedVertices
+        sizes = problem.n_features, problem.radius, tasks.n_targets
+        operator = made(tasks.losses, *sizes, shares, tasks.class_weights)
+        return VariationalProblem(operator, problem.n_samples)
 
     def run(
         self,
@@ -355,13 +221,13 @@ class GameSolver:
         shares = None if tasks.prior is None else np.array(tasks.prior)
         data: tuple[Any, ...] = (y, clipped_rows(X))
         if tasks.n_classes > 0:
-            index = _class_index(tasks, y)
+            index = class_index(tasks, y)
             members = np.zeros((len(y), tasks.n_classes))
             members[np.arange(len(y)), index] = 1.0
             data += (members,)
             if plan.counts is not None:
                 shares = plan.counts.release(index, tasks.n_classes, rng)
-        game = problem.game(self.solver, shares)
+        game = self.game(problem, shares)
         if inner is None:
             inner = self.solver.plan(game, plan.rest, plan.wanted)
             _check_rest(inner.event, plan.rest, plan.event)
@@ -385,86 +251,6 @@ def _check_rest(event: Event, rest: Allowance, charged: Event) -> None:
     check_cost(event, rest)
     if is_gaussian(charged) and not is_gaussian(event):  # at equal rho it is less private
         raise ValueError(f"The solver's plan must consist of Gaussian noise, got {event!r}.")
-
-
-def _class_index(tasks: Tasks, y: np.ndarray) -> np.ndarray:
-    """The classes of records, as numbers from 0 on."""
-    return (y[:, 0] > 0.0 if tasks.n_outputs == 1 else y[:, 0]).astype(np.intp)
-
-
-class TaskGradients:
-    """Gradient descent for one loss of one target, without a ball.
-
-    If classes are tasks, it minimises the mean of their mean losses: records are weighted by one
-    over the shares of their classes.
-    """
-
-    fixed_cost = clips_gradients = reads_centred = True
-
-    def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> Any:
-        """Spend ``budget``, a fiftieth of it on the shares of classes if they are not known.
-
-        Raises
-        ------
-        ValueError
-            If the noise is too large for the grids.
-        """
-        tasks, composite = problem.tasks, self._composite(problem)
-        if tasks.n_classes == 0:
-            return GradientDescent().plan(composite, budget, n_iter)
-        counts = None
-        if tasks.counts_first:
-            rho = 0.5 * budget.mu**2
-            counts, budget = _plan_counts(problem.n_samples, tasks.n_classes, rho)
-        inner = GradientDescent().plan(composite, budget, n_iter)
-        check_cost(inner.event, budget)
-        event = inner.event if counts is None else compose(counts.event, inner.event)
-        said = (*(("noisy numbers of records in every class",) if counts else ()), *inner.summary)
-        return MinimaxPlan(
-            event, inner.n_iter, said, inner=inner, counts=counts, **inner.passed_on()
-        )
-
-    def run(
-        self, plan: Any, problem: MinimaxProblem, X: Any, y: np.ndarray, rng: Any, progress: Any
-    ) -> MinimaxResult:
-        """Follow ``plan`` on the data."""
-        tasks, composite = problem.tasks, self._composite(problem)
-        K, weights = tasks.n_classes, np.array(tasks.class_weights or 1.0)
-        shares = None if tasks.prior is None else np.array(tasks.prior)
-        t, inner = np.ascontiguousarray(y[:, 0]), plan
-        if K > 0:
-            index, inner = _class_index(tasks, y), plan.inner
-            if plan.counts is not None:
-                shares = plan.counts.release(index, K, rng)
-            weights = weights / shares
-            weights = weights / weights.max()
-        if K > 0 and tasks.n_outputs > 1:
-            t = index + 0.5 * weights[index]
-        elif weights.ndim > 0:
-            t = with_weights(t, np.where(t > 0.0, weights[1], weights[0]))
-        solver = GradientDescent(shrunk=composite.has_residuals)
-        found = solver.run(inner, composite, X, t, rng, progress)
-        theta = np.full((1, max(K, 1)), 1.0 / max(K, 1))
-        return MinimaxResult(found.coef, found.n_iter, task_weights=theta, shares=shares)
-
-    def _composite(self, problem: MinimaxProblem) -> CompositeProblem:
-        tasks, loss = problem.tasks, problem.tasks.losses[0]
-        if tasks.n_classes > 0 and tasks.n_outputs > 1:
-            loss = WeightedMultinomial(tasks.n_classes)
-        elif tasks.n_classes > 0 or tasks.class_weights is not None:
-            loss = Weighted(loss)
-        return anchored(
-            Problem(
-                loss,
-                None,
-                problem.n_samples,
-                problem.n_features,
-                problem.intercept,
-                sparse=problem.sparse,
-                centred=problem.centred,
-                mean_square=problem.mean_square,
-            )
-        )
 
 
 class TaskMoments:

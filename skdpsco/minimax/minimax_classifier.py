@@ -27,7 +27,7 @@ from skdpsco.losses.library import (
     Squared,
 )
 from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
-from skdpsco.minimax._solver import Tasks
+from skdpsco.minimax._tasks import Tasks
 
 __all__ = ["PrivateMinimaxClassifier"]
 
@@ -35,8 +35,8 @@ __all__ = ["PrivateMinimaxClassifier"]
 class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     """Differentially private linear classifier whose largest loss is small.
 
-    It minimises, over an l1 ball, the maximum of the mean losses of several tasks. By default the
-    tasks are the classes, so that a rare class, or one that is hard to predict, counts as much as
+    It minimises the maximum of the mean losses of several tasks. By default the tasks are the
+    classes, so that a rare class, or one that is hard to predict, counts as much as
     any other. This is a game between the model and the weights of the tasks, which is solved
     privately; for three or more classes and an automatic radius see ``solver``. The fit is
     (epsilon, delta)-differentially private: replacing one record, features and label, changes the
@@ -69,11 +69,11 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
         ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     radius : float or "auto", default="auto"
-        Radius of the l1 ball, > 0. Features are measured in units of their bounds b_j, and the
-        ball includes the intercepts c: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``, jointly for
-        all classes. With features in [-1, 1] it is the largest log-odds. The noise grows with it.
-        "auto" is 5 where features are in [-1, 1], or conditioned, and with "moments" up to 40 where
-        there is little noise.
+        Radius of the l1 ball, > 0; "gradient-descent" has none. Features are measured in units of
+        their bounds b_j, and the ball includes the intercepts c: ``sum(b_j |w_j|) + |c| <= radius *
+        max_j b_j``, jointly for all classes. With features in [-1, 1] it is the largest log-odds.
+        The noise grows with it. "auto" is 5 where features are in [-1, 1], or conditioned, and with
+        "moments" up to 40 where there is little noise.
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
@@ -115,18 +115,20 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     solver : {"auto", "gradient-descent", "moments", "mirror-descent", \
             "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
             "recursive-regularisation"} or object, default="auto"
-        "gradient-descent" is for the logistic loss and ``radius="auto"``, without a ball. With
-        ``tasks=None`` there is nothing to maximise, and it is logistic regression of two classes.
-        Of classes it minimises the mean of their mean losses, not the largest of them, and all
-        weights of tasks are equal; in 29 of 32 measurements the largest loss was still smaller than
-        that of games, whose noise is larger, and the worst class was more accurate in all.
-        "moments" releases noisy moments of the classes. It needs two classes, which are the tasks
-        or the labels of a single one, and the logistic loss, and uses the l2 ball of the same
-        radius, which contains the l1 ball. "auto" takes "gradient-descent" where it can, but
-        "moments" if there is little noise and up to 2000 features. Where the radius is a number, it
-        takes "moments" if the noise is small enough, and otherwise "mirror-descent", which suits
-        many features. The others are described in `solve_variational_inequality`. An object with
-        ``plan`` and ``run``, such as `skdpsco.solvers.MirrorDescent`, is also allowed.
+        "gradient-descent" is for losses of `skdpsco.losses` and ``radius="auto"``, and has no ball.
+        With one loss and ``tasks=None`` there is nothing to maximise; with several losses or
+        targets, weights of tasks whose noisy mean losses are larger grow between its steps. The
+        hinge loss is replaced by a smooth one that is close to it. Where classes are the tasks, it
+        minimises the mean of their mean losses, not the largest of them, and all weights of tasks
+        are equal; in 29 of 32 measurements the largest loss was still smaller than that of games,
+        whose noise is larger, and the worst class was more accurate in all. "moments" releases
+        noisy moments of the classes. It needs two classes, which are the tasks or the labels of a
+        single one, and the logistic loss, and uses the l2 ball of the same radius, which contains
+        the l1 ball. "auto" takes "gradient-descent" where it can, but "moments" if there is little
+        noise and up to 2000 features. Where the radius is a number, it takes "moments" if the noise
+        is small enough, and otherwise "mirror-descent", which suits many features. The others are
+        described in `solve_variational_inequality`. An object with ``plan`` and ``run``, such as
+        `skdpsco.solvers.MirrorDescent`, is also allowed.
     n_iter : int or "auto", default="auto"
         Number of steps of the solver, at most 10000. "auto" follows from public sizes.
     verbose : int, default=0

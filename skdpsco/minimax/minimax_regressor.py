@@ -22,7 +22,7 @@ from skdpsco.losses.library import (
     Squared,
 )
 from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
-from skdpsco.minimax._solver import Tasks
+from skdpsco.minimax._tasks import Tasks
 
 __all__ = ["PrivateMinimaxRegressor"]
 
@@ -30,12 +30,12 @@ __all__ = ["PrivateMinimaxRegressor"]
 class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     """Differentially private linear regression whose largest loss is small.
 
-    It minimises, over an l1 ball, the maximum of the mean losses of several tasks. These are
-    several losses of the same residuals, such as the costs of predictions that are too high or too
-    low, or several targets for one common prediction, such as measurements by several instruments.
-    This is a game between the model and the weights of the tasks, which is solved privately. The
-    fit is (epsilon, delta)-differentially private: replacing one record, features and targets,
-    changes the distribution of everything that `fit` stores by at most that much.
+    It minimises the maximum of the mean losses of several tasks. These are several losses of the
+    same residuals, such as the costs of predictions that are too high or too low, or several
+    targets for one common prediction, such as measurements by several instruments. This is a game
+    between the model and the weights of the tasks, which is solved privately. The fit is (epsilon,
+    delta)-differentially private: replacing one record, features and targets, changes the
+    distribution of everything that `fit` stores by at most that much.
 
     Parameters
     ----------
@@ -59,12 +59,12 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
         ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     radius : float or "auto", default="auto"
-        Radius of the l1 ball, > 0. Features are measured in units of their bounds b_j, and the
-        ball includes the intercept c, less the centre of the targets if one is found:
-        ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features
-        in [-1, 1] predictions are at most ``radius``. The noise grows with it. "auto" is 1 where
-        features are in [-1, 1], or conditioned, and targets in units of their spread, and with
-        "moments" up to 8 where there is little noise.
+        Radius of the l1 ball, > 0; "gradient-descent" has none. Features are measured in units of
+        their bounds b_j, and the ball includes the intercept c, less the centre of the targets if
+        one is found: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features in [-1, 1]
+        predictions are at most ``radius``. The noise grows with it. "auto" is 1 where features are
+        in [-1, 1], or conditioned, and targets in units of their spread, and with "moments" up to 8
+        where there is little noise.
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
@@ -103,15 +103,16 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     solver : {"auto", "gradient-descent", "moments", "mirror-descent", \
             "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
             "recursive-regularisation"} or object, default="auto"
-        "gradient-descent" is for the squared loss of one target and ``radius="auto"``: there is
-        nothing to maximise, and it is least squares without a ball. "moments" is for the squared
-        loss of one target too: noisy moments in the l2 ball of the same
-        radius, which contains the l1 ball, for a loss that is linear in predictions beyond
-        the range of the targets. For the others see `solve_variational_inequality`. "auto" is
-        "gradient-descent" or, with a number as radius and enough records, or with very little
-        noise, "moments" for the loss "squared" of one target, and "mirror-descent" else. An
-        object with ``plan`` and ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of
-        games.
+        "gradient-descent" is for losses of `skdpsco.losses` and ``radius="auto"``, and has no ball.
+        Between its steps, weights of tasks whose noisy mean losses are larger grow; with one loss
+        of one target there is nothing to maximise. Losses that are not smooth are replaced by
+        smooth ones that are close to them. "moments" is for the loss "squared" of one target: noisy
+        moments in the l2 ball of the same radius, which contains the l1 ball, for a loss that is
+        linear in predictions beyond the range of the targets. For the others see
+        `solve_variational_inequality`. "auto" is "gradient-descent" where it can be used. For the
+        loss "squared" of one target it is "moments" if there is very little noise, or a number as
+        radius and enough records. Otherwise it is "mirror-descent". An object with ``plan`` and
+        ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of games.
     n_iter : int or "auto", default="auto"
         Number of steps of the solver, at most 10000. "auto" follows from public sizes.
     verbose : int, default=0

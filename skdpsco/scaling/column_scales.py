@@ -288,7 +288,11 @@ def tallied(X: Dense | CSR, y: Any, n_counts: int, n_squares: int) -> tuple[np.n
 def tallied_targets(
     X: Any, y: np.ndarray, bound: float, weighted: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Histogram and sum of squares of the targets over ``bound``."""
+    """Histogram and sum of squares of the targets over ``bound``.
+
+    If records have several, it is that of their root mean squares.
+    """
+    y = np.sqrt(np.mean(y * y, axis=1)) if y.ndim > 1 else y
     y = without_weights(y) if weighted else y
     return tallied(as_design(y.reshape(-1, 1), np.array([bound]), False), None, 1, 1)
 

@@ -21,7 +21,8 @@ from skdpsco.losses import (
     derivative,
     value,
 )
-from skdpsco.minimax._solver import MinimaxProblem, Tasks, minimax_solver
+from skdpsco.minimax._solver import minimax_solver
+from skdpsco.minimax._tasks import MinimaxProblem, Tasks
 from skdpsco.privacy import Budget, NoOpEvent, ZCDPEvent, rho_of
 from skdpsco.solvers import Allowance, MirrorProx, Plan, check_cost
 from skdpsco.variational import MaximalLoss
@@ -175,7 +176,7 @@ def test_cost_is_the_budget_whatever_the_shares(name, prior):
         released = rho_of(plan.event) - plan.rest.rho
         assert released > 0.0
         for shares in ([1.0, 1e-3, 1e-3], [1.0, 1.0, 1.0], [1e-3, 1.0, 5.0]):
-            game = problem.game(solver.solver, np.array(shares) / np.sum(shares))
+            game = solver.game(problem, np.array(shares) / np.sum(shares))
             inner = solver.solver.plan(game, plan.rest, plan.wanted)
             assert rho_of(inner.event) <= plan.rest.rho * (1 + 1e-9)
 

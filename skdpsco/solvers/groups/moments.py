@@ -44,7 +44,7 @@ from skdpsco.solvers.lp_ball.projected_descent import ProjectedDescent
 from skdpsco.solvers.penalized.gradient_descent import GradientDescentPlan
 from skdpsco.solvers.penalized.second_moments import positive_definite, upper_triangle
 
-__all__ = ["MAX_GROUP_FEATURES", "GroupMoments", "needed_size"]
+__all__ = ["MAX_GROUP_FEATURES", "GroupMoments", "members", "needed_size"]
 
 MAX_GROUP_FEATURES = 2000  # the saddle point needs linear systems of this size
 # Subtracted from the losses of records that may change their group, in units of the largest loss. A

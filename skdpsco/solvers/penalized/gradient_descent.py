@@ -415,6 +415,19 @@ class GradientDescent:
         coordinates, u = self.descend(plan, problem, X, y, rng, progress)
         return Result(unscaled(problem, coordinates, u), plan.n_iter)
 
+    def before_pass(
+        self,
+        t: int,
+        plan: Any,
+        problem: CompositeProblem,
+        coordinates: Coordinates,
+        data: tuple[Any, Any],
+        w: np.ndarray,
+        rng: np.random.Generator,
+    ) -> tuple[CompositeProblem, tuple[Any, Any]]:
+        """Problem and data whose gradient at ``w`` pass t releases; subclasses may change both."""
+        return problem, data
+
     def descend(
         self,
         plan: GradientDescentPlan,
@@ -430,7 +443,7 @@ class GradientDescent:
         n, T = problem.n_samples, plan.n_iter
         trace = coordinates.mean_square_norm
         length = GRADIENT_DESCENT.length / trace if plan.metric_grid is None else METRIC.length
-        step = length / likely_smoothness(problem.loss)
+        step = length / (likely_smoothness(problem.loss) * problem.mean_weight)
         model = release_metric(plan.metric_grid, problem, (coordinates.scale, trace), X, y, rng)
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
@@ -442,6 +455,10 @@ class GradientDescent:
         for t in range(T):
             if t == falls_at and plan.fall_grid is not None:
                 coordinates = with_shorter_gradients(plan, problem, coordinates, X, y, point, rng)
+            w = unscaled(problem, coordinates, point) + problem.begin
+            weight = problem.mean_weight
+            problem, (X, y) = self.before_pass(t, plan, problem, coordinates, (X, y), w, rng)
+            step *= weight / problem.mean_weight
             grid = plan.grid * coordinates.clip
             gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
             if t == 0 and plan.spread_grid is not None:
@@ -450,7 +467,8 @@ class GradientDescent:
                 model = Model(model.M, problem, 1.0 / coordinates.scale)
                 longer = measured_step(problem, gradient, spread)
                 # With momentum T steps go as far as T**2 / 2 without.
-                most = 2.0 * way_along(plan.way, spread) / (problem.loss.smoothness() * T**2)
+                bend = problem.loss.smoothness() * problem.mean_weight
+                most = 2.0 * way_along(plan.way, spread) / (bend * T**2)
                 step = max(step, min(longer, most))
             elif t > 0:
                 move = point - last
@@ -603,7 +621,8 @@ def with_ones(
 
 def measured_step(problem: CompositeProblem, gradient: np.ndarray, spread: float) -> float:
     """Length of steps, from the spread of the scores along the first gradient."""
-    step = GRADIENT_DESCENT.spread_length / (problem.loss.smoothness() * spread**2)
+    bend = problem.loss.smoothness() * problem.mean_weight
+    step = GRADIENT_DESCENT.spread_length / (bend * spread**2)
     scores = float(np.linalg.norm(gradient)) * spread
     return min(step, GRADIENT_DESCENT.spread_scores / max(scores, 1e-300))
 

@@ -51,12 +51,16 @@ class CompositeProblem(Problem):
     start : tuple of float, length n_coefficients, default=()
         Public coefficients that the fit begins at: predictions are those of ``start + v``, of which
         v is what is penalised and returned. Empty for zeros.
+    mean_weight : float, default=1.0
+        Mean weight of the records as far as it is known, if their losses are weighted: curvatures
+        are as much smaller, and noise is as much larger beside them.
     """
 
     penalty: Any
     unit: tuple[float, ...]
     weight: float = 1.0
     start: tuple[float, ...] = ()
+    mean_weight: float = 1.0
 
     def __post_init__(self) -> None:
         if self.constraint is not None:
@@ -71,6 +75,10 @@ class CompositeProblem(Problem):
             raise ValueError("unit must be at least 0, and weight * unit**2 finite.")
         if self.penalty is not None:
             object.__setattr__(self, "penalty", checked(self.penalty))
+
+    def n_mu(self, mu: float) -> float:
+        """Number of records, each with the mean weight, times mu."""
+        return self.mean_weight * super().n_mu(mu)
 
     @property
     def begin(self) -> Any:

@@ -199,7 +199,7 @@ def shrink_result(
         Whether coordinates of features have factors of their own. For labels, whose scores are
         lengthened or shortened afterwards, the largest of these is 1 unless there is a start.
     """
-    curvature = typical_curvature(problem.loss)
+    curvature = typical_curvature(problem.loss) * problem.mean_weight
     steps = steps._replace(length=steps.length * curvature, penalty=steps.penalty / curvature)
     gain, reached = steps.gains()
     reached = max(min(reached, 1.0), 1e-100)

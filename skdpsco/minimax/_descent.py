@@ -1,0 +1,229 @@
+"""Descent for tasks without a ball: on the mean of the classes' losses, or on the largest loss.
+
+Proof: docs/proofs/maximal_loss.md, sections 3 and 4.
+"""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from skdpsco._kernels import njit
+from skdpsco.data.pieces import replace_one
+from skdpsco.data.products import as_vector, common_bound, dot_rows, run_room
+from skdpsco.data.record_sums import map_reduce, without_gil
+from skdpsco.losses.kernels import bounded_values
+from skdpsco.losses.library import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Mixture,
+    Multinomial,
+    Quantile,
+    SmoothHinge,
+    SmoothQuantile,
+    Squared,
+    Weighted,
+    WeightedMultinomial,
+    for_kernels,
+    with_weights,
+)
+from skdpsco.mechanisms.samplers import gaussian_mechanism
+from skdpsco.minimax._tasks import (
+    MinimaxPlan,
+    MinimaxProblem,
+    MinimaxResult,
+    Tasks,
+    class_index,
+    plan_counts,
+)
+from skdpsco.privacy import NoOpEvent, compose
+from skdpsco.solvers import Allowance, CompositeProblem, GradientDescent, check_cost
+from skdpsco.solvers.base import Problem
+from skdpsco.solvers.penalized.gradient_descent import full_passes
+from skdpsco.solvers.penalized.problem import anchored
+from skdpsco.solvers.penalized.smooth_losses import smoothed
+from skdpsco.solvers.penalized.task_weights import (
+    TASK_WEIGHTS,
+    LossesPlan,
+    TaskWeights,
+    plan_losses,
+    usual_target,
+)
+
+__all__ = ["TaskGradients", "has_descent"]
+
+FOR_LABELS = (Logistic, SmoothHinge, Hinge, Multinomial)
+FOR_NUMBERS = (Squared, Huber, Absolute, Quantile, SmoothQuantile)
+
+
+def has_descent(tasks: Tasks) -> bool:
+    """Whether `TaskGradients` supports the tasks."""
+    known = all(type(loss) in (*FOR_LABELS, *FOR_NUMBERS) for loss in tasks.losses)
+    one = len(tasks.losses) * tasks.n_targets == 1
+    return known and (one or (tasks.n_classes == 0 and tasks.class_weights is None))
+
+
+class WeighingDescent(GradientDescent):
+    """Gradient descent on a `Mixture` of losses, in which weights of larger losses grow.
+
+    Parameters
+    ----------
+    losses : tuple of NamedTuple
+        The losses as they are weighed, which need not be smooth.
+    plan : LossesPlan
+    shrunk : bool
+    """
+
+    def __init__(self, losses: tuple[Any, ...], plan: LossesPlan, shrunk: bool) -> None:
+        super().__init__(shrunk=shrunk)
+        self.losses, self.how = losses, plan
+        self.theta: Any = None
+
+    def before_pass(self, t, plan, problem, coordinates, data, w, rng):
+        """The problem with weights that follow from noisy mean losses at ``w``, and the data."""
+        shape = np.shape(problem.loss.weights)
+        if self.theta is None:
+            usual = usual_target(problem, coordinates)
+            baseline = max(loss.baseline(usual) for loss in self.losses)
+            m = shape[0] * shape[1]
+            self.theta = TaskWeights(self.how, np.full(m, 1.0 / m), np.ones(m), baseline)
+        if not self.theta.due(t):
+            return problem, data
+        means = map_reduce(*data, task_losses, self.losses, w, self.theta.bound)
+        gaussian_mechanism(rng, means, self.how.grid)
+        weights = self.theta.update(t, means / problem.n_samples) * (1.0 - 2.0**-40)
+        rows = tuple(map(tuple, weights.reshape(shape).tolist()))
+        return replace(problem, loss=problem.loss._replace(weights=rows)), data
+
+
+@without_gil
+def task_losses(X: Any, y: np.ndarray, losses: Any, w: np.ndarray, bound: float) -> np.ndarray:
+    """Sum of the losses of each task over ``bound``, clipped to [0, 1], flat."""
+    out = np.zeros((len(losses), y.shape[1]))
+    v, room = as_vector(w, X), run_room(X, 1)
+    for loss, sums in zip(losses, out, strict=True):
+        add_losses(X, y, for_kernels(loss), v, bound, room, sums)
+    return out.ravel()
+
+
+@njit
+def add_losses(X, y, loss, v, bound, room, out):
+    """Add the losses over ``bound``, clipped to [0, 1], of every column of ``y`` to ``out``."""
+    Z, numbers = room
+    common = common_bound(X)
+    for start in range(0, y.shape[0], Z.shape[0]):
+        m = min(Z.shape[0], y.shape[0] - start)
+        dot_rows(X, start, common, v, Z[:m])
+        for j in range(y.shape[1]):
+            targets = y[start : start + m, j].copy()
+            bounded_values(loss, Z[:m], targets, bound, numbers[:m])
+            for i in range(m):
+                out[j] += min(numbers[i] / bound, 1.0)
+
+
+class TaskGradients:
+    """Gradient descent for tasks, without a ball.
+
+    If classes are tasks, it minimises the mean of their mean losses: records are weighted by one
+    over the shares of their classes. If there are several losses or targets, it minimises the
+    largest mean loss: `WeighingDescent` changes the weights of tasks between its steps.
+    """
+
+    fixed_cost = clips_gradients = reads_centred = True
+
+    def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> MinimaxPlan:
+        """Spend ``budget``, shares of it on counts of classes or on losses if they are needed.
+
+        Raises
+        ------
+        ValueError
+            If the noise is too large for the grids.
+        """
+        tasks, n = problem.tasks, problem.n_samples
+        composite = _composite(problem, budget.mu, n_iter)
+        rest, counts, losses = budget, None, None
+        first: Any = NoOpEvent()
+        said: tuple[str, ...] = ()
+        if tasks.counts_first:
+            counts, rest = plan_counts(n, tasks.n_classes, 0.5 * budget.mu**2)
+            first, said = counts.event, ("noisy numbers of records in every class",)
+        elif isinstance(composite.loss, Mixture):
+            left = (1.0 - TASK_WEIGHTS.share) * (1.0 - 2.0**-40)
+            rest = Allowance(0.5 * left * budget.mu**2)
+        if isinstance(composite.loss, Mixture):  # weights need many steps
+            n_iter = n_iter or full_passes(composite, rest.mu)
+        inner = GradientDescent().plan(composite, rest, n_iter)
+        check_cost(inner.event, rest)
+        if isinstance(composite.loss, Mixture):
+            mu, m = budget.mu * math.sqrt(TASK_WEIGHTS.share), np.size(composite.loss.weights)
+            sensitivity = replace_one(n, 1.0, math.sqrt(m), parts=m)
+            losses = plan_losses((n,) * m, sensitivity, n, inner, mu * (1.0 - 2.0**-40))
+            first, said = losses.event, ("noisy mean losses of the tasks",)
+        return MinimaxPlan(
+            event=inner.event if not said else compose(first, inner.event),
+            n_iter=inner.n_iter,
+            summary=(*said, *inner.summary),
+            inner=inner,
+            counts=counts,
+            composite=composite,
+            losses=losses,
+            **inner.passed_on(),
+        )
+
+    def run(
+        self,
+        plan: MinimaxPlan,
+        problem: MinimaxProblem,
+        X: Any,
+        y: np.ndarray,
+        rng: Any,
+        progress: Any,
+    ) -> MinimaxResult:
+        """Follow ``plan`` on the data."""
+        tasks, composite = problem.tasks, plan.composite
+        shrunk = not isinstance(tasks.losses[0], FOR_LABELS)
+        if plan.losses is not None:
+            weighing = WeighingDescent(tasks.losses, plan.losses, shrunk)
+            found = weighing.run(plan.inner, composite, X, np.ascontiguousarray(y), rng, progress)
+            theta = weighing.theta.mean.reshape(np.shape(composite.loss.weights))
+            return MinimaxResult(found.coef, found.n_iter, task_weights=theta)
+        K, weights = tasks.n_classes, np.array(tasks.class_weights or 1.0)
+        shares = None if tasks.prior is None else np.array(tasks.prior)
+        t = np.ascontiguousarray(y[:, 0])
+        if K > 0:
+            index = class_index(tasks, y)
+            if plan.counts is not None:
+                shares = plan.counts.release(index, K, rng)
+            weights = weights / shares
+            weights = weights / weights.max()
+        if K > 0 and tasks.n_outputs > 1:
+            t = index + 0.5 * weights[index]
+        elif weights.ndim > 0:
+            t = with_weights(t, np.where(t > 0.0, weights[1], weights[0]))
+        found = GradientDescent(shrunk=shrunk).run(plan.inner, composite, X, t, rng, progress)
+        theta = np.full((1, max(K, 1)), 1.0 / max(K, 1))
+        return MinimaxResult(found.coef, found.n_iter, task_weights=theta, shares=shares)
+
+
+def _composite(problem: MinimaxProblem, mu: float, n_iter: int | None) -> CompositeProblem:
+    """The problem of descent: one smooth loss of every record, for equal weights of tasks."""
+    tasks, n, d = problem.tasks, problem.n_samples, problem.n_features
+    given = tasks.losses[0]
+
+    def with_loss(loss: Any) -> CompositeProblem:
+        sizes: Any = (problem.n_samples, problem.n_features, problem.intercept)
+        known: Any = {name: getattr(problem, name) for name in ("sparse", "centred", "mean_square")}
+        return anchored(Problem(loss, None, *sizes, **known))
+
+    if tasks.n_outputs > 1:
+        return with_loss(WeightedMultinomial(tasks.n_classes) if tasks.n_classes else given)
+    passes = n_iter or full_passes(with_loss(given), mu)
+    parts, factors = zip(*(smoothed(loss, n * mu, d, passes) for loss in tasks.losses), strict=True)
+    m = len(parts) * tasks.n_targets
+    if m > 1:
+        return with_loss(Mixture(parts, factors, ((1.0 / m,) * tasks.n_targets,) * len(parts)))
+    weighted = tasks.n_classes > 0 or tasks.class_weights is not None
+    return with_loss(Weighted(parts[0]) if weighted else parts[0])

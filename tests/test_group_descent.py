@@ -1,0 +1,175 @@
+"""Group DRO by gradient descent: its releases, its optimum, and what it is for."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from skdpsco import PrivateGroupDRO
+from skdpsco.constraints.sets import L2Ball
+from skdpsco.data.design import as_design
+from skdpsco.losses.library import without_weights
+from skdpsco.solvers.groups.descent import (
+    LOSS_OF,
+    losses_by_group,
+    mixed,
+    rates_of,
+    targets_with_weights,
+)
+from skdpsco.solvers.groups.mirror_prox import HingeLoss
+from skdpsco.solvers.groups.problem import (
+    GroupedTargets,
+    GroupProblem,
+    LogisticMoments,
+    SquaredMoments,
+)
+from skdpsco.solvers.penalized.task_weights import capped
+
+LOSSES = [LogisticMoments(), LogisticMoments((1.0, 0.25)), SquaredMoments(), HingeLoss()]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_record_adds_at_most_1_to_the_losses_of_its_groups(loss):
+    rng = np.random.default_rng(0)
+    X = as_design(rng.uniform(-1.0, 1.0, (1, 3)), np.ones(3), True)
+    for member in ([1.0, 0.0, 1.0], [0.0, 0.0, 0.0]):
+        y = GroupedTargets(np.array([0.5]), sparse.csr_array([member]))
+        for w in (np.zeros(4), np.array([1.0, -2.0, 0.5, 0.1]), np.full(4, np.nan)):
+            sums = losses_by_group(X, y, loss, w, 1e-3)
+            assert (sums >= 0.0).all()
+            assert (sums <= member).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_losses_of_groups_are_those_of_their_records(loss):
+    rng = np.random.default_rng(1)
+    A, t = rng.uniform(-1.0, 1.0, (50, 2)), rng.choice([-0.5, 0.5], 50)
+    member = (rng.random((50, 3)) < 0.5).astype(float)
+    w = np.array([0.3, -0.2, 0.1])
+    found = losses_by_group(
+        as_design(A, np.ones(2), True), GroupedTargets(t, sparse.csr_array(member)), loss, w, 10.0
+    )
+    z = A @ w[:2] + w[2]
+    each = loss.losses(z, t)  # linear beyond predictions of 1
+    weights = np.where(t > 0.0, 0.25, 1.0) if getattr(loss, "class_weights", None) else 1.0
+    assert found == pytest.approx(member.T @ (weights * each) / 10.0)
+
+
+def test_weights_of_records_are_at_most_1():
+    rng = np.random.default_rng(2)
+    for r in (1, 2, 4):
+        sizes = rng.uniform(1.0, 100.0, 4)
+        problem = GroupProblem(SquaredMoments(), L2Ball(1.0), 200, 3, n_groups=4, max_memberships=r)
+        rates, mean = rates_of(problem, rng.dirichlet(np.ones(4)), sizes)
+        heaviest = np.sort(rates)[::-1][:r].sum()
+        assert heaviest == pytest.approx(1.0)
+        assert 0.0 < mean <= 1.0
+        member = np.zeros((1, 4))
+        member[0, np.argsort(rates)[-r:]] = 1.0
+        y = GroupedTargets(np.array([0.25]), sparse.csr_array(member))
+        targets = targets_with_weights(y, SquaredMoments(), rates)
+        assert without_weights(targets) == pytest.approx([0.25])
+        assert targets[0] <= 0.25 + 4.0 * 2.0**24
+
+
+def test_the_average_has_the_shares_of_the_groups():
+    sizes = np.array([30.0, 10.0])
+    problem = GroupProblem(SquaredMoments(), L2Ball(1.0), 40, 3, n_groups=2, average_weight=0.5)
+    assert mixed(problem, sizes, np.array([0.0, 1.0])) == pytest.approx([0.375, 0.625])
+
+
+def test_capped_weights_are_a_distribution_below_the_cap():
+    rng = np.random.default_rng(3)
+    for _ in range(100):
+        cap = rng.uniform(0.1, 1.0, 5)
+        cap *= max(1.0, 1.01 / cap.sum())
+        found = capped(rng.exponential(size=5), cap)
+        assert found.sum() == pytest.approx(1.0)
+        assert (found <= cap + 1e-12).all()
+    assert capped(np.array([1.0, 3.0]), np.ones(2)) == pytest.approx([0.25, 0.75])
+
+
+def conflicting(n, seed=0):
+    """A fifth of the records depends on the features in another way."""
+    rng = np.random.default_rng(seed)
+    X, group = rng.uniform(0.0, 1.0, (n, 20)), (rng.random(n) < 0.2).astype(int)
+    Z = (X - 0.5) @ rng.normal(size=(20, 2))
+    Z /= Z.std(axis=0)
+    z = np.where(group == 1, 0.6 * Z[:, 0] + 0.8 * Z[:, 1], Z[:, 0])
+    return X, z, 300.0 + 50.0 * (z + 0.5 * rng.normal(size=n)), group
+
+
+def worst_error(predicted, y, group):
+    return max(np.mean((predicted - y)[group == g] ** 2) for g in (0, 1))
+
+
+@pytest.mark.parametrize("membership", ["public", "private"])
+def test_without_noise_it_is_the_optimum(membership):
+    X, _, y, group = conflicting(4000)
+    model = PrivateGroupDRO(
+        loss="squared",
+        solver="gradient-descent",
+        epsilon=1e6,
+        groups=[0, 1],
+        group_membership=membership,
+    ).fit(X, y, sensitive_features=group)
+    A = np.column_stack([X, np.ones(len(X))])
+
+    def worst(log_odds):
+        theta = expit(log_odds[0])
+        weights = np.where(group == 1, theta / (group == 1).sum(), (1 - theta) / (group == 0).sum())
+        root = np.sqrt(weights)
+        w = np.linalg.lstsq(A * root[:, None], y * root, rcond=None)[0]
+        return worst_error(A @ w, y, group)
+
+    best = minimize(worst, np.zeros(1), method="Nelder-Mead").fun
+    assert worst_error(model.predict(X), y, group) < 1.04 * best
+    assert model.group_weights_.sum() == pytest.approx(1.0)
+
+
+def test_worst_groups_are_fitted_at_epsilon_1():
+    """Moments left .75 of the variance in the worst group, on average over seeds, and this .5."""
+    left = []
+    for seed in range(5):
+        X, _, y, group = conflicting(8000, seed)
+        model = PrivateGroupDRO(loss="squared", groups=[0, 1])
+        model.fit(X[:4000], y[:4000], sensitive_features=group[:4000])
+        left.append(worst_error(model.predict(X[4000:]), y[4000:], group[4000:]) / y.var())
+    assert np.median(left) < 0.65
+
+
+@pytest.mark.parametrize("loss", ["absolute", "hinge"])
+def test_losses_without_moments(loss):
+    """The game within the ball had an R^2 of 0 with the absolute loss."""
+    X, z, y, group = conflicting(8000)
+    if loss == "hinge":
+        y = z > 0.0
+    model = PrivateGroupDRO(loss=loss, groups=[0, 1])
+    model.fit(X[:4000], y[:4000], sensitive_features=group[:4000])
+    if loss == "hinge":
+        assert model.score(X[4000:], y[4000:]) > 0.75
+    else:
+        worst = worst_error(model.predict(X[4000:]), y[4000:], group[4000:])
+        assert worst < 0.8 * y.var()
+
+
+def test_every_loss_has_one_of_scores():
+    assert math.isfinite(sum(loss.baseline(0.5) for loss in LOSS_OF.values()))
+
+
+@pytest.mark.parametrize("objective", ["cvar", "average"])
+def test_overlapping_groups_and_other_objectives(objective):
+    X, _, y, group = conflicting(4000)
+    members = np.column_stack([np.ones(4000, dtype=bool), group == 1, X[:, 0] > 0.5])
+    model = PrivateGroupDRO(
+        loss="squared", objective=objective, solver="gradient-descent", epsilon=8.0
+    ).fit(X, y, sensitive_features=members)
+    assert model.score(X, y) > 0.6
+    shares = members.sum(axis=0) / members.sum()
+    if objective == "average":
+        assert model.group_weights_ == pytest.approx(shares)
+    else:
+        assert (model.group_weights_ <= shares / 0.2 + 1e-9).all()
