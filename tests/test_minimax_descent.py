@@ -54,6 +54,8 @@ def test_a_mixture_is_the_weighted_sum_of_its_parts():
 def test_a_mixture_of_quantiles_is_like_one_of_the_mean_level():
     parts = (SmoothQuantile(0.2, 0.1), SmoothQuantile(0.8, 0.1))
     assert unweighted(Mixture(parts, (1.0, 1.0), ((0.75,), (0.25,)))) == pytest.approx((0.35, 0.1))
+    hubers = Mixture((Huber(0.3), Huber(50.0)), (1.0, 1.0), ((0.5,), (0.5,)))
+    assert unweighted(hubers) == Huber(50.0)
     mixed = Mixture((Squared(1.0), *parts), (1.0,) * 3, ((0.2,), (0.4,), (0.4,)))
     assert unweighted(mixed) is mixed
 
@@ -141,6 +143,35 @@ def test_classifiers_with_other_losses(losses):
     model = PrivateMinimaxClassifier(tasks=None, losses=losses, classes=[0, 1])
     model.fit(X[:4000], y[:4000])
     assert model.score(X[4000:], y[4000:]) > 0.97 * ((z > 0.0) == y).mean()
+
+
+@pytest.mark.parametrize("losses", ["absolute", [Huber(0.01), Huber(0.01)]])
+def test_one_feature_without_an_intercept(losses):
+    """Steps of the length that curvatures of a typical loss do not allow ended at 0, or failed."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (2000, 1))
+    y = X[:, 0] + 0.3 * rng.normal(size=2000)
+    for n_iter in ("auto", 1000):
+        model = PrivateMinimaxRegressor(
+            losses=losses, fit_intercept=False, epsilon=4.0, n_iter=n_iter
+        ).fit(X, y)
+        assert model.coef_ == pytest.approx([1.0], abs=0.3)
+
+
+def test_the_order_of_losses_does_not_matter():
+    """The first one decided on the length of steps, which then failed or diverged."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (2000, 5))
+    y = (X[:, 0] - X[:, 1] > 0.2 * rng.normal(size=2000)).astype(int)
+    losses = [SmoothHinge(1e300), SmoothHinge(0.1)]
+    for order in (losses, losses[::-1]):
+        model = PrivateMinimaxClassifier(tasks=None, classes=[0, 1], losses=order, epsilon=4.0)
+        assert model.fit(X, y).score(X, y) > 0.85
+    y = X[:, 0] - X[:, 1] + 0.2 * rng.normal(size=2000)
+    losses = [Squared(1e-3), Squared(1.0)]
+    for order in (losses, losses[::-1]):
+        model = PrivateMinimaxRegressor(losses=order, epsilon=4.0).fit(X, y)
+        assert model.score(X, y) > 0.6
 
 
 @pytest.mark.filterwarnings(f"ignore::{UtilityWarning.__module__}.{UtilityWarning.__name__}")

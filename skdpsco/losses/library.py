@@ -451,16 +451,16 @@ def without_weights(targets: np.ndarray) -> np.ndarray:
 def unweighted(loss: Any) -> Any:
     """The loss that `Weighted` multiplies by weights, or a loss that is like a `Mixture`.
 
-    A mixture is like its parts if they are of one class: one of quantiles is the loss of their mean
-    level. Any other loss is returned as it is.
+    A mixture is like its steepest part if all are of one class, but one of quantiles is the loss of
+    their mean level. Any other loss is returned as it is.
     """
     if type(loss) is Mixture and len({type(part) for part in loss.losses}) == 1:
         if type(loss.losses[0]) is SmoothQuantile:
-            shares = [
-                factor * sum(row) for factor, row in zip(loss.factors, loss.weights, strict=True)
-            ]
-            return SmoothQuantile(*np.average(loss.losses, axis=0, weights=shares).tolist())
-        return loss.losses[0]
+            shares = [f * sum(row) for f, row in zip(loss.factors, loss.weights, strict=True)]
+            level = np.average([part.level for part in loss.losses], weights=shares)
+            return SmoothQuantile(float(level), 0.5 / loss.smoothness())
+        parts = zip(loss.factors, loss.losses, strict=True)
+        return max(parts, key=lambda p: (p[0] * p[1].smoothness(), p[0] * p[1].lipschitz()))[1]
     return loss.loss if type(loss) is Weighted else loss
 
 

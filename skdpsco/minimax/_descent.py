@@ -222,6 +222,7 @@ def _composite(problem: MinimaxProblem, mu: float, n_iter: int | None) -> Compos
         return with_loss(WeightedMultinomial(tasks.n_classes) if tasks.n_classes else given)
     passes = n_iter or full_passes(with_loss(given), mu)
     parts, factors = zip(*(smoothed(loss, n * mu, d, passes) for loss in tasks.losses), strict=True)
+    factors = tuple(factor / max(factors) for factor in factors)
     m = len(parts) * tasks.n_targets
     if m > 1:
         return with_loss(Mixture(parts, factors, ((1.0 / m,) * tasks.n_targets,) * len(parts)))

@@ -58,6 +58,7 @@ class GradientSteps(NamedTuple):
     ----------
     n_iter, n_averaged : int
     length : float
+        At most 1: longer steps with momentum, which real curvatures allow, would diverge here.
     momentum : float
         The largest momentum.
     penalty : float
@@ -200,7 +201,8 @@ def shrink_result(
         lengthened or shortened afterwards, the largest of these is 1 unless there is a start.
     """
     curvature = typical_curvature(problem.loss) * problem.mean_weight
-    steps = steps._replace(length=steps.length * curvature, penalty=steps.penalty / curvature)
+    length = min(steps.length * curvature, 1.0)
+    steps = steps._replace(length=length, penalty=steps.penalty / curvature)
     gain, reached = steps.gains()
     reached = max(min(reached, 1.0), 1e-100)
     variance = gain * (noise / curvature) ** 2

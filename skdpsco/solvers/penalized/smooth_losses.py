@@ -54,15 +54,15 @@ def quantile_width(level: float, n_mu: float, n_features: int, passes: int) -> f
 def smoothed(loss: Any, n_mu: float, n_features: int, passes: int) -> tuple[Any, float]:
     """A smooth loss, and the factor by which it is close to the given one.
 
-    Losses that are smooth are returned as they are. But Huber's with a small threshold is one of
-    the median, and may need a larger width as such.
+    Losses that are smooth are returned as they are, unless their widths are small. Huber's with a
+    small threshold is one of the median.
     """
     level = getattr(loss, "level", 0.5)
     width = quantile_width(level, n_mu, n_features, passes)
-    if type(loss) is Hinge:
-        return SmoothHinge(2.0 * width), 1.0  # margins are between targets of -1 and 1
-    if type(loss) is Quantile:
-        return SmoothQuantile(level, width), 1.0
+    if type(loss) in (Hinge, SmoothHinge):  # margins are between targets of -1 and 1
+        return SmoothHinge(max(2.0 * width, getattr(loss, "width", 0.0))), 1.0
+    if type(loss) in (Quantile, SmoothQuantile):
+        return SmoothQuantile(level, max(width, getattr(loss, "width", 0.0))), 1.0
     if type(loss) is Absolute:
         return SmoothQuantile(0.5, width), 2.0
     if type(loss) is Huber and loss.delta < WIDTHS.most:
