@@ -276,6 +276,12 @@ def test_tasks_without_a_ball_are_no_game(tasks, descends):
             minimax_solver("gradient-descent", tasks, 10_000, 50, 0.2, in_ball=False)
 
 
+@each("loss", [Squared(1.0), Logistic()])
+def test_a_single_task_is_fitted_by_moments_where_there_is_hardly_any_noise(loss):
+    found = minimax_solver("auto", Tasks((loss,)), 10**7, 50, 1.0, in_ball=False)
+    assert isinstance(found, TaskMoments)
+
+
 def test_which_classes_are_fitted_by_gradients():
     """Three or more, and two unless there is little noise; a given ball is a game."""
     three, two = Tasks((Multinomial(3),), 1, 3), Tasks((Logistic(),), 1, 2)

@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._kernels import njit
 from skdpsco.data.pieces import replace_one
-from skdpsco.data.products import as_vector, common_bound, dot_rows, run_room
 from skdpsco.data.record_sums import map_reduce, without_gil
-from skdpsco.losses.kernels import bounded_values
 from skdpsco.losses.library import (
     Absolute,
     Hinge,
@@ -27,7 +24,6 @@ from skdpsco.losses.library import (
     Squared,
     Weighted,
     WeightedMultinomial,
-    for_kernels,
     with_weights,
 )
 from skdpsco.mechanisms.samplers import gaussian_mechanism
@@ -50,6 +46,7 @@ from skdpsco.solvers.penalized.task_weights import (
     LossesPlan,
     TaskWeights,
     plan_losses,
+    shares_of_bound,
     usual_target,
 )
 
@@ -102,26 +99,7 @@ class WeighingDescent(GradientDescent):
 @without_gil
 def task_losses(X: Any, y: np.ndarray, losses: Any, w: np.ndarray, bound: float) -> np.ndarray:
     """Sum of the losses of each task over ``bound``, clipped to [0, 1], flat."""
-    out = np.zeros((len(losses), y.shape[1]))
-    v, room = as_vector(w, X), run_room(X, 1)
-    for loss, sums in zip(losses, out, strict=True):
-        add_losses(X, y, for_kernels(loss), v, bound, room, sums)
-    return out.ravel()
-
-
-@njit
-def add_losses(X, y, loss, v, bound, room, out):
-    """Add the losses over ``bound``, clipped to [0, 1], of every column of ``y`` to ``out``."""
-    Z, numbers = room
-    common = common_bound(X)
-    for start in range(0, y.shape[0], Z.shape[0]):
-        m = min(Z.shape[0], y.shape[0] - start)
-        dot_rows(X, start, common, v, Z[:m])
-        for j in range(y.shape[1]):
-            targets = y[start : start + m, j].copy()
-            bounded_values(loss, Z[:m], targets, bound, numbers[:m])
-            for i in range(m):
-                out[j] += min(numbers[i] / bound, 1.0)
+    return np.ravel([shares_of_bound(X, y, loss, w, bound).sum(axis=0) for loss in losses])
 
 
 class TaskGradients:
@@ -144,20 +122,20 @@ class TaskGradients:
         """
         tasks, n = problem.tasks, problem.n_samples
         composite = _composite(problem, budget.mu, n_iter)
+        weighing = isinstance(composite.loss, Mixture)
         rest, counts, losses = budget, None, None
         first: Any = NoOpEvent()
         said: tuple[str, ...] = ()
         if tasks.counts_first:
             counts, rest = plan_counts(n, tasks.n_classes, 0.5 * budget.mu**2)
             first, said = counts.event, ("noisy numbers of records in every class",)
-        elif isinstance(composite.loss, Mixture):
+        elif weighing:
             left = (1.0 - TASK_WEIGHTS.share) * (1.0 - 2.0**-40)
             rest = Allowance(0.5 * left * budget.mu**2)
-        if isinstance(composite.loss, Mixture):  # weights need many steps
-            n_iter = n_iter or full_passes(composite, rest.mu)
+            n_iter = n_iter or full_passes(composite, rest.mu)  # weights need many steps
         inner = GradientDescent().plan(composite, rest, n_iter)
         check_cost(inner.event, rest)
-        if isinstance(composite.loss, Mixture):
+        if weighing:
             mu, m = budget.mu * math.sqrt(TASK_WEIGHTS.share), np.size(composite.loss.weights)
             sensitivity = replace_one(n, 1.0, math.sqrt(m), parts=m)
             losses = plan_losses((n,) * m, sensitivity, n, inner, mu * (1.0 - 2.0**-40))

@@ -11,19 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsco._clipping import within
-from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.pieces import replace_one
-from skdpsco.data.products import as_vector, common_bound, dot_rows, run_room
 from skdpsco.data.record_sums import in_pieces, map_reduce
-from skdpsco.losses.kernels import bounded_values
 from skdpsco.losses.library import (
     Absolute,
     Hinge,
     Logistic,
     Squared,
     Weighted,
-    for_kernels,
     with_weights,
 )
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
@@ -48,6 +44,7 @@ from skdpsco.solvers.penalized.task_weights import (
     LossesPlan,
     TaskWeights,
     plan_losses,
+    shares_of_bound,
     usual_target,
 )
 
@@ -228,23 +225,9 @@ def losses_by_group(
     X: Any, y: GroupedTargets, loss: Any, w: np.ndarray, bound: float
 ) -> np.ndarray:
     """Sums of losses over ``bound``, clipped to [0, 1], times weights of classes, by group."""
-    out, v = np.empty(len(y)), as_vector(w, X)
-    of_scores = for_kernels(LOSS_OF[type(loss)])
-    write_losses(X, of_loss(loss, y.t), of_scores, v, bound, run_room(X, 1), out)
-    return y.by_group(weighed(loss, y.t, out))
-
-
-@njit
-def write_losses(X, y, loss, v, bound, room, out):
-    """Write the loss of every record over ``bound``, clipped to [0, 1]."""
-    Z, numbers = room
-    common = common_bound(X)
-    for start in range(0, y.shape[0], Z.shape[0]):
-        m = min(Z.shape[0], y.shape[0] - start)
-        dot_rows(X, start, common, v, Z[:m])
-        bounded_values(loss, Z[:m], y[start : start + m], bound, numbers[:m])
-        for i in range(m):
-            out[start + i] = min(numbers[i] / bound, 1.0)
+    scored = of_loss(loss, y.t)[:, None]
+    shares = shares_of_bound(X, scored, LOSS_OF[type(loss)], w, bound)
+    return y.by_group(weighed(loss, y.t, shares[:, 0]))
 
 
 class _WeighingDescent(GradientDescent):

@@ -10,11 +10,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsco._kernels import njit
+from skdpsco.data.products import as_vector, common_bound, dot_rows, run_room
+from skdpsco.losses.kernels import bounded_values
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import gaussian_grid
 from skdpsco.privacy import Event, GaussianEvent, NoOpEvent, RepeatedEvent
 from skdpsco.scaling.column_scales import COLUMN_SCALES
 
-__all__ = ["TASK_WEIGHTS", "LossesPlan", "TaskWeights", "plan_losses", "usual_target"]
+__all__ = [
+    "TASK_WEIGHTS",
+    "LossesPlan",
+    "TaskWeights",
+    "plan_losses",
+    "shares_of_bound",
+    "usual_target",
+]
 
 
 class TaskWeightsTuning(NamedTuple):
@@ -125,6 +136,27 @@ def usual_target(problem: Any, coordinates: Any) -> float:
     if problem.has_residuals:
         return float(coordinates.target)
     return math.sqrt(COLUMN_SCALES.usual_target[0])
+
+
+@njit
+def write_losses(X, Y, loss, v, bound, room, out):
+    """Write the loss of every record and target over ``bound``, clipped to [0, 1]."""
+    Z, numbers = room
+    common = common_bound(X)
+    for start in range(0, Y.shape[0], Z.shape[0]):
+        m = min(Z.shape[0], Y.shape[0] - start)
+        dot_rows(X, start, common, v, Z[:m])
+        for j in range(Y.shape[1]):
+            bounded_values(loss, Z[:m], Y[start : start + m, j].copy(), bound, numbers[:m])
+            for i in range(m):
+                out[start + i, j] = min(numbers[i] / bound, 1.0)
+
+
+def shares_of_bound(X: Any, Y: np.ndarray, loss: Any, w: np.ndarray, bound: float) -> np.ndarray:
+    """The loss of every record and target over ``bound``, clipped to [0, 1]."""
+    out = np.empty(Y.shape)
+    write_losses(X, Y, for_kernels(loss), as_vector(w, X), bound, run_room(X, 1), out)
+    return out
 
 
 class TaskWeights:
