@@ -119,7 +119,6 @@ def test_what_is_not_conditioned():
     X, labels, _ = data()
     for options in (
         {"X": sparse.csr_matrix(X), "solver": "coordinate-descent"},
-        {"fit_intercept": False},
         {"solver": "sgd"},
     ):
         model, *_ = fitted(PrivateLogisticRegression, **options)
@@ -128,20 +127,49 @@ def test_what_is_not_conditioned():
     assert np.array_equal(few.feature_range_, [[-1.0] * 5, [1.0] * 5])
 
 
-@pytest.mark.parametrize("scaled", [True, False])
-def test_release_without_noise(scaled):
+@seeded_fits
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("make", MODELS)
+def test_columns_have_scales_without_an_intercept(make, kind):
+    """Their centre is 0, so that predictions of zeros are 0."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 5)) * [0.1, 1.0, 1.0, 1.0, 20.0]
+    z = X @ [10.0, 1.0, -1.0, 1.0, 0.05]
+    y = (z + rng.logistic(size=4000) > 0).astype(int) if make in CLASSIFIERS else z
+    options = {"classes": [0, 1]} if make in CLASSIFIERS else {}
+    model = make(epsilon=4.0, fit_intercept=False, random_state=0, **options).fit(kind(X), y)
+    assert "found a scale of the features" in str(model.privacy_.assumptions)
+    assert np.all(model.intercept_ == 0.0)
+    assert np.array_equal(-model.feature_range_[0], model.feature_range_[1])
+    assert model.score(kind(X), y) > (0.78 if make in CLASSIFIERS else 0.97)
+    ball = {"radius": 5.0, "feature_bound": 30.0} if hasattr(make(), "radius") else {}
+    if ball:  # it is in units of the bounds, which scales would change
+        given = model.set_params(**ball).fit(kind(X), y)
+        assert np.array_equal(given.feature_range_, [[-30.0] * 5, [30.0] * 5])
+
+
+@pytest.mark.parametrize("found", ["centre and scale", "centre", "scale"])
+def test_release_without_noise(found):
     X, *_ = data(d=3)
-    plan = plan_conditioning(2000, 3, 0.8, scaled)  # hardly any: more would widen the scale
+    plan = plan_conditioning(2000, 3, 0.8, found)  # hardly any: more would widen the scale
     design = as_design(np.vstack([X[:-1], [[9.0, -9.0, 0.0]]]), np.full(3, 2.0), True)
     rng = np.random.Generator(np.random.PCG64(0))
     to = plan.release(design, np.zeros(2000), rng)
-    assert to.centre == pytest.approx(X.mean(axis=0) / 2.0, abs=0.03)
-    spread = float((X / 2.0).std())
-    if scaled:
+    if "centre" in found:
+        assert to.centre == pytest.approx(X.mean(axis=0) / 2.0, abs=0.03)
+        spread = float((X / 2.0).std())
+    else:
+        assert (to.centre == 0.0).all()
+        spread = float(np.sqrt(np.square(X / 2.0).mean()))
+    if found == "scale":
+        assert (to.scale == 1.0).all()  # three times the spread is beyond the bounds
+        assert to.mean_square == pytest.approx(np.full(3, spread**2), rel=0.2)
+    elif "scale" in found:
         assert (np.abs(np.log2(to.scale / (3.0 * spread))) < 0.5).all()
     else:
         assert (to.scale == 1.0).all()
-    assert (to.mean_square is None) != scaled
+    assert (to.mean_square is None) != ("scale" in found)
+    assert plan.note(to).endswith(f"of the budget's mu^2 found a {found} of the features")
     smallest, largest = plan.extremes[0].scale, plan.extremes[-1].scale
     assert (np.clip(to.scale, smallest, largest) == to.scale).all()
 
@@ -152,7 +180,7 @@ def test_a_second_mean_is_nearer_than_the_first(kind):
     rng, n, d, mu, errors = np.random.default_rng(0), 2000, 20, 0.3, []
     for low in (0.85, -0.05):
         X = rng.uniform(low, low + 0.1, (n, d))
-        plan = plan_conditioning(n, d, mu, True, sparse=kind is sparse.csr_matrix)
+        plan = plan_conditioning(n, d, mu, sparse=kind is sparse.csr_matrix)
         design = as_design(kind(X), np.ones(d), True)
         centres = [plan.release(design, np.zeros(n), rng).centre for _ in range(9)]
         error = np.median(np.linalg.norm(np.array(centres) - X.mean(axis=0), axis=1))
@@ -167,7 +195,7 @@ def test_noise_is_no_centre():
     n, d = 1000, 25
     mu = CONDITIONING.least_ratio * np.sqrt(d) / n
     X = as_design(np.random.default_rng(0).uniform(-1, 1, (n, d)), np.ones(d), True)
-    plan = plan_conditioning(n, d, mu, True)
+    plan = plan_conditioning(n, d, mu)
     rng = np.random.Generator(np.random.PCG64(0))
     centres = [plan.release(X, np.zeros(n), rng).centre for _ in range(20)]
     assert np.median([np.linalg.norm(centre) for centre in centres]) < 0.5 * np.sqrt(d)
@@ -178,7 +206,7 @@ def test_labels_have_a_better_centre_where_records_are_few():
     n, d = 1000, 4
     ratios = np.geomspace(1.0, 1000.0, 400)
     shares, usual = (
-        np.array([plan_conditioning(n, d, 2.0 * r / n, True, labelled=k).share for r in ratios])
+        np.array([plan_conditioning(n, d, 2.0 * r / n, labelled=k).share for r in ratios])
         for k in (True, False)
     )
     # Where nothing corrects lengths of coefficients, their units are surer.
@@ -199,7 +227,7 @@ def test_mean_squares_are_not_far_too_small(n_mu):
     """Coefficients of regressions would be as much too long as their roots are too small."""
     n, d = 400, 10
     X = np.random.default_rng(0).uniform(-1, 1, (n, d))
-    plan = plan_conditioning(n, d, n_mu / n, True, widens=True)
+    plan = plan_conditioning(n, d, n_mu / n, widens=True)
     design = as_design(X, np.ones(d), True)
     least = []
     for seed in range(200):
@@ -242,7 +270,7 @@ def test_columns_get_scales_of_their_own_where_these_pay():
     X = rng.normal(size=(4000, 4)) * [0.02, 0.04, 0.08, 0.0]
     X[::50] *= 3.0  # beyond what is clipped
     X += [0.5, -0.3, 0.0, 0.7]
-    plan = plan_conditioning(4000, 4, 0.4, True)
+    plan = plan_conditioning(4000, 4, 0.4)
     design = as_design(X, np.ones(4), True)
     to = plan.release(design, np.zeros(4000), np.random.Generator(np.random.PCG64(0)))
     assert to.scale[:3] == pytest.approx([0.06, 0.12, 0.24], rel=0.2)
@@ -250,7 +278,7 @@ def test_columns_get_scales_of_their_own_where_these_pay():
     assert 0.0 < to.scale[3] < to.scale[0]
     seen = np.clip((X - to.centre) / to.scale, -1.0, 1.0)
     np.testing.assert_allclose(np.square(seen).mean(axis=0)[:3], to.mean_square[:3], rtol=0.4)
-    nothing = plan_conditioning(4000, 4, 0.009, True)
+    nothing = plan_conditioning(4000, 4, 0.009)
     assert "squares" in plan.grids
     assert "squares" not in nothing.grids
 
@@ -270,7 +298,7 @@ def test_a_width_is_chosen_that_clips_few_records():
     X, _ = tailed()
     design, found = as_design(X, np.ones(5), True), []
     for widens in (False, True):
-        plan = plan_conditioning(4000, 5, 0.4, True, widens=widens)
+        plan = plan_conditioning(4000, 5, 0.4, widens=widens)
         rng = np.random.Generator(np.random.PCG64(0))
         to = plan.release(design, np.zeros(4000), rng)
         assert (plan.extremes[0].scale <= to.scale).all()
@@ -358,7 +386,7 @@ def test_sparse_and_dense_records_have_the_same_scales(widens):
     X = (np.random.default_rng(0).random((4000, 6)) < 0.01).astype(float)
     found = []
     for is_sparse in (False, True):
-        plan = plan_conditioning(4000, 6, 100.0, True, sparse=is_sparse, widens=widens)
+        plan = plan_conditioning(4000, 6, 100.0, sparse=is_sparse, widens=widens)
         design = as_design(sparse.csr_matrix(X) if is_sparse else X, np.ones(6), False)
         found.append(plan.release(design, np.zeros(4000), np.random.default_rng(0)))
     dense, of_sparse = found

@@ -153,7 +153,7 @@ def test_tails_are_clipped_only_where_there_is_noise():
     clipped, widths = [], []
     for mu in (0.2, 10.0, 1e4):
         design = as_design(X, bounds, True)
-        search = narrowed(plan_conditioning(N, 1, mu, True), mu).narrowing
+        search = narrowed(plan_conditioning(N, 1, mu), mu).narrowing
         rng = np.random.Generator(np.random.PCG64(0))
         centre, width = search.release(design, np.zeros(N), rng)
         clipped.append((np.abs(X / bounds - centre) > width).mean())
@@ -176,7 +176,7 @@ def test_tails_far_from_0_are_fitted_where_there_is_hardly_any_noise():
 def test_what_is_found_has_been_rehearsed(mu):
     X, _ = years_and_others()
     n, d = X.shape
-    stage = narrowed(plan_conditioning(n, d, mu, True, widens=True), mu)
+    stage = narrowed(plan_conditioning(n, d, mu, widens=True), mu)
     assert stage.narrowing is not None
     smallest, largest = (one.scale for one in stage.extremes)
     X[:, 0] = 1024.0 * (1.0 - 2.0**-30 * np.random.default_rng(0).random(n))

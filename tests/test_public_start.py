@@ -232,8 +232,9 @@ def test_public_records_cost_nothing_and_replace_what_units_cost(Model):
     assert other.privacy_.epsilon == 1.0
 
 
-@pytest.mark.parametrize("Model", DATA)
-def test_with_little_budget_it_is_the_public_model_and_with_much_that_of_the_records(Model):
+# One of them begins at its scores; the other is fitted to residuals.
+@pytest.mark.parametrize("Model", [PrivateLogisticRegression, PrivateRidge])
+def test_with_little_budget_it_is_the_public_model(Model):
     y, options = DATA[Model]
     start = learnt_from(Model(**options), (X[PUBLIC], y[PUBLIC]), None)[0].coef
     far = [  # means of six, since alone they are near now and then
@@ -244,6 +245,11 @@ def test_with_little_budget_it_is_the_public_model_and_with_much_that_of_the_rec
         )
     ]
     assert far[0] < 0.7 * far[1]
+
+
+@pytest.mark.parametrize("Model", DATA)
+def test_with_much_budget_it_is_the_model_of_the_records(Model):
+    y, options = DATA[Model]
     weak = {"C": 1e4} if "classes" in options else {"alpha": 1e-6}
     options = {**options, **weak}
     exact = Model(**{**options, "epsilon": EXACT})

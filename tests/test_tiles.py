@@ -162,7 +162,7 @@ def test_columns_are_those_of_rows(intercept):
 @pytest.mark.parametrize("single", [True, False])
 def test_no_entry_of_a_tile_is_rounded_beyond_its_scale(dtype, single):
     """Whoever reads tiles does not clip them."""
-    plan = plan_conditioning(100, D, 1.0 if single else 1e4, True, False, True, False)
+    plan = plan_conditioning(100, D, 1.0 if single else 1e4, widens=True)
     scale = plan.stored(RNG.uniform(0.2, 0.5, D))
     rows = as_design(X.astype(dtype), BOUNDS, True)
     tiles = Conditioning(np.full(D, 0.1), scale, None, plan.single).apply(rows, True)
@@ -265,4 +265,4 @@ def test_a_survey_and_what_follows_read_tiles_as_rows(monkeypatch, model, n_usef
 def test_little_noise_keeps_double_precision():
     """Rounding stays far below the noise."""
     for n, single in ((2**17, True), (2**18, False)):
-        assert plan_conditioning(n, D, 1.0, True).single is single
+        assert plan_conditioning(n, D, 1.0).single is single

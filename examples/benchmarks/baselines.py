@@ -36,7 +36,7 @@ class Rows:
     def __init__(self, X, bound, mu, rng):
         n, d = X.shape
         self.bounds = np.full(d, bound) if np.isscalar(bound) else np.asarray(bound)
-        plan = plan_conditioning(n, d, mu, True)
+        plan = plan_conditioning(n, d, mu)
         X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
         self.found = plan.release(as_design(X, self.bounds, True), np.zeros(n), rng)
         self.mu = math.sqrt(mu**2 - mu_of(plan.event) ** 2)

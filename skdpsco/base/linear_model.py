@@ -411,9 +411,8 @@ class PrivateLinearModel(PrivateEstimator):
     def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
         """What users should know about the accuracy of a fit, from public numbers alone."""
         n, d = problem.n_samples, problem.n_features - problem.intercept
-        conditions = getattr(self, "conditioning", None) == "auto"
-        budget, reach = self._budget(), self._largest_prediction(d)
-        k = budget.max_records_per_unit
+        conditions, budget = getattr(self, "conditioning", None) == "auto", self._budget()
+        reach, k = self._largest_prediction(d), budget.max_records_per_unit
         # The scale is found by draws, whose cost is in rho.
         least = least_n_mu() * mu / math.sqrt(2.0 * budget.rho) if self._finds_target() else 0.0
         public = PublicNumbers(n, d, mu, budget.epsilon, budget.delta, reach, conditions, k, least)
@@ -439,7 +438,7 @@ class PrivateLinearModel(PrivateEstimator):
         n, d = n_samples, task.X.shape[1]
         return (
             getattr(self, "conditioning", None) == "auto"
-            and bool(self.fit_intercept)
+            and (bool(self.fit_intercept) or not self._ball_is_given())
             and (not is_sparse(task.X) or self._reads_centred(task.loss, n, d))
             and isinstance(self.solver, str)
             and self.solver in self._conditioned_solvers
@@ -456,10 +455,13 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _calibrates(self, curve: Curve, n_known: float, d: int, mu: float) -> bool:
         """Whether a private slope and offset of scores are found, from public values alone."""
+        wanted = getattr(self, "conditioning", None) == "auto"
+        drowned = wanted and not conditioning_pays(n_known, d, mu)
         return (
             getattr(self, "calibration", None) == "auto"
+            and bool(self.fit_intercept)
             # Otherwise the size of scores is unknown; but scores that are noise need an offset.
-            and (self._conditioned or self._drowned(n_known, d, mu))
+            and (self._conditioned or drowned)
             and not getattr(self, "standard_errors", False)  # whose step finds both
             and not (self._keeps_given_balls and self._ball_is_given())
             and calibration_pays(n_known, d, mu, curve, self._chooses_range())
@@ -471,11 +473,6 @@ class PrivateLinearModel(PrivateEstimator):
         Public. Not where others share these ranges, or the coefficients alone.
         """
         return False
-
-    def _drowned(self, n_known: float, d: int, mu: float) -> bool:
-        """Whether features are not conditioned because there is too much noise."""
-        wanted = getattr(self, "conditioning", None) == "auto" and bool(self.fit_intercept)
-        return wanted and not conditioning_pays(n_known, d, mu)
 
     def _finds_target(self) -> bool:
         """Whether the scale of the target is found privately, without a declared bound."""
@@ -698,12 +695,13 @@ class PrivateLinearModel(PrivateEstimator):
             found = planned(lambda spend: self._plan_target(loss, bound, n, spend.rho))
             stages = [*stages, found] if given is None else [found, *stages]
         if self._conditioned and given is None:
-            scaled = not self._ball_is_given()
+            centred, scaled = bool(self.fit_intercept), not self._ball_is_given()
+            found = " and ".join(("centre",) * centred + ("scale",) * scaled)
             widens = getattr(solver, "clips_gradients", False)
-            labelled = not task.regression
+            labelled = centred and not task.regression
             centring = planned(
                 lambda spend: plan_conditioning(
-                    n, d, mu_left(stages, spend), scaled, self._sparse, widens, added, labelled
+                    n, d, mu_left(stages, spend), found, self._sparse, widens, added, labelled
                 )
             )
             if task.bounds is None and not self._sparse:

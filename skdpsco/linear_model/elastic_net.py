@@ -76,19 +76,19 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of features privately, for at most a fifth of the budget's
-        mu^2, if there is an intercept, ``solver`` is any name but "sgd" and there are enough
-        records. Columns that lie on one side of 0, or use a small part of their bounds, then cost
-        little accuracy. Coefficients and penalties still refer to the columns as given. Sparse
-        columns get a centre if ``solver`` is "auto" or "gradient-descent", and stay sparse. None
-        uses the columns as they are.
+        mu^2, if ``solver`` is any name but "sgd" and there are enough records. Columns that lie on
+        one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
+        and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
+        is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
+        only scales are found. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for 6 % of the budget's mu^2, up to 10 % if records are few and
-        less if the budget is large, if features are conditioned and there are enough records. It
-        may undo part of the shrinkage by a strong penalty; as the budget grows, the solution tends
-        to that of the objective. Where a noisy comparison says that predictions are better if they
-        read features in a narrower range, for at most 3 % more, `feature_range_` is narrower. None
-        keeps the solver's result.
+        less if the budget is large, if there is an intercept, features are conditioned and there
+        are enough records. It may undo part of the shrinkage by a strong penalty; as the budget
+        grows, the solution tends to that of the objective. Where a noisy comparison says that
+        predictions are better if they read features in a narrower range, for at most 3 % more,
+        `feature_range_` is narrower. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
@@ -312,19 +312,19 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of features privately, for at most a fifth of the budget's
-        mu^2, if there is an intercept, ``solver`` is any name but "sgd" and there are enough
-        records. Columns that lie on one side of 0, or use a small part of their bounds, then cost
-        little accuracy. Coefficients and penalties still refer to the columns as given. Sparse
-        columns get a centre if ``solver`` is "auto" or "gradient-descent", and stay sparse. None
-        uses the columns as they are.
+        mu^2, if ``solver`` is any name but "sgd" and there are enough records. Columns that lie on
+        one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
+        and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
+        is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
+        only scales are found. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for 6 % of the budget's mu^2, up to 10 % if records are few and
-        less if the budget is large, if features are conditioned and there are enough records. It
-        may undo part of the shrinkage by a strong penalty; as the budget grows, the solution tends
-        to that of the objective. Where a noisy comparison says that predictions are better if they
-        read features in a narrower range, for at most 3 % more, `feature_range_` is narrower. None
-        keeps the solver's result.
+        less if the budget is large, if there is an intercept, features are conditioned and there
+        are enough records. It may undo part of the shrinkage by a strong penalty; as the budget
+        grows, the solution tends to that of the objective. Where a noisy comparison says that
+        predictions are better if they read features in a narrower range, for at most 3 % more,
+        `feature_range_` is narrower. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.

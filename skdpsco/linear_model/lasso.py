@@ -74,19 +74,19 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of features privately, for at most a fifth of the budget's
-        mu^2, if there is an intercept, ``solver`` is "stagewise" and there are enough records.
-        Columns that lie on one side of 0, or use a small part of their bounds, then cost little
-        accuracy. Coefficients still refer to the columns as given. Sparse columns get a centre, and
-        stay sparse, where all of them are fitted by gradient descent: with ``radius="auto"`` and
-        ``n_iter="auto"``, from n mu = 3.5 n_features on, as long as there is more than hardly any
-        noise. None uses the columns as they are.
+        mu^2, if ``solver`` is "stagewise" and there are enough records. Columns that lie on one
+        side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
+        still refer to the columns as given. Sparse columns get a centre, and stay sparse, where all
+        of them are fitted by gradient descent: with ``radius="auto"`` and ``n_iter="auto"``, from n
+        mu = 3.5 n_features on, as long as there is more than hardly any noise. Without an intercept
+        the centre is 0, and only scales are found. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for 6 % of the budget's mu^2, up to 10 % if records are few and
-        less if the budget is large, if features are conditioned and there are enough records.
-        Coefficients stay in the ball. Where a noisy comparison says that predictions are better if
-        they read features in a narrower range, for at most 3 % more, `feature_range_` is narrower.
-        None keeps the solver's result.
+        less if the budget is large, if there is an intercept, features are conditioned and there
+        are enough records. Coefficients stay in the ball. Where a noisy comparison says that
+        predictions are better if they read features in a narrower range, for at most 3 % more,
+        `feature_range_` is narrower. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.

@@ -97,20 +97,20 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre of features privately, and with ``radius="auto"`` a scale, for
-        at most a tenth of the budget's mu^2, if there is an intercept, ``row_norm`` is None,
-        ``solver`` is given by name, X is an array in memory and there are enough records. Columns
-        that lie on one side of 0, or use a small part of their bounds, then cost little accuracy.
-        The ball then limits the intercept of centred features: the prediction at the centre instead
-        of that at 0. This holds for sparse columns if "projected-descent" fits them, and they stay
-        sparse. None uses the columns as they are.
+        "auto" finds a centre of features privately, and with ``radius="auto"`` a scale, for at most
+        a tenth of the budget's mu^2, if ``row_norm`` is None, ``solver`` is given by name, X is an
+        array in memory and there are enough records. Columns that lie on one side of 0, or use a
+        small part of their bounds, then cost little accuracy. The ball then limits the intercept of
+        centred features: the prediction at the centre instead of that at 0. This holds for sparse
+        columns if "projected-descent" fits them, and they stay sparse. Without an intercept the
+        centre is 0, and only scales are found. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for 6 % of the budget's mu^2, up to 21 % if records are few and
-        less if the budget is large, if ``radius="auto"``, the loss is the logistic one of two
-        classes and there are enough records. Scores of more classes are drawn towards a constant
-        prediction, from noisy counts of classes, for up to 20 % if records are few. None keeps the
-        solver's result.
+        less if the budget is large, if there is an intercept, ``radius="auto"``, the loss is the
+        logistic one of two classes and there are enough records. Scores of more classes are drawn
+        towards a constant prediction, from noisy counts of classes, for up to 20 % if records are
+        few. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.

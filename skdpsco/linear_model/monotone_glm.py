@@ -106,13 +106,15 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and a scale of features privately, for a tenth of the budget's mu^2,
-        if there is an intercept and there are enough records. Columns that lie on one side of 0, or
-        use a small part of their bounds, then cost little accuracy. Sparse columns stay sparse, and
-        are conditioned unless "mirror-prox" fits them. None uses the columns as they are.
+        if there are enough records. Columns that lie on one side of 0, or use a small part of their
+        bounds, then cost little accuracy. Sparse columns stay sparse, and are conditioned unless
+        "mirror-prox" fits them. Without an intercept the centre is 0, and only scales are found.
+        None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most 6 % of the budget's mu^2, if features are
-        conditioned, ``radius="auto"`` and there are enough records. None keeps the solver's result.
+        predictions and targets, for at most 6 % of the budget's mu^2, if there is an intercept,
+        features are conditioned, ``radius="auto"`` and there are enough records. None keeps the
+        solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.

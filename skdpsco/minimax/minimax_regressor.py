@@ -84,19 +84,19 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre of features privately, and with ``radius="auto"`` a scale, for
-        at most a tenth of the budget's mu^2, if there is an intercept, ``solver`` is given by name
-        and there are enough records. Columns that lie on one side of 0, or use a small part of
-        their bounds, then cost little accuracy. The ball then limits the intercept of centred
-        features: the prediction at the centre instead of that at 0. Sparse columns stay sparse, and
-        get a centre only if "moments" or "gradient-descent" fits them. None uses the columns as
-        they are.
+        "auto" finds a centre of features privately, and with ``radius="auto"`` a scale, for at most
+        a tenth of the budget's mu^2, if ``solver`` is given by name and there are enough records.
+        Columns that lie on one side of 0, or use a small part of their bounds, then cost little
+        accuracy. The ball then limits the intercept of centred features: the prediction at the
+        centre instead of that at 0. Sparse columns stay sparse, and get a centre only if "moments"
+        or "gradient-descent" fits them. Without an intercept the centre is 0, and only scales are
+        found. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most 6 % of the budget's mu^2, if features are
-        conditioned, ``radius="auto"``, the only loss is squared and there are enough records.
-        Targets count as in the worst mixture of tasks that was found. None keeps the solver's
-        result.
+        predictions and targets, for at most 6 % of the budget's mu^2, if there is an intercept,
+        features are conditioned, ``radius="auto"``, the only loss is squared and there are enough
+        records. Targets count as in the worst mixture of tasks that was found. None keeps the
+        solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.

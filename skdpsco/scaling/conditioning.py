@@ -3,7 +3,7 @@
 Features that all lie on one side of 0 share a large common direction, along which gradients are
 long, and features that use little of their bounds are small compared with the noise. Reading
 records as ``clip((x - centre) / scale, -1, 1)`` removes both problems; with an intercept, the model
-can represent the same functions.
+can represent the same functions. Without one the centre is 0.
 """
 
 import math
@@ -150,13 +150,19 @@ class Conditioning(NamedTuple):
     mean_square: np.ndarray | None = None
     single: bool = False
 
-    def apply(self, X: Dense | CSR, tiled: bool = False) -> Dense | Tiles | CentredCSR:
-        """A copy of the records as solvers see them; ``tiled`` asks for dense ones as `Tiles`."""
+    def apply(self, X: Dense | CSR, tiled: bool = False) -> Dense | Tiles | CSR | CentredCSR:
+        """A copy of the records as solvers see them; ``tiled`` asks for dense ones as `Tiles`.
+
+        Sparse records without an intercept, whose centre is 0, stay `CSR`.
+        """
         if isinstance(X, CSR):  # rows minus what zeros become
             zeros, scale = np.clip(self.centre, -self.scale, self.scale), self.scale[X.indices]
             data = clipped(X.data, X.bounds[X.indices]) - self.centre[X.indices]
             data = (np.clip(data, -scale, scale) + zeros[X.indices]) / scale
-            return sparse_less(X, data.astype(X.data.dtype), zeros / self.scale)
+            data = read_only(data.astype(X.data.dtype))
+            if not X.intercept:
+                return X._replace(data=data, bounds=np.ones(len(zeros)))
+            return sparse_less(X, data, zeros / self.scale)
         dtype = np.float32 if self.single else X.values.dtype.type
         n, d = X.values.shape
         if tiled:
@@ -247,8 +253,13 @@ class ConditioningPlan:
 
     def note(self, conditioning: Conditioning) -> str:
         """A line for the report."""
-        what = "centre and scale" if self.scaled else "centre"
-        return f"{self.share:.0%} of the budget's mu^2 found a {what} of the features"
+        what = ("centre",) * self.centred + ("scale",) * self.scaled
+        return f"{self.share:.0%} of the budget's mu^2 found a {' and '.join(what)} of the features"
+
+    @property
+    def centred(self) -> bool:
+        """Whether a centre is released; otherwise it is 0."""
+        return "centre" in self.grids
 
     @property
     def scaled(self) -> bool:
@@ -298,7 +309,7 @@ def plan_conditioning(
     n_samples: int,
     n_features: int,
     mu: float,
-    scaled: bool,
+    found: str = "centre and scale",
     sparse: bool = False,
     widens: bool = False,
     added: bool = False,
@@ -311,8 +322,8 @@ def plan_conditioning(
     n_samples, n_features : int
     mu : float
         Budget of the whole fit.
-    scaled : bool
-        Whether scales are released, too.
+    found : {"centre and scale", "centre", "scale"}, default="centre and scale"
+        What is released.
     sparse : bool, default=False
         Whether records are sparse.
     widens : bool, default=False
@@ -320,7 +331,7 @@ def plan_conditioning(
     added : bool, default=False
         As in `Problem`.
     labelled : bool, default=False
-        Whether the targets are labels.
+        Whether the targets are labels, whose scores are calibrated.
 
     Raises
     ------
@@ -338,16 +349,12 @@ def plan_conditioning(
     if not labelled:
         surer = CONDITIONING.n_centred_counts * (CONDITIONING.centred_noise * n * mu) ** -2.0
         centred_share = max(centred_share, min(surer, CONDITIONING.most_centred_share))
-    parts = {
-        "norm": (CONDITIONING.norm_share / CONDITIONING.n_counts, CONDITIONING.n_counts),
-        "centre": (centre_share / 2.0, 1),
-        "centred norm": (
-            centred_share / CONDITIONING.n_centred_counts,
-            CONDITIONING.n_centred_counts,
-        ),
-        "residual": (centre_share / 2.0, 1),
-    }
-    if scaled:
+    n_norms, n_centred = CONDITIONING.n_counts, CONDITIONING.n_centred_counts
+    parts = {"centred norm": (centred_share / n_centred, n_centred)}
+    if "centre" in found:
+        parts["norm"] = (CONDITIONING.norm_share / n_norms, n_norms)
+        parts["centre"] = parts["residual"] = (centre_share / 2.0, 1)
+    if "scale" in found:
         parts["mean"] = (CONDITIONING.mean_share, 1)
         worth = min(n * mu / (max(d, 1) * CONDITIONING.square_ratio) - 1.0, 1.0)
         # The sum of squares of sparse records that are added might be rounded by more.
@@ -388,7 +395,9 @@ def plan_conditioning(
 
 
 def narrowed(plan: ConditioningPlan, mu: float) -> ConditioningPlan:
-    """The plan with a search for intervals of columns far from 0, if scales are found and it pays.
+    """The plan with a search for intervals of columns far from 0, if it pays.
+
+    A centre and scales must be found.
 
     ``mu`` is the budget of the whole fit. Records must be dense.
 
@@ -399,7 +408,7 @@ def narrowed(plan: ConditioningPlan, mu: float) -> ConditioningPlan:
     """
     growth = plan.width / CONDITIONING.width
     sizes = plan.n_samples, plan.n_features
-    search = plan_narrowing(*sizes, mu, growth) if plan.scaled else None
+    search = plan_narrowing(*sizes, mu, growth) if plan.centred and plan.scaled else None
     if search is None:
         return plan
     event, share = compose(search.event, plan.event), search.share + plan.share
@@ -460,14 +469,17 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
         """Towards 0, which is the centre if nothing is known."""
         return np.clip(shrunk(noisy, deviation), -1.0, 1.0)
 
-    c = norm("norm", nowhere, math.sqrt(d), CONDITIONING.n_counts)
-    first, noise = mean("centre", nowhere, c)
-    centre = closest(first, noise)
+    centre = nowhere
+    if plan.centred:
+        c = norm("norm", nowhere, math.sqrt(d), CONDITIONING.n_counts)
+        first, noise = mean("centre", nowhere, c)
+        centre = closest(first, noise)
     c = norm("centred norm", centre, 2.0 * math.sqrt(d), CONDITIONING.n_centred_counts)
-    # Where centred rows are much shorter, so is the noise; otherwise both means count.
-    second, less_noise = mean("residual", centre, c)
-    weight = noise**2 / (noise**2 + less_noise**2)
-    centre = closest(first + weight * (second - first), less_noise * math.sqrt(weight))
+    if plan.centred:
+        # Where centred rows are much shorter, so is the noise; otherwise both means count.
+        second, less_noise = mean("residual", centre, c)
+        weight = noise**2 / (noise**2 + less_noise**2)
+        centre = closest(first + weight * (second - first), less_noise * math.sqrt(weight))
     if not plan.scaled:
         return Conditioning(centre, np.ones(d), None, plan.single)
     total = sums_of.norms(centre, c)
@@ -567,12 +579,12 @@ def shortened_squares(X: MatrixLike, y: Any, centre: Any, c: Any) -> tuple[np.nd
 def sparse_less(X: CSR, data: np.ndarray, centre: np.ndarray) -> CentredCSR:
     """A matrix with other entries in the same places, minus a centre."""
     ones = np.ones(len(centre))
-    return CentredCSR(read_only(data), X.indices, X.indptr, ones, X.intercept, centre)
+    return CentredCSR(data, X.indices, X.indptr, ones, X.intercept, centre)
 
 
 def less(X: CSR, centre: np.ndarray) -> CentredCSR:
     """Rows minus a centre, in units of the bounds, in double precision as in their sums."""
-    return sparse_less(X, clipped(X.data, X.bounds[X.indices]), centre)
+    return sparse_less(X, read_only(clipped(X.data, X.bounds[X.indices])), centre)
 
 
 def write_centred_norms(X: Dense | CSR, centre: np.ndarray, norms: np.ndarray) -> None:

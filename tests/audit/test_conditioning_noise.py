@@ -32,9 +32,11 @@ def charges(plan, mu):
     each = [
         mu * math.sqrt(CONDITIONING.norm_share / CONDITIONING.n_counts)
     ] * CONDITIONING.n_counts + [mu * math.sqrt(CONDITIONING.centre_share / 2)]
+    each *= plan.centred
     each += [
         mu * math.sqrt(CONDITIONING.centred_norm_share / CONDITIONING.n_centred_counts)
-    ] * CONDITIONING.n_centred_counts + [mu * math.sqrt(CONDITIONING.centre_share / 2)]
+    ] * CONDITIONING.n_centred_counts
+    each += [mu * math.sqrt(CONDITIONING.centre_share / 2)] * plan.centred
     if plan.scaled:
         each += [mu * math.sqrt(CONDITIONING.mean_share)]
         each += [mu * math.sqrt(CONDITIONING.square_share)]
@@ -58,7 +60,7 @@ class Releases(RecordedReleases):
 
     def run(self, plan, rows, outputs=None):
         self.begin(outputs)
-        X = as_design(self.layout(rows), BOUNDS[: plan.n_features], True)
+        X = as_design(self.layout(rows), BOUNDS[: plan.n_features], plan.centred)
         return plan.release(X, np.zeros(len(rows)), np.random.default_rng(0))
 
 
@@ -68,20 +70,22 @@ def extreme_records(d):
 
 
 @pytest.mark.parametrize(
-    ("scaled", "is_sparse", "widens"),
+    ("found", "is_sparse", "widens"),
     [
-        (True, False, False),
-        (True, False, True),
-        (False, False, False),
-        (True, True, False),
-        (True, True, True),
+        ("centre and scale", False, False),
+        ("centre and scale", False, True),
+        ("centre", False, False),
+        ("centre and scale", True, False),
+        ("centre and scale", True, True),
+        ("scale", False, True),
+        ("scale", True, True),
     ],
 )
 @pytest.mark.parametrize("n", [2, 6])
-def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, widens, n):
+def test_releases_change_by_what_is_charged(monkeypatch, found, is_sparse, widens, n):
     releases, mu, largest = Releases(monkeypatch, is_sparse), 100.0, []
     for d, base, shift in itertools.product((1, 2, 3), (0, 1, -1), (1, 2, 3)):
-        plan = plan_conditioning(n, d, mu, scaled, is_sparse, widens)
+        plan = plan_conditioning(n, d, mu, found, is_sparse, widens)
         records = extreme_records(d)
         rest = [records[shift * i % len(records)] for i in range(n - 1)]
         first = releases.run(plan, [records[base], *rest])
@@ -101,14 +105,18 @@ def test_releases_change_by_what_is_charged(monkeypatch, scaled, is_sparse, wide
         assert max(ratios) <= 1.0
         largest.append(ratios)
     largest = np.max(largest, axis=0)
-    after = CONDITIONING.n_counts + 1 + CONDITIONING.n_centred_counts
-    assert largest[CONDITIONING.n_counts] > 0.9  # of the first mean
-    assert largest[after] > 0.9  # of the second
-    assert largest[: CONDITIONING.n_counts].max() > 0.9
-    if scaled:
+    before = (CONDITIONING.n_counts + 1) * plan.centred
+    after = before + CONDITIONING.n_centred_counts
+    assert largest[before:after].max() > 0.9  # of the counts of centred rows
+    if plan.centred:
+        assert largest[before - 1] > 0.9  # of the first mean
+        assert largest[after] > 0.9  # of the second
+        assert largest[: before - 1].max() > 0.9
+    after += plan.centred
+    if plan.scaled:
         # The changes of the mean squared norm, and of squares.
-        assert (largest[after + 1 : after + 3] > 0.6).all()
-    if widens:
+        assert (largest[after : after + 2] > 0.6).all()
+    if widens and plan.centred:  # around 0, no entry of so few records is beyond three roots
         assert largest[-CONDITIONING.n_widths :].max() > 0.9
 
 
@@ -144,7 +152,7 @@ def test_the_rounding_of_rows_and_of_the_centre_is_charged():
     X = as_design(np.full((n, 1), x), np.ones(1), True)
     found = module.shortened_sum(X, np.zeros(n), centre, c)[0]
     error = abs(float(Fraction(found) - n * (Fraction(x) - Fraction(centre[0])) / Fraction(c)))
-    plan = plan_conditioning(n, 1, 1.0, False)
+    plan = plan_conditioning(n, 1, 1.0, "centre")
     moved = deviation_on(plan.grids["residual"]) * math.sqrt(share)
     assert 1e-7 < error
     assert 2.0 + 2.0 * error <= moved < 2.0005
@@ -206,7 +214,9 @@ def test_sparse_records_are_conditioned_as_dense_ones(monkeypatch, width):
     names += ["width"] * CONDITIONING.n_widths
     for layout in (np.asarray, sparse.csr_matrix):
         releases = RecordedReleases(monkeypatch, module, quantiles)
-        plan = plan_conditioning(n, d, 3.0, True, layout is not np.asarray, True, labelled=True)
+        plan = plan_conditioning(
+            n, d, 3.0, sparse=layout is not np.asarray, widens=True, labelled=True
+        )
         releases.begin(found[0][0] if found else None)
         plan = replace(plan, width=width)
         to = plan.release(as_design(layout(rows), bounds, True), np.zeros(n), rng)

@@ -59,11 +59,13 @@ def metric_pays(problem: CompositeProblem, mu: float) -> bool:
     """Whether steps follow second moments of conditioned features; public.
 
     Noise must be small in them. The loss must be about as curved as its bound says: for others few
-    steps are too few. If records are added, products of sparse rows might be rounded by more.
+    steps are too few. If records are added, products of sparse rows might be rounded by more; and
+    `sparse_products` needs an intercept.
     """
     F, curved = problem.n_features, (Squared, Huber, Logistic, *SOFTMAX)
     little_noise = problem.n_mu(mu) >= METRIC.ratio * F**1.5 and F <= METRIC.max_features
-    exact = problem.centred and not (problem.sparse and problem.added)
+    unread = problem.sparse and (problem.added or not problem.intercept)
+    exact = problem.centred and not unread
     return little_noise and exact and isinstance(unweighted(problem.loss), curved)
 
 
