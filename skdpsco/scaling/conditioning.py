@@ -153,14 +153,14 @@ class Conditioning(NamedTuple):
     def apply(self, X: Dense | CSR, tiled: bool = False) -> Dense | Tiles | CSR | CentredCSR:
         """A copy of the records as solvers see them; ``tiled`` asks for dense ones as `Tiles`.
 
-        Sparse records without an intercept, whose centre is 0, stay `CSR`.
+        Sparse records without an intercept stay `CSR` if the centre is 0.
         """
         if isinstance(X, CSR):  # rows minus what zeros become
             zeros, scale = np.clip(self.centre, -self.scale, self.scale), self.scale[X.indices]
             data = clipped(X.data, X.bounds[X.indices]) - self.centre[X.indices]
             data = (np.clip(data, -scale, scale) + zeros[X.indices]) / scale
             data = read_only(data.astype(X.data.dtype))
-            if not X.intercept:
+            if not (X.intercept or self.centre.any()):
                 return X._replace(data=data, bounds=np.ones(len(zeros)))
             return sparse_less(X, data, zeros / self.scale)
         dtype = np.float32 if self.single else X.values.dtype.type
