@@ -17,6 +17,8 @@ from skdpsco.inspection import plan
 from skdpsco.losses import curvature, derivative, is_proven, value
 from skdpsco.losses.library import Weighted, with_weights
 from skdpsco.losses.log_link import LEAST_MEAN, GammaDeviance, PoissonDeviance, highest
+from skdpsco.scaling.stages import Units
+from skdpsco.scaling.target import Target
 from skdpsco.solvers.base import curvature_of
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 
@@ -248,6 +250,14 @@ def test_extreme_bounds_and_targets(Model, bound, intercept):
         model.fit(X, y)
         assert np.isfinite(model.predict(X)).all()
         assert (model.predict(X) > 0.0).all()
+
+
+@each_model
+def test_an_intercept_that_is_not_fitted_is_0(Model):
+    """Whatever the scale of the targets; otherwise the model could not begin another one."""
+    for scale in np.geomspace(0.01, 100.0, 99):
+        units = Units(np.ones(1), Target(scale, 0.0, scale))
+        assert Model(fit_intercept=False)._of_predictions(units).target.centre == 0.0
 
 
 @each_model

@@ -121,7 +121,9 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
     def _of_predictions(self, units: Units) -> Units:
         scale, loss = units.target.scale, self._of(units.target)
         self.target_range_ = scale * np.array([LEAST_MEAN, highest(loss)])
-        return units._replace(target=Target(1.0, math.log(scale) + math.log(loss.start), 1.0))
+        # Without an intercept it starts at a mean of 1, whose logarithm is 0, and is not rounded.
+        centre = math.log(scale) + math.log(loss.start) if self.fit_intercept else 0.0
+        return units._replace(target=Target(1.0, centre, 1.0))
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Expected targets: exponentials of the linear predictions.
