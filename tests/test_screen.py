@@ -283,11 +283,11 @@ def test_fits_of_sparse_records_are_better(n_classes):
 
 
 def test_all_of_few_sparse_columns_are_centred_and_fitted():
-    """From n mu = 3.5 d on, up to where Newton steps are best; the budget alone decides."""
+    """From n mu = 3.5 d on, where Newton steps are best, too; the budget alone decides."""
     for labels in (False, True):  # of which few are not worth a selection
         sizes = 131.0, 133.0, 349.0, 351.0, 2e7 - 1.0, 2e7 + 1.0
         pays = [centring_pays(n, 100, labels) for n in sizes]
-        assert pays == [labels, False, False, True, True, False]
+        assert pays == [labels, False, False, True, True, True]
     problem = Problem(Squared(1.0), None, 1000, 61, 1, sparse=True, centred=True)
     plan = Stagewise().plan(replace(problem, mean_square=(0.1,) * 60), Budget(4.0, 1e-6))
     assert plan.all_coordinates
@@ -307,6 +307,20 @@ def test_all_of_few_sparse_columns_are_centred_and_fitted():
         scores.append(model.score(X, y))
     assert scores[0] > 0.65
     assert scores[0] > scores[1] + 0.05
+
+
+@seeded_fits
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("epsilon", [1e3, 1e6])
+def test_sparse_columns_have_scales_where_newton_steps_are_best(epsilon, intercept):
+    """Otherwise they would be clipped at 1, and R^2 would be .69."""
+    rng = np.random.default_rng(0)
+    X = rng.poisson(0.3, size=(4000, 20)).astype(float)
+    z = X @ rng.normal(size=20)
+    z /= z.std()
+    y = z + 0.5 * rng.normal(size=4000)
+    model = PrivateLasso(epsilon=epsilon, fit_intercept=intercept, random_state=0)
+    assert model.fit(sparse.csr_matrix(X), y).score(X, y) > 0.78
 
 
 @seeded_fits

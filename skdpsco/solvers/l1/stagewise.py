@@ -212,13 +212,12 @@ class StagewisePlan(Plan):
 
 
 def centring_pays(n_mu: float, n_features: int, labels: bool) -> bool:
-    """Whether sparse records should be centred, for gradient descent in all coordinates; public.
+    """Whether sparse records should be centred, for steps in all coordinates; public.
 
     That is where gradients tell something about every coordinate, or labels only allow a guess.
     """
     guess = labels and n_mu < STAGEWISE.label_guess * math.log(2.0 * max(n_features, 1))
-    enough = guess or n_mu >= STAGEWISE.sparse_records * n_features
-    return enough and not newton_pays(n_mu, n_features, 1.0, STAGEWISE.conditioned_signal)
+    return guess or n_mu >= STAGEWISE.sparse_records * n_features
 
 
 def radius_of(problem: Problem) -> tuple[float, float]:
