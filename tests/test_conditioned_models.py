@@ -153,7 +153,7 @@ def test_what_is_not_conditioned(tmp_path):
         (sparse.csr_matrix(X), {"solver": "phased-sgd"}),
         (mapped, {}),
         (X, {"row_norm": 2.0}),
-        (X, {"fit_intercept": False}),
+        (X, {"fit_intercept": False, "radius": 2.0}),
     ):
         model = fitted(make, params, given, labels, y, epsilon=4.0, **options)
         assert np.array_equal(model.feature_range_, whole)
