@@ -18,8 +18,8 @@ from skdpsco import (
     PrivateRidge,
 )
 from skdpsco.inspection import plan
-from skdpsco.mechanisms.samplers import EXPONENTIAL, SCALE_BITS
-from skdpsco.privacy import NoOpEvent, ZCDPEvent, epsilon_of, rho_of
+from skdpsco.mechanisms.samplers import EXPONENTIAL, SCALE_BITS, deviation_on
+from skdpsco.privacy import GaussianEvent, NoOpEvent, ZCDPEvent, epsilon_of, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling.quantiles import (
     choose_score,
@@ -57,7 +57,9 @@ def test_plan_spends_its_shares(n, rho, centred, bound):
     assert 0 < plan.tail <= 0.05
     assert bool(plan.centre_grids) <= centred
     assert (plan.magnitude_grid is None) or bound is None
-    draws = [] if plan.event == NoOpEvent() else leaves(plan.event)
+    draws = [] if plan.event == NoOpEvent() else list(leaves(plan.event))
+    counts = [leaf for leaf, _ in draws if isinstance(leaf, GaussianEvent)]
+    draws = [(leaf, count) for leaf, count in draws if leaf not in counts]
     charges = [leaf.epsilon0 for leaf, count in draws for _ in range(count)]
     magnitude = [] if plan.magnitude_grid is None else [plan.magnitude_grid]
     grids = 0
@@ -84,7 +86,12 @@ def test_plan_spends_its_shares(n, rho, centred, bound):
                 assert share == pytest.approx(draw.share[0]) or n * math.sqrt(2.0 * rho) < 1000.0
             grids += 1
     assert grids == len(charges)
+    assert len(counts) == (plan.far_grid is not None)
+    for leaf in counts:
+        assert leaf.noise_multiplier**-2 / (2.0 * rho) <= TARGET.far_share * (1.0 + 1e-9)
+        assert deviation_on(plan.far_grid) >= math.sqrt(2.0) * leaf.noise_multiplier
     if (n, rho) == (10**6, 1.0):  # plenty
+        assert len(counts) == 1
         assert len(plan.scale_grids) == 2
         assert len(plan.centre_grids) == (1 + MOST_ZOOMS) * centred
         assert (plan.magnitude_grid is not None) == (bound is None)
@@ -181,13 +188,44 @@ def test_a_steady_scale_is_that_of_most_targets():
         usual = plan_target(None, True, len(y), rho)
         assert (plan.tail, plan.slack) == (0.05, pytest.approx(slack, rel=1e-3))
         assert (usual.tail, usual.slack) == (pytest.approx(0.05 / slack**2, rel=1e-3), 1.0)
-        assert plan.event == usual.event
+        assert plan.far_grid is None  # otherwise the charges are the same
+        assert plan.event.events == usual.event.events[:-1]
         target = release_target(plan, y, np.random.Generator(np.random.PCG64(0)))
         most = np.quantile(np.abs(y - target.centre), 0.95)
         assert 0.6 * most < target.found < 1.6 * most
         largest = target.bound + abs(target.centre)
         assert target.scale == pytest.approx(min(slack * target.found, largest), rel=1e-3)
         assert target.spread == pytest.approx(target.found / target.scale)
+
+
+@pytest.mark.parametrize("bound", [None, 64.0])
+@pytest.mark.parametrize(("usual", "size"), [(0.0, 1.0), (0.0, 40.0), (50.0, 8.0)])
+def test_the_scale_covers_targets_that_few_records_have(usual, size, bound):
+    """Where nine of ten targets are equal, a scale of these would clip away all others."""
+    n, mu = 4000, 0.2
+    y = np.full(n, usual)
+    y[: n // 10] += size * np.linspace(0.9, 1.1, n // 10)  # on both sides of a power of 2
+    plan = plan_target(bound, True, n, mu**2 / 2.0)
+    found = [release_target(plan, y, seeded(seed)) for seed in range(20)]
+    cover = [np.ptp(t.apply(y)) * t.scale > 0.2 * size for t in found]
+    assert sum(cover) >= 18
+    assert np.median([t.scale for t in found]) < 4.5 * size
+    assert all(t.bound <= 64.0 for t in found) or bound is None
+    few = plan_target(bound, True, 90, 0.5)  # n mu = 90: it would hardly ever be seen
+    assert few.far_grid is None
+
+
+def test_ordinary_scales_are_hardly_ever_raised():
+    """Deviations of the noise that a count has to exceed allow for all that are compared."""
+    y = np.random.default_rng(0).normal(size=2000)
+    for bound in (None, 1e3):
+        plan = plan_target(bound, True, 2000, 0.02)
+        most = 0.0
+        for seed in range(400):
+            rng = seeded(seed)
+            target = release_target(plan, y, rng)
+            most = max(most, target.scale)
+        assert most < 20.0
 
 
 def test_scale_of_a_target_that_is_mostly_zero():

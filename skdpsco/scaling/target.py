@@ -7,8 +7,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skdpsco.data.record_sums import BlockDesign, map_reduce
-from skdpsco.mechanisms.samplers import SCALE_BITS, exponential_grid
-from skdpsco.privacy import Event, ExponentialMechanismEvent, NoOpEvent, compose
+from skdpsco.mechanisms.samplers import (
+    SCALE_BITS,
+    deviation_on,
+    exponential_grid,
+    gaussian_grid,
+    gaussian_mechanism,
+)
+from skdpsco.privacy import Event, ExponentialMechanismEvent, GaussianEvent, NoOpEvent, compose
 from skdpsco.privacy._cache import cached
 from skdpsco.scaling.quantiles import choose, cover_scores, quantile_scores
 
@@ -77,6 +83,14 @@ class TargetTuning(NamedTuple):
         and the least and the largest sum of these over all candidates, as shares of the targets.
     tail_penalty : float
         Largest penalty, as a share of the tail, but for one unit of the noise.
+    far_share, far_tail : float
+        Largest share of rho for counts of targets that are far beyond the scale, and the share of
+        the targets that may be there unnoticed.
+    far_n_mu : float
+        The n mu from which on they are counted; from twice that on, with that largest share.
+    certain : tuple of float
+        Deviations of the noise from which on there are such targets, if the bound is declared, and
+        if it is not: then the scale may become absurdly large.
     """
 
     magnitude: DrawTuning = DrawTuning((0.04, 0.42), 0.3, 4.5, 1.2)
@@ -94,6 +108,10 @@ class TargetTuning(NamedTuple):
     least_penalty: float = 0.05
     most_penalty: float = 0.8
     tail_penalty: float = 0.4
+    far_share: float = 0.05
+    far_tail: float = 0.03
+    far_n_mu: float = 100.0
+    certain: tuple[float, float] = (4.0, 4.7)
 
 
 TARGET = TargetTuning()
@@ -110,6 +128,7 @@ LEAST_QUANTILE = 0.6  # of what a first choice covers
 BEYOND = 4.0  # the bound over the magnitude that is found
 # The least scale if the bound is found: balls that are huge in units of the scale have no plan.
 LEAST_SCALE = 2.0**-38
+BEYOND_SCALE = 2.0 ** np.arange(2, 74)  # limits of what is far beyond the scale, in its units
 COARSE_SLACK = 2.0  # the scale over its first choice, if there is no second one
 
 FIELD = "t"  # the target's name in arrays with other fields, such as the groups of a record
@@ -182,6 +201,11 @@ class TargetPlan:
         Factor of the scale that is found, up to what no target exceeds.
     steady : bool, default=False
         Whether the scale without slack is remembered, as `SteadyTarget`.
+    far_grid : float or None, default=None
+        Grid of the counts of targets far beyond the scale; None if they are not released.
+    far_least : float, default=0.0
+        Number of targets within a factor of 2 that move the scale beyond them; within a factor of
+        4 it is larger by the root of 2.
     """
 
     bound: float
@@ -195,6 +219,8 @@ class TargetPlan:
     least_scale: float = 0.0
     slack: float = 1.0
     steady: bool = False
+    far_grid: float | None = None
+    far_least: float = 0.0
 
     part: ClassVar[str] = "target"
 
@@ -319,6 +345,22 @@ def plan_target(
         # Noise on a grid is not arbitrarily small, and a scale that is too large costs precision.
         penalty = max(penalty, n_samples * 2.0**-20)
 
+    events: list[Event] = [ExponentialMechanismEvent(epsilon0) for epsilon0 in charges]
+    far_grid, far_least = None, 0.0
+    certain, minority = TARGET.certain[bound is None], min(tail, TARGET.far_tail)
+    root = math.sqrt(2.0) * certain / n_mu  # of the share that shows all targets together
+    worth = min(max(n_mu / TARGET.far_n_mu - 1.0, 0.0), 1.0)
+    share = min((root / minority) ** 2, TARGET.far_share * worth)
+    drawn = scale_grids or magnitude is not None
+    # Medians do not follow a minority, and a minority has at most half of the targets.
+    if drawn and not steady and root <= 0.5 * math.sqrt(share):
+        multiplier, n_values = 1.0 / math.sqrt(2.0 * share * rho), n_samples * n_targets
+        events.append(GaussianEvent(multiplier))
+        # A target that is replaced leaves one count, and enters another.
+        change = math.sqrt(2.0) * n_targets
+        far_grid = gaussian_grid(change, multiplier, len(BEYOND_SCALE) - 1, n_values)
+        far_least = max(minority * n_values, certain * deviation_on(far_grid))
+
     return TargetPlan(
         bound=1.0 if bound is None else bound,
         magnitude_grid=magnitude_grid,
@@ -327,10 +369,12 @@ def plan_target(
         quantiles=(quantile(magnitude, 18.0), quantile(coarse, 14.0)),
         tail=tail,
         penalty=penalty * n_targets,
-        event=compose(*(ExponentialMechanismEvent(epsilon0) for epsilon0 in charges)),
+        event=compose(*events),
         least_scale=0.0 if magnitude is None else LEAST_SCALE,
         slack=slack,
         steady=steady,
+        far_grid=far_grid,
+        far_least=far_least,
     )
 
 
@@ -380,10 +424,30 @@ def release_target(
         up_to, n = counts(bound, centre, True, covers)
         scores = cover_scores(up_to, n, plan.tail, plan.penalty)
         scale = min(choose(scores, covers, plan.scale_grids[1], rng), largest)
+    if plan.far_grid is not None:
+        limit = bound if plan.magnitude_grid is None else BEYOND * float(MAGNITUDES[-1])
+        up_to, _ = counts(limit, centre, True, scale * BEYOND_SCALE)
+        far = np.diff(up_to).astype(np.float64)
+        gaussian_mechanism(rng, far, plan.far_grid)
+        far[limit + abs(centre) <= scale * BEYOND_SCALE[:-1]] = 0.0  # nothing but noise
+        scale *= last_many(far, plan.far_least)
+        bound = max(bound, min(abs(centre) + scale, limit))
+        largest = bound + abs(centre)
+        scale = min(scale, largest)
     found, scale = scale, max(min(plan.slack * scale, largest), scale, plan.least_scale)
     return (
         SteadyTarget(bound, centre, scale, found) if plan.steady else Target(bound, centre, scale)
     )
+
+
+def last_many(far: np.ndarray, least: float) -> float:
+    """The upper limit of the last interval of `BEYOND_SCALE` with a large noisy count, or 1.
+
+    Where most targets are equal, as zeros are, a scale that covers most of them may be far too
+    small for the others.
+    """
+    two = np.convolve(far, np.ones(2))[: len(far)]  # many may be on both sides of a limit
+    return float(BEYOND_SCALE[1:][(far > least) | (two > math.sqrt(2.0) * least)].max(initial=1.0))
 
 
 def first_centres(found: bool) -> np.ndarray:

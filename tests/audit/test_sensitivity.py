@@ -398,6 +398,7 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
     assert len(plan.scale_grids) == 2
     assert (plan.magnitude_grid is None) == (bound is not None)
     events = [leaf for leaf, count in leaves(plan.event) for _ in range(count)]
+    counted = events.pop()
     assert all(isinstance(leaf, ExponentialMechanismEvent) for leaf in events)
     charges = [leaf.epsilon0 * ONE for leaf in events]  # in the order of the releases
     if centred:  # but the second choice of a centre costs what the last draw does
@@ -410,6 +411,11 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
         plan = dataclasses.replace(plan, tail=tail, penalty=0.2, quantiles=(0.7, 0.8))
     kernel = quantiles_module.choose_score.py_func
 
+    far: list[np.ndarray] = []  # numbers of targets far beyond the scale
+    monkeypatch.setattr(
+        target_module, "gaussian_mechanism", lambda _, x, grid: far.append(x.copy())
+    )
+
     def release(y, choices):
         mechanism = Forced(choices, [])
 
@@ -421,7 +427,7 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
         assert len(mechanism.log) == len(charges)
         return mechanism.log
 
-    worst = np.zeros(len(charges))
+    worst, changes = np.zeros(len(charges)), []
     extreme = (-40.0, -3.0, -0.7, 0.0, 1.1, 3.0, 40.0)
     magnitudes = (8, 12) if bound is None else ()
     centres, near = ((0, 9, 16, 32), (0, 20)) if centred else ((), ())
@@ -430,10 +436,14 @@ def test_target_scores_change_by_what_is_charged(monkeypatch, n, bound, centred,
     earlier = [x for x in (magnitudes, centres, near, (0, 60, 75)) if x]
     for rest in itertools.combinations_with_replacement(extreme, n - 1):
         for choices in itertools.product(*earlier):
+            far.clear()
             logs = [release([y, *rest], (*choices, 0)) for y in extreme]
+            changes.append(max(np.linalg.norm(a - b) for a, b in itertools.combinations(far, 2)))
             for t, scores in enumerate(zip(*logs, strict=True)):
                 worst[t] = max(worst[t], largest_range(scores) / charges[t])
     assert worst.max() <= MUST_HOLD
+    sensitivity = deviation_on(plan.far_grid) / counted.noise_multiplier
+    assert 0.9 * sensitivity < max(changes) <= sensitivity
     # The first choice of the scale reaches less of its charge with so few records.
     assert np.delete(worst, -2).min() > 0.9  # half of the charge would not be enough
     assert worst[-2] > 0.6
