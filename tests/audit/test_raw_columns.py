@@ -256,8 +256,8 @@ def test_bounds_are_one_where_units_are_known():
 
 
 def test_scaled_columns_are_wide_only_where_scales_are_found():
-    for params in ({"conditioning": None}, {"fit_intercept": False}):
-        assert (PrivateRidge(**params).fit(X, Y).feature_bound_ == 1.0).all()
+    for params, bound in (({"conditioning": None}, 1.0), ({"fit_intercept": False}, 3.0)):
+        assert (PrivateRidge(**params).fit(X, Y).feature_bound_ == bound).all()
     moments = PrivateMoments(conditioning=None).fit(X, Y).moments_
     assert (moments.feature_bounds == 1.0).all()
     assert (PrivateMoments().fit(X, Y).moments_.feature_bounds == 3.0).all()
