@@ -75,7 +75,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of features privately, for at most a fifth of the budget's
+        "auto" finds a centre and scales of features privately, for at most 24 % of the budget's
         mu^2, if ``solver`` is any name but "sgd" and there are enough records. Columns that lie on
         one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
         and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
@@ -311,7 +311,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of features privately, for at most a fifth of the budget's
+        "auto" finds a centre and scales of features privately, for at most 24 % of the budget's
         mu^2, if ``solver`` is any name but "sgd" and there are enough records. Columns that lie on
         one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
         and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``

@@ -73,7 +73,7 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of features privately, for at most a fifth of the budget's
+        "auto" finds a centre and scales of features privately, for at most 24 % of the budget's
         mu^2, if ``solver`` is "stagewise" and there are enough records. Columns that lie on one
         side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
         still refer to the columns as given. Sparse columns get a centre, and stay sparse, where all

@@ -103,7 +103,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre of features privately, and with ``radius="auto"`` a scale, for at most
-        a tenth of the budget's mu^2, if ``row_norm`` is None, ``solver`` is given by name, X is an
+        24 % of the budget's mu^2, if ``row_norm`` is None, ``solver`` is given by name, X is an
         array in memory and there are enough records. Columns that lie on one side of 0, or use a
         small part of their bounds, then cost little accuracy. The ball then limits the intercept of
         centred features: the prediction at the centre instead of that at 0. This holds for sparse

@@ -105,11 +105,11 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     fit_intercept : bool, default=True
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and a scale of features privately, for a tenth of the budget's mu^2,
-        if there are enough records. Columns that lie on one side of 0, or use a small part of their
-        bounds, then cost little accuracy. Sparse columns stay sparse, and are conditioned unless
-        "mirror-prox" fits them. Without an intercept the centre is 0, and only scales are found.
-        None uses the columns as they are.
+        "auto" finds a centre and a scale of features privately, for at most 24 % of the budget's
+        mu^2, if there are enough records. Columns that lie on one side of 0, or use a small part of
+        their bounds, then cost little accuracy. Sparse columns stay sparse, and are conditioned
+        unless "mirror-prox" fits them. Without an intercept the centre is 0, and only scales are
+        found. None uses the columns as they are.
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for at most 6 % of the budget's mu^2, if there is an intercept,

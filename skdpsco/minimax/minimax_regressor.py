@@ -85,7 +85,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         Whether to fit an intercept, as the coefficient of a column of ones.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre of features privately, and with ``radius="auto"`` a scale, for at most
-        a tenth of the budget's mu^2, if ``solver`` is given by name and there are enough records.
+        24 % of the budget's mu^2, if ``solver`` is given by name and there are enough records.
         Columns that lie on one side of 0, or use a small part of their bounds, then cost little
         accuracy. The ball then limits the intercept of centred features: the prediction at the
         centre instead of that at 0. Sparse columns stay sparse, and get a centre only if "moments"
