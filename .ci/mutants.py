@@ -282,6 +282,8 @@ BUGS = [
     Bug("what follows from moments seems to cost nothing beside other fits", "inspection/_steps.py",
         "report.event if report.released is None else report.released", "report.event",
         "private_moments"),
+    Bug("targets: a record changes one count of those far away", "scaling/target.py",
+        "change = math.sqrt(2.0) * n_targets", "change = float(n_targets)", "audit/sensitivity"),
     Bug("targets: scores of scales move by half", "scaling/target.py",
         "*scale_grids, grid(1.0, fine)", "*scale_grids, grid(0.5, fine)", "target"),
     Bug("units: k records cost k times as much", "privacy/accounting.py",
