@@ -211,7 +211,7 @@ def test_the_scale_covers_targets_that_few_records_have(usual, size, bound):
     assert sum(cover) >= 18
     assert np.median([t.scale for t in found]) < 4.5 * size
     assert all(t.bound <= 64.0 for t in found) or bound is None
-    few = plan_target(bound, True, 90, 0.5)  # n mu = 90: it would hardly ever be seen
+    few = plan_target(bound, True, 80, 0.5)  # n mu = 80: it would hardly ever be seen
     assert few.far_grid is None
 
 

@@ -110,7 +110,7 @@ class TargetTuning(NamedTuple):
     tail_penalty: float = 0.4
     far_share: float = 0.05
     far_tail: float = 0.03
-    far_n_mu: float = 100.0
+    far_n_mu: float = 60.0
     certain: tuple[float, float] = (4.0, 4.7)
 
 
@@ -128,7 +128,9 @@ LEAST_QUANTILE = 0.6  # of what a first choice covers
 BEYOND = 4.0  # the bound over the magnitude that is found
 # The least scale if the bound is found: balls that are huge in units of the scale have no plan.
 LEAST_SCALE = 2.0**-38
-BEYOND_SCALE = 2.0 ** np.arange(2, 74)  # limits of what is far beyond the scale, in its units
+# Limits of what is far beyond the scale, in its units. Many targets are whole numbers, which these
+# limits are a little above where the scale is a power of 2.
+BEYOND_SCALE = 2.0 ** (np.arange(1, 73) + 1.0 / 6.0)
 COARSE_SLACK = 2.0  # the scale over its first choice, if there is no second one
 
 FIELD = "t"  # the target's name in arrays with other fields, such as the groups of a record
