@@ -68,8 +68,8 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         either case. Below about 180 records at epsilon 1 both "auto" and None mean 1.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of the columns and the norm of rows privately, for at most
-        a fifth of the budget's mu^2, if there are enough records. None measures columns in units of
-        their bounds.
+        a quarter of the budget's mu^2, if there are enough records. None measures columns in units
+        of their bounds.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, scores
         are linear everywhere.

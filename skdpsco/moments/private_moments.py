@@ -131,8 +131,8 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         Bounds may be generous if ``conditioning="auto"`` and there are enough records.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of the columns and the norm of rows privately, for at most
-        a fifth of the budget's mu^2, if there are enough records. None measures columns in units of
-        their bounds.
+        a quarter of the budget's mu^2, if there are enough records. None measures columns in units
+        of their bounds.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         Public labels, if y holds labels. The targets are then the indicators of the classes, one
         column for each, and `PrivateLinearDiscriminantAnalysis` may be fitted to the moments;
