@@ -557,13 +557,18 @@ def test_coefficients_are_in_the_ball(Estimator, n_classes, bound, solver, radiu
     params = {"feature_bound": bound, "radius": radius, "solver": solver}
     if Estimator is PrivateLasso:
         params["target_bound"] = 1.0
-    params["random_state"] = 2  # by Frank-Wolfe a fit to so few records may be 0
-    model = fitted(Estimator, X, target_of(Estimator, y, n_classes), **params)
     weights = np.full(4, 1.0) * bound
-    norm = (np.abs(model.coef_) * weights).sum() / weights.max()
-    assert 0 < norm <= radius * (1 + 1e-9)
-    if solver == "stagewise":
-        assert model.radius_ == pytest.approx(radius)
+    for seed in range(8):  # by Frank-Wolfe a fit to so few records may be 0
+        model = fitted(
+            Estimator, X, target_of(Estimator, y, n_classes), random_state=seed, **params
+        )
+        norm = (np.abs(model.coef_) * weights).sum() / weights.max()
+        assert norm <= radius * (1 + 1e-9)
+        if solver == "stagewise":
+            assert model.radius_ == pytest.approx(radius)
+        if norm > 0:
+            break
+    assert norm > 0
 
 
 @BOTH

@@ -22,6 +22,7 @@ from skdpsco.preprocessing import (
 )
 from skdpsco.preprocessing.scaler import SQUARES, plan_moments
 from skdpsco.preprocessing.selector import plan_selection
+from skdpsco.privacy import rho_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -245,8 +246,9 @@ def test_plans_cover_rounding_where_it_matters():
     assert units <= mu * math.sqrt(4.0**SCALE_BITS - 16)
     assert units > 0.999 * mu * 2**SCALE_BITS
     for regression, width in ((False, 1.0), (True, 2.0)):
-        grid = plan_selection(n, d, 1, regression, 1.0, 0.02).grid
-        epsilon0 = math.sqrt(8 * 0.02 * (0.92 if regression else 1.0))
+        selection = plan_selection(n, d, 1, regression, 1.0, 0.02)
+        grid = selection.grid
+        epsilon0 = math.sqrt(8 * (0.02 - (rho_of(selection.target.event) if regression else 0.0)))
         change = 2 * width + 16 * error
         assert grid * 2**SCALE_BITS == pytest.approx(2 * change / epsilon0, rel=1e-4)
 
