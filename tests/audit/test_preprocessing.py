@@ -25,7 +25,7 @@ from skdpsco.preprocessing import (
 from skdpsco.preprocessing import clipper as clipper_module
 from skdpsco.preprocessing import scaler as scaler_module
 from skdpsco.preprocessing import selector as selector_module
-from skdpsco.privacy import Budget, epsilon_of, mu_of, rho_of
+from skdpsco.privacy import Budget, ExponentialMechanismEvent, epsilon_of, mu_of, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling.target import CENTRES, FINE_SCALES, MOST_ZOOMS, SCALES
 
@@ -55,7 +55,8 @@ def scores_of(monkeypatch, estimator, X, y=None, choices=()):
 def charges(estimator):
     """Ranges in grid units that the draws of a fit were charged for, the largest first."""
     event = estimator.privacy_.event
-    epsilons = [leaf.epsilon0 for leaf, count in leaves(event) for _ in range(count)]
+    draws = [item for item in leaves(event) if isinstance(item[0], ExponentialMechanismEvent)]
+    epsilons = [leaf.epsilon0 for leaf, count in draws for _ in range(count)]
     return ONE * np.array(sorted(epsilons, reverse=True))
 
 
