@@ -38,7 +38,7 @@ from skdpsco.minimax._tasks import (
 from skdpsco.privacy import NoOpEvent, compose
 from skdpsco.solvers import Allowance, CompositeProblem, GradientDescent, check_cost
 from skdpsco.solvers.base import Problem
-from skdpsco.solvers.penalized.gradient_descent import full_passes
+from skdpsco.solvers.penalized.gradient_descent import full_passes, unscaled
 from skdpsco.solvers.penalized.problem import anchored
 from skdpsco.solvers.penalized.smooth_losses import smoothed
 from skdpsco.solvers.penalized.task_weights import (
@@ -79,8 +79,8 @@ class WeighingDescent(GradientDescent):
         self.losses, self.how = losses, plan
         self.theta: Any = None
 
-    def before_pass(self, t, plan, problem, coordinates, data, w, rng):
-        """The problem with weights that follow from noisy mean losses at ``w``, and the data."""
+    def before_pass(self, t, plan, problem, coordinates, data, point, rng):
+        """The problem with weights that follow from noisy mean losses there, and the data."""
         shape = np.shape(problem.loss.weights)
         if self.theta is None:
             usual = usual_target(problem, coordinates)
@@ -89,6 +89,7 @@ class WeighingDescent(GradientDescent):
             self.theta = TaskWeights(self.how, np.full(m, 1.0 / m), np.ones(m), baseline)
         if not self.theta.due(t):
             return problem, data
+        w = unscaled(problem, coordinates, point) + problem.begin
         means = map_reduce(*data, task_losses, self.losses, w, self.theta.bound)
         gaussian_mechanism(rng, means, self.how.grid)
         weights = self.theta.update(t, means / problem.n_samples) * (1.0 - 2.0**-40)

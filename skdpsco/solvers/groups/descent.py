@@ -36,7 +36,7 @@ from skdpsco.solvers.groups.problem import (
     mixtures,
     weighed,
 )
-from skdpsco.solvers.penalized.gradient_descent import GradientDescent, full_passes
+from skdpsco.solvers.penalized.gradient_descent import GradientDescent, full_passes, unscaled
 from skdpsco.solvers.penalized.problem import CompositeProblem, anchored
 from skdpsco.solvers.penalized.smooth_losses import smoothed
 from skdpsco.solvers.penalized.task_weights import (
@@ -260,8 +260,8 @@ class _WeighingDescent(GradientDescent):
         y = weigh(self.targets)
         return composite, (in_pieces(self.X, y), y)
 
-    def before_pass(self, t, plan, problem, coordinates, data, w, rng):
-        """The problem, and records whose weights follow from noisy losses of groups at ``w``."""
+    def before_pass(self, t, plan, problem, coordinates, data, point, rng):
+        """The problem, and records whose weights follow from noisy losses of groups there."""
         if self.how.losses is None:
             return problem, data
         if self.theta is None:
@@ -271,6 +271,7 @@ class _WeighingDescent(GradientDescent):
             self.theta = TaskWeights(self.how.losses, self.start, cap, baseline)
         if not self.theta.due(t):
             return problem, data
+        w = unscaled(problem, coordinates, point) + problem.begin
         means = self._sum(losses_by_group, self.problem.loss, w, self.theta.bound)
         gaussian_mechanism(rng, means, self.how.losses.grid)
         return self.weighted(problem, self.theta.update(t, means / self.sizes))

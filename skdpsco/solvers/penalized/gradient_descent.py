@@ -422,10 +422,13 @@ class GradientDescent:
         problem: CompositeProblem,
         coordinates: Coordinates,
         data: tuple[Any, Any],
-        w: np.ndarray,
+        point: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[CompositeProblem, tuple[Any, Any]]:
-        """Problem and data whose gradient at ``w`` pass t releases; subclasses may change both."""
+        """Problem and data whose gradient at ``point`` pass t releases; subclasses may change both.
+
+        The point is in the ``coordinates``, see `unscaled`.
+        """
         return problem, data
 
     def descend(
@@ -455,9 +458,8 @@ class GradientDescent:
         for t in range(T):
             if t == falls_at and plan.fall_grid is not None:
                 coordinates = with_shorter_gradients(plan, problem, coordinates, X, y, point, rng)
-            w = unscaled(problem, coordinates, point) + problem.begin
             weight = problem.mean_weight
-            problem, (X, y) = self.before_pass(t, plan, problem, coordinates, (X, y), w, rng)
+            problem, (X, y) = self.before_pass(t, plan, problem, coordinates, (X, y), point, rng)
             step *= weight / problem.mean_weight
             grid = plan.grid * coordinates.clip
             gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
@@ -733,7 +735,7 @@ def release_coordinates(
         of_residuals = min(of_residuals, of_slopes) if huber else of_residuals
         clip = plan.slack * (of_residuals if problem.has_residuals else of_slopes)
         clip = max(clip, least_clip(plan, loss))
-    # No record reaches the second bound.
+    # Only records of a `Mixture` of quantiles whose weights have moved may exceed the second bound.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
     bound = min(clip * math.sqrt(mean_square_norm), most)
     return Coordinates(scale, bound, mean_square_norm, shrinkage, penalty, target)
