@@ -163,7 +163,7 @@ BUGS = [
         "worst_of((raw.event, scaled.event))", "audit/raw_columns planned_noise"),
     Bug("raw columns: a plan above the budget is followed", "scaling/raw_columns.py",
         "        check_cost(event, available)\n", "", "audit/raw_columns"),
-    Bug("the worst of two costs: only rho is compared", "solvers/base.py",
+    Bug("the worst of two costs: only rho is compared", "privacy/spending.py",
         " and mu <= gdp_of(cost) < math.inf", "", "audit/raw_columns"),
     Bug("bounds by levels: sensitivity halved", "scaling/feature_bounds.py",
         "one_record(n, added, slack)}", "one_record(n, added, slack / 2)}", "audit/levels_noise"),

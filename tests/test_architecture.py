@@ -28,6 +28,7 @@ ROOMS = (
     "_clipping",
     "losses",
     "penalties",
+    "_problem",
     "mechanisms",
     "data",
     "solvers.base",

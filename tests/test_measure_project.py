@@ -13,8 +13,8 @@ from query_answers import true_answers
 
 from skdpsco.constraints.norms import project_simplex
 from skdpsco.privacy import Budget, GaussianEvent
+from skdpsco.privacy.spending import Allowance, check_cost
 from skdpsco.solvers import SelectMeasure
-from skdpsco.solvers.base import Allowance, check_cost
 from skdpsco.solvers.synthesis import (
     contrasts as _contrasts,
 )

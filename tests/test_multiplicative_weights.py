@@ -11,8 +11,8 @@ from query_answers import true_answers
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, NoOpEvent, rho_of
 from skdpsco.privacy.events import leaves
+from skdpsco.privacy.spending import check_cost
 from skdpsco.solvers import MultiplicativeWeights
-from skdpsco.solvers.base import check_cost
 from skdpsco.solvers.synthesis import multiplicative_weights
 from skdpsco.solvers.synthesis import workload as _workload
 from skdpsco.solvers.synthesis.multiplicative_weights import VARIANTS

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from skdpsco._problem import Problem
 from skdpsco.data.design import as_design
 from skdpsco.losses import Squared
 from skdpsco.privacy import mu_of
 from skdpsco.scaling.column_scales import LOWEST, N_BINS, plan_scales, release_scales
 from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, levels_of_counts, plan_bounds
-from skdpsco.solvers.base import Problem
 
 
 def make_problem(n, d, intercept):

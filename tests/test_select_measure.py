@@ -11,8 +11,8 @@ from cases import each
 from query_answers import true_answers
 
 from skdpsco.privacy import Budget, GaussianEvent, NoOpEvent, is_gaussian, rho_of
+from skdpsco.privacy.spending import check_cost
 from skdpsco.solvers import SelectMeasure
-from skdpsco.solvers.base import check_cost
 from skdpsco.solvers.synthesis import measurements as _measured
 from skdpsco.solvers.synthesis import select_measure
 from skdpsco.solvers.synthesis.contrasts import helmert, positions, scales

@@ -11,11 +11,11 @@ from scipy import sparse
 from skdpsco.data.block_records import BlockRecords
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.privacy import Event, rho_of
+from skdpsco.privacy.spending import Allowance
 from skdpsco.scaling.calibration import CalibrationPlan, ClassPlan
 from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.scaling.raw_columns import RawTest
 from skdpsco.scaling.stages import Stage, Units
-from skdpsco.solvers.base import Allowance
 
 __all__ = [
     "FitTask",

@@ -13,6 +13,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsco._problem import Uncertainty
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import (
     check_bound,
@@ -45,6 +46,7 @@ from skdpsco.data.pieces import MOST_RECORDS_ADDED
 from skdpsco.losses.library import Weighted, is_proven, with_weights
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.privacy.relations import ADD_OR_REMOVE
+from skdpsco.privacy.spending import Allowance, left_after
 from skdpsco.scaling.calibration import Curve, calibration_pays, curve_of, plan_calibration
 from skdpsco.scaling.conditioning import conditioning_pays, narrowed, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
@@ -53,7 +55,6 @@ from skdpsco.scaling.record_count import RECORD_COUNT, CountPlan, plan_count
 from skdpsco.scaling.stages import Stage, Units, known_stages, rehearsed, release_stages
 from skdpsco.scaling.target import Target, TargetPlan, declared_target, least_n_mu, plan_target
 from skdpsco.solvers import (
-    Allowance,
     AnytimeMirrorDescent,
     FrankWolfe,
     NoisyFrankWolfe,
@@ -61,7 +62,7 @@ from skdpsco.solvers import (
     Stagewise,
     check_supported,
 )
-from skdpsco.solvers.base import Uncertainty, assumed_of, left_after
+from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.l1.stagewise import centring_pays
 
 __all__ = ["INIT_NOTE", "PrivateLinearModel"]
@@ -801,12 +802,7 @@ class PrivateLinearModel(PrivateEstimator):
         ValueError
             If there are too many.
         """
-        count = self._planned(
-            plan_count,
-            self._available(budget),
-            MOST_RECORDS_ADDED,
-            n_features,
-        )
+        count = self._planned(plan_count, self._available(budget), MOST_RECORDS_ADDED, n_features)
         if n_samples > count.most:
             raise ValueError(
                 f"X must have at most {count.most} records with relation={ADD_OR_REMOVE!r} and "

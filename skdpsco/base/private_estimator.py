@@ -24,7 +24,7 @@ from skdpsco.privacy._checks import abridged
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.relations import ADD_OR_REMOVE, REPLACE_ONE, WITHIN_GROUPS, unit_relation
 from skdpsco.privacy.report import PrivacyReport
-from skdpsco.solvers import Allowance, check_cost
+from skdpsco.privacy.spending import Allowance, check_cost
 
 __all__ = [
     "DRAWN",

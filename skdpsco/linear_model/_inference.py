@@ -7,13 +7,13 @@ from scipy import sparse
 from scipy.stats import norm
 from sklearn.utils import gen_batches
 
+from skdpsco._problem import Uncertainty
 from skdpsco._quiet import quietly
 from skdpsco._random import warn_utility
 from skdpsco._typing import MatrixLike
 from skdpsco._validation import check_X
 from skdpsco.base.public_start import clipped_product
 from skdpsco.moments.least_squares import check_within
-from skdpsco.solvers.base import Uncertainty
 
 __all__ = ["CoefficientInference", "MomentInference"]
 

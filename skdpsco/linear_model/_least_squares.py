@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._problem import Uncertainty
 from skdpsco._validation import FLOATS, check_X_y, is_undeclared
 from skdpsco.base.linear_model import INIT_NOTE
 from skdpsco.base.public_start import Unaccounted
@@ -16,7 +17,6 @@ from skdpsco.moments.least_squares import LeastSquares
 from skdpsco.moments.private_moments import MomentRelease, release_moments_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.target import Target
-from skdpsco.solvers.base import Uncertainty
 
 __all__ = ["LeastSquaresRegressor"]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsco._problem import Problem
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_sums import map_reduce, without_gil
 from skdpsco.losses.library import (
@@ -36,8 +37,8 @@ from skdpsco.minimax._tasks import (
     plan_counts,
 )
 from skdpsco.privacy import NoOpEvent, compose
-from skdpsco.solvers import Allowance, CompositeProblem, GradientDescent, check_cost
-from skdpsco.solvers.base import Problem
+from skdpsco.privacy.spending import Allowance, check_cost
+from skdpsco.solvers import CompositeProblem, GradientDescent
 from skdpsco.solvers.penalized.gradient_descent import full_passes, unscaled
 from skdpsco.solvers.penalized.problem import anchored
 from skdpsco.solvers.penalized.smooth_losses import smoothed

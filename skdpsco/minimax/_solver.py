@@ -24,12 +24,8 @@ from skdpsco.minimax._tasks import (
     plan_counts,
 )
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
-from skdpsco.solvers import (
-    AcceleratedRecursive,
-    Allowance,
-    MirrorDescent,
-    check_cost,
-)
+from skdpsco.privacy.spending import Allowance, check_cost
+from skdpsco.solvers import AcceleratedRecursive, MirrorDescent
 from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES, GroupMoments
 from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments, SquaredMoments
 from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx

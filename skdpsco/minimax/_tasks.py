@@ -11,7 +11,7 @@ import numpy as np
 
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent
-from skdpsco.solvers import Allowance
+from skdpsco.privacy.spending import Allowance
 from skdpsco.solvers.base import Plan, Result
 
 __all__ = [

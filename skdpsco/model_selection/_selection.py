@@ -28,9 +28,9 @@ from skdpsco.privacy import (
     compose,
     rho_of,
 )
+from skdpsco.privacy.spending import Allowance
 from skdpsco.scaling.quantiles import choose
 from skdpsco.scaling.target import TargetPlan, plan_target, release_target
-from skdpsco.solvers import Allowance
 
 from .scorers import R2, ClippedSquaredError, PrivateScorer, clipped_squared_error
 

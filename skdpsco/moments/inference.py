@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from scipy.special import erfcx
 
+from skdpsco._problem import Uncertainty
 from skdpsco.moments.least_squares import LeastSquares
 from skdpsco.moments.release import MATRIX, ONE
-from skdpsco.solvers.base import Uncertainty
 
 __all__ = ["uncertainty"]
 

@@ -10,6 +10,7 @@ from skdpsco.data.pieces import MOST_RECORDS_ADDED, one_record
 from skdpsco.mechanisms.samplers import GRID_LIMIT, deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.moments.table_sums import TableSums
 from skdpsco.privacy import Event, NoOpEvent, compose, gdp_of
+from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.conditioning import (
     ConditioningPlan,
     condition,
@@ -19,7 +20,6 @@ from skdpsco.scaling.conditioning import (
 from skdpsco.scaling.feature_bounds import BoundPlan, find_bounds, plan_bounds
 from skdpsco.scaling.quantiles import halve
 from skdpsco.scaling.raw_columns import RawTest, plan_raw_test
-from skdpsco.solvers.base import share_mu
 from skdpsco.solvers.penalized.second_moments import (
     moved_by_one,
     single_pays,

@@ -19,7 +19,7 @@ from skdpsco.privacy import NoOpEvent
 from skdpsco.privacy._checks import abridged
 from skdpsco.privacy.relations import ADD_OR_REMOVE, weakest
 from skdpsco.privacy.report import PrivacyReport
-from skdpsco.solvers.base import worst_of
+from skdpsco.privacy.spending import worst_of
 
 __all__ = ["MomentAnswers", "ReleasedMoments"]
 

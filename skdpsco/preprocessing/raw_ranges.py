@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from skdpsco.privacy.spending import left_after
 from skdpsco.scaling.conditioning import CONDITIONING, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, plan_bounds
-from skdpsco.solvers.base import left_after
 
 __all__ = ["plan_raw_ranges", "records_for_ranges"]
 

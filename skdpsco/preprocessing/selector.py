@@ -50,11 +50,11 @@ from skdpsco.privacy import (
     compose,
     rho_of,
 )
+from skdpsco.privacy.spending import Allowance
 from skdpsco.scaling.quantiles import choose
 from skdpsco.scaling.raw_columns import chosen, plan_raw_test
 from skdpsco.scaling.stages import Stage, Units, release_stages
 from skdpsco.scaling.target import Target, TargetPlan, plan_target, release_target
-from skdpsco.solvers.base import Allowance
 
 from .raw_ranges import plan_raw_ranges, records_for_ranges
 

@@ -22,6 +22,7 @@ from skdpsco.losses.library import Logistic, Multinomial, OneVsRest, SmoothHinge
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy._cache import cached
+from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.conditioning import shrunk
 from skdpsco.scaling.quantiles import halve, longer_scores
 from skdpsco.scaling.reading import (
@@ -31,7 +32,6 @@ from skdpsco.scaling.reading import (
     plan_reading,
     reading_share,
 )
-from skdpsco.solvers.base import share_mu
 
 __all__ = [
     "CALIBRATION",
@@ -544,7 +544,7 @@ def plan_calibration(
         Budget of the whole fit.
     curve : TargetCurve or ClassCurve
     added : bool, default=False
-        As in `skdpsco.solvers.base.Problem`.
+        As in `skdpsco._problem.Problem`.
     chooses_range : bool, default=False
         Whether features may be read in a narrower range; only if records are replaced.
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import kernel, njit
+from skdpsco._problem import Problem
 from skdpsco.data.design import CSR, Dense, as_design, clip_scale
 from skdpsco.data.pieces import MOST_RECORDS_ADDED, depth_of
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
@@ -22,7 +23,6 @@ from skdpsco.mechanisms.samplers import (
     summation_error,
 )
 from skdpsco.privacy import Event, GaussianEvent, compose
-from skdpsco.solvers.base import Problem
 
 __all__ = [
     "COLUMN_SCALES",

@@ -31,9 +31,9 @@ from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, compose
 from skdpsco.privacy._cache import cached
+from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.narrowing import Narrowing, plan_narrowing
 from skdpsco.scaling.quantiles import count_above, halve, tolerated
-from skdpsco.solvers.base import share_mu
 
 __all__ = [
     "CONDITIONING",

@@ -13,10 +13,10 @@ from skdpsco.data.pieces import one_record
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, NoOpEvent
+from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.column_scales import LOWEST, N_BINS, count_grid, tallied
 from skdpsco.scaling.conditioning import shrunk
 from skdpsco.scaling.quantiles import count_above, halve, tolerated
-from skdpsco.solvers.base import share_mu
 
 __all__ = ["FEATURE_BOUNDS", "BoundPlan", "clipping_note", "find_bounds", "plan_bounds"]
 
@@ -156,7 +156,7 @@ def plan_bounds(
 ) -> BoundPlan:
     """Spend a share of ``rho`` on counts or levels of columns; nothing if both would be noise.
 
-    ``added`` is as in `skdpsco.solvers.base.Problem`, and ``least`` as in `BoundPlan`.
+    ``added`` is as in `skdpsco._problem.Problem`, and ``least`` as in `BoundPlan`.
 
     Raises
     ------

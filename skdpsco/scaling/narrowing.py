@@ -16,7 +16,7 @@ from skdpsco.data.design import Dense, read_only
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
-from skdpsco.solvers.base import share_mu
+from skdpsco.privacy.spending import share_mu
 
 __all__ = ["Narrowing", "plan_narrowing"]
 

@@ -12,8 +12,8 @@ from skdpsco.data.design import CSR, Dense
 from skdpsco.data.record_sums import map_reduce, without_gil
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent, NoOpEvent, compose
+from skdpsco.privacy.spending import check_cost, left_after, worst_of
 from skdpsco.scaling.feature_bounds import plan_bounds
-from skdpsco.solvers.base import check_cost, left_after, worst_of
 
 __all__ = ["RawTest", "chosen", "plan_raw_test"]
 
@@ -167,7 +167,7 @@ def plan_raw_test(
     n_samples, n_features : int
     available : Budget, Allowance or Remainder
     added : bool
-        As in `skdpsco.solvers.base.Problem`.
+        As in `skdpsco._problem.Problem`.
     sees_all : bool
         Whether all records are looked at, however many there are.
     finds_scales : bool

@@ -8,7 +8,7 @@ import numpy as np
 from skdpsco.data.pieces import MOST_RECORDS_ADDED
 from skdpsco.mechanisms.samplers import GRID_LIMIT, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Budget, Event
-from skdpsco.solvers.base import Allowance, Remainder, left_after, share_mu
+from skdpsco.privacy.spending import Allowance, Remainder, left_after, share_mu
 
 __all__ = ["RECORD_COUNT", "CountPlan", "plan_count"]
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from skdpsco._problem import Uncertainty
 from skdpsco.privacy import Event, NoOpEvent
 from skdpsco.scaling.calibration import Calibration
 from skdpsco.scaling.conditioning import Conditioning, ConditioningPlan
 from skdpsco.scaling.target import Target, declared_target
-from skdpsco.solvers.base import Uncertainty
 
 __all__ = ["Stage", "Units", "known_stages", "rehearsed", "release_stages"]
 

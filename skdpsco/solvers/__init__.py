@@ -1,6 +1,8 @@
 """Solvers: each plans how to spend a budget on a problem, then follows its plan on the data."""
 
 from skdpsco._kernels import njit
+from skdpsco._problem import Problem
+from skdpsco.privacy.spending import Allowance, Remainder, check_cost
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.l1.frank_wolfe import FrankWolfe, NoisyFrankWolfe
 from skdpsco.solvers.l1.stagewise import Stagewise
@@ -26,15 +28,7 @@ from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.multiplicative_weights import MultiplicativeWeights
 from skdpsco.solvers.synthesis.select_measure import SelectMeasure
 
-from .base import (
-    Allowance,
-    Plan,
-    Problem,
-    Remainder,
-    Result,
-    check_cost,
-    check_supported,
-)
+from .base import Plan, Result, check_supported
 
 __all__ = [
     "SGD",

@@ -1,252 +1,39 @@
-"""What all solvers share: problem, plan, result, and sensitivities of sums."""
+"""What all solvers share: plan, result, and checks."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from skdpsco._kernels import compiled, implements, njit, of_this_package
+from skdpsco._problem import Problem, Uncertainty
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import LARGEST, SMALLEST
 from skdpsco.constraints.norms import conjugate
-from skdpsco.constraints.sets import in_double_precision, minimiser
+from skdpsco.constraints.sets import minimiser
 from skdpsco.losses.check import TRIALS
 from skdpsco.penalties import prox, subdifferential
-from skdpsco.privacy import (
-    Budget,
-    Event,
-    GaussianEvent,
-    RepeatedEvent,
-    ZCDPEvent,
-    allows,
-    compose,
-    gdp_of,
-    is_gaussian,
-    mu_of,
-    rho_of,
-)
+from skdpsco.privacy import Event
 
 __all__ = [
     "LARGEST_PRODUCT",
     "LEAST_PRODUCT",
     "PROBES",
-    "Allowance",
     "Plan",
-    "Problem",
-    "Remainder",
     "Result",
-    "Uncertainty",
     "assumed_of",
     "check_bound_on",
-    "check_cost",
     "check_derivatives",
     "check_scales",
     "check_smooth",
     "check_supported",
     "curvature_of",
-    "left_after",
     "prediction_spread",
-    "share_mu",
-    "worst_of",
 ]
 
 # Range of products of bounds, within which float64 numbers keep all digits and do not overflow.
 LEAST_PRODUCT, LARGEST_PRODUCT = 1e-250, 1e250
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What a planner may know: loss, constraint and public sizes, never data.
-
-    Features are in [-1, 1] and targets in ``[-target_bound, target_bound]``, as ensured by
-    `skdpsco.data.design` and the estimators.
-
-    Parameters
-    ----------
-    loss : NamedTuple of `skdpsco.losses`
-    constraint : NamedTuple of `skdpsco.constraints`, or None for a radius yet to be chosen
-    n_samples : int
-    n_features : int
-        Number of features, including the column of ones of an intercept.
-    intercept : bool
-        Whether the last column is this column of ones.
-    target_bound : float, default=1.0
-    row_norm : float, default=inf
-        Bound on the l2 norm of a record's features without the intercept's 1. Solvers that read
-        records through `skdpsco.data.record_stream` shorten longer rows to it. (With features in
-        [-1, 1] the norm is at most sqrt(n_features).)
-    sparse : bool, default=False
-        Whether records are sparse.
-    centred : bool, default=False
-        Whether features are known to have a mean near 0.
-    mean_square : tuple of float, or None
-        Mean square of every feature except that of the intercept, if a release has measured it.
-    added : bool, default=False
-        Whether neighbours add a record or remove one, and do not replace one. Then ``n_samples`` is
-        a noisy count, which was released.
-    """
-
-    loss: Any
-    constraint: Any
-    n_samples: int
-    n_features: int
-    intercept: bool = False
-    target_bound: float = 1.0
-    row_norm: float = math.inf
-    sparse: bool = False
-    centred: bool = False
-    mean_square: tuple[float, ...] | None = None
-    added: bool = False
-
-    def __post_init__(self) -> None:
-        # Squares of smaller bounds would underflow, and longer rows would not be shortened.
-        if not self.row_norm >= 1e-150:
-            raise ValueError(f"row_norm must be at least 1e-150, got {self.row_norm!r}.")
-        object.__setattr__(self, "constraint", in_double_precision(self.constraint))
-
-    @property
-    def n_coefficients(self) -> int:
-        """Length of the flat vector of coefficients."""
-        return self.n_features * self.loss.n_outputs
-
-    def n_mu(self, mu: float) -> float:
-        """Number of records times mu, which tells how large sums of gradients are beside noise.
-
-        It counts twice where records are added, as these move sums by half as much.
-        """
-        return self.n_samples * mu * (2.0 if self.added else 1.0)
-
-    def penalty_slope(self, w: np.ndarray) -> float:
-        """Slope in s of the penalty of the coefficients ``s * w`` at s = 1; 0 without a penalty."""
-        return 0.0
-
-    def feature_norm(self, order: float) -> float:
-        """Bound on the norm of ``order`` >= 1 of a record's features, with the intercept's 1.
-
-        Let x in [-1, 1]^d have l2 norm at most B. For q >= 2 the sum of ``|x_j|^q`` is at most
-        ``max |x_j|^(q - 2)`` times B^2; for smaller q, Hoelder's inequality holds. The bound covers
-        the rounding of the features.
-        """
-        d = self.n_features - self.intercept
-        l2 = min(self.row_norm, math.sqrt(d))
-        if order >= 2.0:
-            given = min(1.0, l2) * max(1.0, l2) ** (2.0 / order)
-        else:
-            given = d ** (1.0 / order - 0.5) * l2
-        norm = max(given, 1.0) if self.intercept else given
-        if self.intercept and order < math.inf:
-            norm *= ((min(given, 1.0) / max(given, 1.0)) ** order + 1.0) ** (1.0 / order)
-        return norm * (1.0 + (self.n_features + 16) * 2.0**-51)
-
-
-class Allowance(NamedTuple):
-    """What earlier releases have left of a `Budget`, in zCDP, and its mu for Gaussian noise.
-
-    Gaussian noise whose total sensitivity over scale is mu costs ``mu**2 / 2`` zCDP.
-    """
-
-    rho: float
-
-    @property
-    def mu(self) -> float:
-        """Largest total sensitivity over standard deviation of Gaussian noise."""
-        return (2.0 * self.rho) ** 0.5
-
-    def minus(self, event: Event) -> "Allowance":
-        """What is left after ``event``."""
-        return Allowance(self.rho - rho_of(event))
-
-
-@dataclass(frozen=True)
-class Remainder:
-    """What earlier releases have left of a `Budget` that serves a single fit.
-
-    Parameters
-    ----------
-    budget : Budget
-    spent : Event
-        Earlier Gaussian noise, and draws of the exponential mechanism.
-    """
-
-    budget: Budget
-    spent: Event
-
-    @property
-    def epsilon(self) -> float:
-        """The budget's epsilon; `allows` counts what is spent."""
-        return self.budget.epsilon
-
-    @property
-    def delta(self) -> float:
-        """The budget's delta; `allows` counts what is spent."""
-        return self.budget.delta
-
-    @property
-    def max_records_per_unit(self) -> int:
-        """Number of records per unit in the budget."""
-        return self.budget.max_records_per_unit
-
-    @cached_property
-    def rho(self) -> float:
-        """What is left in zCDP."""
-        return self.budget.rho - rho_of(self.spent)
-
-    @cached_property
-    def mu(self) -> float:
-        """What is left for Gaussian noise, by the common curve of all mu, or in zCDP."""
-        squares = self.budget.mu**2 - gdp_of(self.spent) ** 2
-        return math.sqrt(max(squares, 2.0 * self.rho, 0.0)) * (1.0 - 2.0**-40)
-
-    def minus(self, event: Event) -> "Remainder":
-        """What is left after ``event``, too."""
-        return Remainder(self.budget, compose(self.spent, event))
-
-
-def left_after(available: Any, event: Event) -> Allowance | Remainder:
-    """What is left of a `Budget`, an `Allowance` or a `Remainder` after ``event``."""
-    if isinstance(available, Budget):
-        return Remainder(available, event)
-    return available.minus(event)
-
-
-class Uncertainty(NamedTuple):
-    """Uncertainty of a model's coefficients and intercept.
-
-    With several targets, all numbers but ``joint`` have one more axis, the first. With more than
-    two classes the covariance alone has it.
-
-    Parameters
-    ----------
-    covariance : ndarray of shape (n_features + 1, n_features + 1)
-        Covariance of the coefficients, followed by the intercept.
-    curvature_noise : float
-        Noise in the curvatures (for least squares, in the covariances of the features), relative to
-        them. Unless it is far below 1, coefficients are not nearly linear in the noise.
-    doubtful : bool
-        Whether this noise is so large that the coverage of intervals is doubtful.
-    residual_variance : float or None
-        Variance of the target around predictions: its mean given what was released, if all
-        variances were equally likely before. Noise may make the released variance negative. None
-        where targets are labels.
-    joint : ndarray of shape (n_classes, n_features + 1, n_classes, n_features + 1), or None
-        Covariance of the coefficients of all classes together, if there are more than two, or of
-        all targets (with n_targets in place of n_classes), if there are two or more, and at most
-        1000 coefficients and intercepts. ``covariance[k]`` is ``joint[k, :, k]``.
-    debiasing : ndarray of shape (n_features + 1,), or (n_classes, n_features + 1), or None
-        What an l1 penalty has taken off the coefficients and the intercept: intervals are for
-        coefficients without any penalty, and around those of the model plus this. None without such
-        a penalty.
-    """
-
-    covariance: np.ndarray
-    curvature_noise: Any
-    doubtful: Any
-    residual_variance: Any = None
-    joint: Any = None
-    debiasing: Any = None
 
 
 @dataclass
@@ -559,24 +346,6 @@ def prediction_spread(problem: Problem) -> float:
     return bound * (1.0 + 2.0**-40)
 
 
-def check_cost(event: Event, budget: Any) -> None:
-    """Check that a plan costs at most its budget, whichever solver made it.
-
-    Raises
-    ------
-    ValueError
-        If it costs more.
-    """
-    gaussian = is_gaussian(event)
-    cost, limit = (mu_of(event), budget.mu) if gaussian else (rho_of(event), budget.rho)
-    # Noise on samples costs less by its own curve, which a budget of (epsilon, delta) may use.
-    if cost > limit * (1.0 + 1e-9) and not allows(budget, event):
-        raise ValueError(
-            f"The solver's plan costs {'mu' if gaussian else 'rho'}={cost:.6g}, but its budget is "
-            f"{limit:.6g}."
-        )
-
-
 def assumed_of(solver: Any, plan: Plan) -> tuple[str, ...]:
     """Assumptions of ``solver`` and of its ``plan`` that privacy rests on, for the report."""
     while of_this_package(type(solver)) and hasattr(solver, "solver"):
@@ -584,35 +353,3 @@ def assumed_of(solver: Any, plan: Plan) -> tuple[str, ...]:
     cls = type(solver)
     own = () if of_this_package(cls) else (f"what {cls.__name__} releases costs what it plans",)
     return (*own, *plan.assumptions)
-
-
-def worst_of(events: Sequence[Event]) -> Event:
-    """Cost of adaptive releases about disjoint parts of the records, or of one of several.
-
-    A record is in one part only, and an earlier release chooses the one. If none of the costs
-    covers the others, the result is in zCDP. Proofs: docs/proofs/boosted_mirror_descent.md, section
-    1, and docs/proofs/feature_bounds.md.
-    """
-    if len(set(events)) == 1:
-        return events[0]
-    if all(map(is_gaussian, events)):
-        return max(events, key=mu_of)
-    rho, mu = max(map(rho_of, events)), max(map(gdp_of, events))
-    covering = (cost for cost in events if rho_of(cost) >= rho and mu <= gdp_of(cost) < math.inf)
-    return next(covering, ZCDPEvent(rho))
-
-
-def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, float], Event]:
-    """Noise multipliers of Gaussian releases that share ``mu**2``, and their total cost.
-
-    Parameters
-    ----------
-    mu : float
-    parts : dict
-        For each kind of release, the share of one release and the number of releases.
-    """
-    multipliers = {name: 1.0 / (mu * math.sqrt(share)) for name, (share, _) in parts.items()}
-    releases = (
-        RepeatedEvent(GaussianEvent(multipliers[name]), k) for name, (_, k) in parts.items()
-    )
-    return multipliers, compose(*releases)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.stats import norm
 
+from skdpsco._problem import Uncertainty
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.pieces import replace_one, row_squares, sum_in_batches
 from skdpsco.data.products import predict_all
@@ -31,8 +32,9 @@ from skdpsco.losses.log_link import GammaDeviance, LogLink, PoissonDeviance, hig
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.privacy import compose
+from skdpsco.privacy.spending import Allowance, share_mu
 from skdpsco.scaling.quantiles import count_above, halve
-from skdpsco.solvers.base import Allowance, Plan, Result, Uncertainty, share_mu
+from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.l1.refit import linearise
 from skdpsco.solvers.penalized.gradient_descent import (
     Coordinates,

@@ -18,9 +18,9 @@ from skdpsco.base.private_estimator import (
 from skdpsco.constraints.sets import Simplex
 from skdpsco.data.record_functions import Data
 from skdpsco.privacy.report import PrivacyReport
+from skdpsco.privacy.spending import Allowance
 from skdpsco.solvers import (
     AcceleratedRecursive,
-    Allowance,
     BiasReducedMirrorDescent,
     BoostedMirrorDescent,
     MirrorDescent,

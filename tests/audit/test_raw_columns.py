@@ -38,10 +38,10 @@ from skdpsco.privacy import (
     mu_of,
     rho_of,
 )
+from skdpsco.privacy.spending import worst_of
 from skdpsco.scaling import raw_columns
 from skdpsco.scaling.raw_columns import RAW, plan_raw_test
 from skdpsco.solvers import Allowance
-from skdpsco.solvers.base import worst_of
 
 LAYOUTS = {
     "dense": np.array,

@@ -24,7 +24,8 @@ from skdpsco.losses.library import (
 )
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
-from skdpsco.solvers.base import Allowance, Plan, check_cost
+from skdpsco.privacy.spending import Allowance, check_cost
+from skdpsco.solvers.base import Plan
 from skdpsco.solvers.groups.mirror_prox import AbsoluteLoss, HingeLoss
 from skdpsco.solvers.groups.moments import members
 from skdpsco.solvers.groups.problem import (

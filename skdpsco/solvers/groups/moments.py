@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.block_sources import cuts
 from skdpsco.data.design import GATHERED_ROWS, columns_of
@@ -21,7 +22,8 @@ from skdpsco.data.pieces import replace_one, tree_sum
 from skdpsco.data.record_sums import map_reduce
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import compose
-from skdpsco.solvers.base import Allowance, Plan, Problem, check_cost, share_mu
+from skdpsco.privacy.spending import Allowance, check_cost, share_mu
+from skdpsco.solvers.base import Plan
 from skdpsco.solvers.groups.problem import (
     GroupedTargets,
     GroupProblem,

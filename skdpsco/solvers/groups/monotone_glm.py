@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._kernels import njit
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import GATHERED_ROWS, columns_of
@@ -21,7 +22,8 @@ from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses.library import Squared
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
-from skdpsco.solvers.base import Allowance, Plan, Problem, Result
+from skdpsco.privacy.spending import Allowance
+from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES, GroupMoments
 from skdpsco.solvers.groups.problem import (
     GroupedTargets,

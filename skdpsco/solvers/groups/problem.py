@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsco._clipping import within
+from skdpsco._problem import Problem
 from skdpsco.losses.library import Logistic, Squared, Weighted, with_weights
-from skdpsco.solvers.base import Problem, Result
+from skdpsco.solvers.base import Result
 from skdpsco.solvers.groups.saddle_of_model import GaussianModel, QuadraticModel
 
 __all__ = [

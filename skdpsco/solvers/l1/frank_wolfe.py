@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import LARGEST, check_choice
 from skdpsco.constraints.sets import Polytope, coordinate, minimiser, n_vertices, vertex
@@ -16,7 +17,6 @@ from skdpsco.mechanisms.samplers import EXPONENTIAL, LAPLACE, gaussian_grid
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import (
     Plan,
-    Problem,
     Result,
     check_bound_on,
     check_smooth,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.pieces import replace_one, row_squares
@@ -19,7 +20,7 @@ from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.library import lipschitz_l2
 from skdpsco.mechanisms.samplers import release
 from skdpsco.privacy import Event, GaussianEvent, compose
-from skdpsco.solvers.base import Allowance, Problem
+from skdpsco.privacy.spending import Allowance
 from skdpsco.solvers.l1.refit import sum_over
 from skdpsco.solvers.l1.vertex_path import VertexPlan, run_vertices
 from skdpsco.solvers.penalized.gradient_descent import GRADIENT_DESCENT

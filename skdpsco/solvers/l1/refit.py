@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import njit
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import project
 from skdpsco.data.design import (
@@ -26,7 +27,7 @@ from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
 from skdpsco.losses.library import Huber, Squared, for_kernels, lipschitz_l2, unweighted
 from skdpsco.mechanisms.samplers import gaussian_grid, release
 from skdpsco.privacy import Event
-from skdpsco.solvers.base import Problem, share_mu
+from skdpsco.privacy.spending import share_mu
 from skdpsco.solvers.penalized.gradient_descent import stable_step
 from skdpsco.solvers.penalized.second_moments import positive_definite, upper_triangle
 from skdpsco.solvers.steps import move_into

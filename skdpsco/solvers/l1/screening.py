@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpsco._kernels import njit
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.pieces import one_record
@@ -21,7 +22,8 @@ from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import for_kernels, lipschitz_norm
 from skdpsco.mechanisms.samplers import release
-from skdpsco.solvers.base import Problem, curvature_of, share_mu
+from skdpsco.privacy.spending import share_mu
+from skdpsco.solvers.base import curvature_of
 from skdpsco.solvers.l1.refit import newton_pays
 
 __all__ = ["ScreenPlan", "chance_threshold", "max_columns", "plan_screen", "select_coordinates"]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
 from skdpsco.constraints.sets import L1Ball, project
@@ -21,16 +22,9 @@ from skdpsco.losses.library import (
     values,
 )
 from skdpsco.privacy import GaussianEvent, NoOpEvent, ZCDPEvent, compose
+from skdpsco.privacy.spending import check_cost
 from skdpsco.scaling.column_scales import COLUMN_SCALES
-from skdpsco.solvers.base import (
-    Plan,
-    Problem,
-    Result,
-    check_cost,
-    check_derivatives,
-    check_smooth,
-    curvature_of,
-)
+from skdpsco.solvers.base import Plan, Result, check_derivatives, check_smooth, curvature_of
 from skdpsco.solvers.l1.probe import PROBE, ProbePlan, can_probe, few_pay, plan_probe
 from skdpsco.solvers.l1.refit import (
     REFIT,

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.record_sums import in_pieces
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid
-from skdpsco.solvers.base import Allowance, Problem, check_cost
+from skdpsco.privacy.spending import Allowance, check_cost
 from skdpsco.solvers.l1.refit import noise_fits
 from skdpsco.solvers.l1.screening import chance_threshold, max_columns
 from skdpsco.solvers.penalized.gradient_descent import (

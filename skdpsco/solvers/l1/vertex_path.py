@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import inner, njit
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import n_vertices
 from skdpsco.data.design import add_column
@@ -31,7 +32,7 @@ from skdpsco.privacy import (
     RepeatedEvent,
     compose,
 )
-from skdpsco.solvers.base import Problem, check_bound_on
+from skdpsco.solvers.base import check_bound_on
 from skdpsco.solvers.gradient_sums import walk_vertices
 from skdpsco.solvers.l1.sparse_path import (
     integer_error,

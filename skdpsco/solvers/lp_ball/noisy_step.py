@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from skdpsco._kernels import njit
+from skdpsco._problem import Problem
 from skdpsco.constraints.norms import conjugate
 from skdpsco.data.pieces import replace_one, sum_in_runs
 from skdpsco.data.record_stream import Row, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import for_kernels, lipschitz_norm
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
-from skdpsco.solvers.base import Problem, prediction_spread
+from skdpsco.solvers.base import prediction_spread
 from skdpsco.solvers.steps import move_into
 
 __all__ = ["Steps", "ball_slope", "euclidean_radius", "step_grid"]

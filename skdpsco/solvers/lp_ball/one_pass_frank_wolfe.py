@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import njit
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_int
 from skdpsco.constraints.sets import coordinate, n_vertices, vertex
@@ -16,7 +17,7 @@ from skdpsco.losses.kernels import bounded_change, bounded_derivatives
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
-from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
+from skdpsco.solvers.base import Plan, Result, check_scales, curvature_of
 from skdpsco.solvers.vertex_choice import polytope_of, select_vertex, vertex_model
 
 __all__ = ["OnePassFrankWolfe", "PolytopeBounds", "polytope_bounds"]

@@ -9,13 +9,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound, check_choice
 from skdpsco.constraints.sets import BALLS, project
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import GaussianEvent
-from skdpsco.solvers.base import Plan, Problem, Result
+from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, euclidean_radius, step_grid
 from skdpsco.solvers.lp_ball.randomised_smoothing import SmoothedPlan, plan_smoothed, run_smoothed
 from skdpsco.solvers.penalized.gradient_descent import stable_step

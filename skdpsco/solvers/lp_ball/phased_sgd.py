@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skdpsco._kernels import njit, reduction
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import LARGEST, SMALLEST, check_bool, check_bound, check_choice
 from skdpsco.constraints.norms import UNIT, conjugate
@@ -22,7 +23,7 @@ from skdpsco.losses.library import (
 )
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
-from skdpsco.solvers.base import Plan, Problem, Result
+from skdpsco.solvers.base import Plan, Result
 
 __all__ = ["PhasedSGD"]
 

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
 from skdpsco.constraints.sets import BALLS, project
 from skdpsco.losses.library import derivative, derivatives
-from skdpsco.solvers.base import Problem, Result
+from skdpsco.solvers.base import Result
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
 from skdpsco.solvers.penalized.problem import anchored
 from skdpsco.solvers.steps import move_into

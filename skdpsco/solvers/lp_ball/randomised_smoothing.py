@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import (
@@ -15,7 +16,7 @@ from skdpsco.privacy import (
     PoissonSampledGaussianEvent,
     RepeatedEvent,
 )
-from skdpsco.solvers.base import Plan, Problem, Result
+from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, euclidean_radius, step_grid
 from skdpsco.solvers.penalized.sgd import poisson_sample, with_least_noise
 

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from skdpsco._problem import Problem
 from skdpsco._validation import check_bound
 from skdpsco.constraints.norms import conjugate, regularity
 from skdpsco.losses.library import lipschitz_norm
 from skdpsco.mechanisms.samplers import summation_error
-from skdpsco.solvers.base import Problem, check_scales, curvature_of, prediction_spread
+from skdpsco.solvers.base import check_scales, curvature_of, prediction_spread
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, travel, uses
 
 __all__ = ["LEAST_CHANGE", "TREE_TUNING", "BallBounds", "expected", "noise_order", "weights"]

@@ -11,6 +11,7 @@ import numpy as np
 
 from skdpsco._clipping import shorten
 from skdpsco._kernels import njit
+from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_choice
 from skdpsco.constraints.sets import BALLS, L1Ball, minimiser, n_vertices
@@ -30,7 +31,7 @@ from skdpsco.mechanisms.samplers import (
     gaussian_mechanism,
 )
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent
-from skdpsco.solvers.base import Plan, Problem, Result
+from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.gradient_sums import choose_vertex, write_minimiser, write_vertex
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
 from skdpsco.solvers.lp_ball.tree_bounds import (

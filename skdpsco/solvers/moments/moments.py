@@ -28,7 +28,8 @@ from skdpsco.losses.library import (
 )
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
-from skdpsco.solvers.base import Result, check_derivatives, share_mu
+from skdpsco.privacy.spending import share_mu
+from skdpsco.solvers.base import Result, check_derivatives
 from skdpsco.solvers.moments.plan import MOMENTS, MomentsPlan, bound_of, has_matrix, shares
 from skdpsco.solvers.moments.sums import (
     Ones,

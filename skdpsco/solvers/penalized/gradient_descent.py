@@ -24,9 +24,10 @@ from skdpsco.losses.log_link import LogLink, highest, usual_mean
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
+from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
 from skdpsco.scaling.quantiles import halve, longer_scores
-from skdpsco.solvers.base import Plan, Result, check_bound_on, check_derivatives, share_mu
+from skdpsco.solvers.base import Plan, Result, check_bound_on, check_derivatives
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum, longer_gradients
 from skdpsco.solvers.penalized.metric import METRIC, metric_grid, metric_pays, release_metric
 from skdpsco.solvers.penalized.problem import CompositeProblem

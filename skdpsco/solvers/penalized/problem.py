@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsco._problem import Problem
 from skdpsco.losses.library import Huber, Squared, unweighted
 from skdpsco.losses.log_link import LogLink
 from skdpsco.penalties import L1, L2, checked
-from skdpsco.solvers.base import Problem
 
 __all__ = ["CompositeProblem", "CoordinateModel", "anchored", "unpenalised"]
 

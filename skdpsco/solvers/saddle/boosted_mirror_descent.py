@@ -16,8 +16,9 @@ from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_functions import Data, numbers_or_nan
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import ZCDPEvent
+from skdpsco.privacy.spending import Allowance, check_cost, worst_of
 from skdpsco.scaling.quantiles import choose_index
-from skdpsco.solvers.base import Allowance, Plan, check_cost, worst_of
+from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedMirrorDescent
 from skdpsco.solvers.saddle.mirror_descent import MirrorDescent
 from skdpsco.solvers.saddle.problem import VariationalProblem, runs_of

@@ -11,7 +11,8 @@ import numpy as np
 
 from skdpsco._validation import check_int
 from skdpsco.data.record_functions import Data
-from skdpsco.solvers.base import Plan, check_cost, worst_of
+from skdpsco.privacy.spending import check_cost, worst_of
+from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx, MirrorProxPlan, Pull
 from skdpsco.solvers.saddle.problem import VariationalProblem
 

@@ -1,0 +1,133 @@
+"""What a budget has left, and how releases share it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from skdpsco.privacy.accounting import allows, gdp_of, is_gaussian, mu_of, rho_of
+from skdpsco.privacy.budget import Budget
+from skdpsco.privacy.events import Event, GaussianEvent, RepeatedEvent, ZCDPEvent, compose
+
+__all__ = ["Allowance", "Remainder", "check_cost", "left_after", "share_mu", "worst_of"]
+
+
+class Allowance(NamedTuple):
+    """What earlier releases have left of a `Budget`, in zCDP, and its mu for Gaussian noise.
+
+    Gaussian noise whose total sensitivity over scale is mu costs ``mu**2 / 2`` zCDP.
+    """
+
+    rho: float
+
+    @property
+    def mu(self) -> float:
+        """Largest total sensitivity over standard deviation of Gaussian noise."""
+        return (2.0 * self.rho) ** 0.5
+
+    def minus(self, event: Event) -> "Allowance":
+        """What is left after ``event``."""
+        return Allowance(self.rho - rho_of(event))
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """What earlier releases have left of a `Budget` that serves a single fit.
+
+    Parameters
+    ----------
+    budget : Budget
+    spent : Event
+        Earlier Gaussian noise, and draws of the exponential mechanism.
+    """
+
+    budget: Budget
+    spent: Event
+
+    @property
+    def epsilon(self) -> float:
+        """The budget's epsilon; `allows` counts what is spent."""
+        return self.budget.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The budget's delta; `allows` counts what is spent."""
+        return self.budget.delta
+
+    @property
+    def max_records_per_unit(self) -> int:
+        """Number of records per unit in the budget."""
+        return self.budget.max_records_per_unit
+
+    @cached_property
+    def rho(self) -> float:
+        """What is left in zCDP."""
+        return self.budget.rho - rho_of(self.spent)
+
+    @cached_property
+    def mu(self) -> float:
+        """What is left for Gaussian noise, by the common curve of all mu, or in zCDP."""
+        squares = self.budget.mu**2 - gdp_of(self.spent) ** 2
+        return math.sqrt(max(squares, 2.0 * self.rho, 0.0)) * (1.0 - 2.0**-40)
+
+    def minus(self, event: Event) -> "Remainder":
+        """What is left after ``event``, too."""
+        return Remainder(self.budget, compose(self.spent, event))
+
+
+def left_after(available: Any, event: Event) -> Allowance | Remainder:
+    """What is left of a `Budget`, an `Allowance` or a `Remainder` after ``event``."""
+    if isinstance(available, Budget):
+        return Remainder(available, event)
+    return available.minus(event)
+
+
+def share_mu(mu: float, parts: dict[str, tuple[float, int]]) -> tuple[dict[str, float], Event]:
+    """Noise multipliers of Gaussian releases that share ``mu**2``, and their total cost.
+
+    Parameters
+    ----------
+    mu : float
+    parts : dict
+        For each kind of release, the share of one release and the number of releases.
+    """
+    multipliers = {name: 1.0 / (mu * math.sqrt(share)) for name, (share, _) in parts.items()}
+    releases = (
+        RepeatedEvent(GaussianEvent(multipliers[name]), k) for name, (_, k) in parts.items()
+    )
+    return multipliers, compose(*releases)
+
+
+def check_cost(event: Event, budget: Any) -> None:
+    """Check that a plan costs at most its budget, whichever solver made it.
+
+    Raises
+    ------
+    ValueError
+        If it costs more.
+    """
+    gaussian = is_gaussian(event)
+    cost, limit = (mu_of(event), budget.mu) if gaussian else (rho_of(event), budget.rho)
+    # Noise on samples costs less by its own curve, which a budget of (epsilon, delta) may use.
+    if cost > limit * (1.0 + 1e-9) and not allows(budget, event):
+        raise ValueError(
+            f"The solver's plan costs {'mu' if gaussian else 'rho'}={cost:.6g}, but its budget is "
+            f"{limit:.6g}."
+        )
+
+
+def worst_of(events: Sequence[Event]) -> Event:
+    """Cost of adaptive releases about disjoint parts of the records, or of one of several.
+
+    A record is in one part only, and an earlier release chooses the one. If none of the costs
+    covers the others, the result is in zCDP. Proofs: docs/proofs/boosted_mirror_descent.md, section
+    1, and docs/proofs/feature_bounds.md.
+    """
+    if len(set(events)) == 1:
+        return events[0]
+    if all(map(is_gaussian, events)):
+        return max(events, key=mu_of)
+    rho, mu = max(map(rho_of, events)), max(map(gdp_of, events))
+    covering = (cost for cost in events if rho_of(cost) >= rho and mu <= gdp_of(cost) < math.inf)
+    return next(covering, ZCDPEvent(rho))
