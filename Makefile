@@ -106,7 +106,7 @@ lint: $(VENV)/.installed-dev  ## check style, spelling and types
 	$(VENV)/bin/python -m pyright --pythonpath $(VENV)/bin/python tests/user_code.py
 
 .PHONY: properties
-properties: $(VENV)/.installed-test  ## try 2,000 random fits in place of the 100 of the tests
+properties: $(VENV)/.installed-test  ## try 2,000 random fits in place of the 200 of the tests
 	SKDPSCO_EXAMPLES=2000 $(VENV)/bin/python -m pytest tests/test_properties.py $(PYTEST_ARGS)
 
 .PHONY: mutants

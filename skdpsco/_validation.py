@@ -19,7 +19,7 @@ from ._upstream import (
     num_samples,
     safe_indexing,
 )
-from .privacy._checks import abridged
+from .privacy._checks import NO_PURE_PRIVACY, abridged
 from .privacy.relations import LARGEST_UNIT, RELATIONS
 
 __all__ = [
@@ -99,9 +99,17 @@ class _Known(HasMethods):
 
 BY_SCHEMA = _Known("declared", "a Schema")  # its module imports this one
 
+
+class _Delta(Interval):
+    """The range of ``delta``."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} ({NO_PURE_PRIVACY})"
+
+
 PRIVATE_CONSTRAINTS: dict[str, list[Any]] = {
     "epsilon": [Interval(Real, 0, None, closed="neither")],
-    "delta": [Interval(Real, 0, 1, closed="neither")],
+    "delta": [_Delta(Real, 0, 1, closed="neither")],
     "ledger": [None, _Known("charge", "a Ledger")],
     "max_records_per_unit": [None, Interval(Integral, 1, LARGEST_UNIT, closed="both")],
     "random_state": ["random_state"],
@@ -540,8 +548,8 @@ def _about_X(X: Any, error: Exception) -> str:
     where = "".join(f" in column {name!r}" for name in _columns_of_no_numbers(X)[:1])
     if message.startswith("could not convert string"):
         return (
-            f"X must be numeric, but contains text{where}. Encode text first, with "
-            "skdpsco.preprocessing.CategoricalDomainEncoder for instance."
+            f"X must be numeric, but contains text{where}. Encode text first: declare the columns "
+            "in a skdpsco.Schema, and fit skdpsco.make_private_pipeline(schema, model)."
         )
     if message.startswith("Expected 2D array"):
         return (

@@ -196,8 +196,9 @@ def with_entry(value):
 
 
 DATES = np.full((N, D), np.datetime64("2020-01-01"))
-TEXT = "X must be numeric, but contains text. Encode text first"
-IN_A = "X must be numeric, but contains text in column 'a'. Encode text first"
+HINT = "Encode text first: declare the columns in a skdpsco.Schema"
+TEXT = f"X must be numeric, but contains text. {HINT}"
+IN_A = f"X must be numeric, but contains text in column 'a'. {HINT}"
 NO_DATES = "X must be numeric, got .*Turn dates into numbers first"
 LEGAL = "X must be an array, a sparse matrix or a data frame of shape .n_samples, n_features., "
 REAL = "Complex data not supported: X must be real"

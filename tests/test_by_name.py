@@ -140,7 +140,7 @@ MODELS = [
 
 @each("model", MODELS)
 def test_models_refuse_other_names_before_the_charge(model):
-    y = np.arange(len(FRAME)) % 2
+    y = 1 + np.arange(len(FRAME)) % 2
     more = {"sensitive_features": y} if isinstance(model, PrivateGroupDRO) else {}
     wrong = pd.Series({"a": 3.0, "e": 50.0})
     unpayable = {"ledger": _NoCharge(), "feature_bound": wrong}
@@ -153,7 +153,8 @@ def test_models_take_what_a_schema_says_of_the_target(model):
     about = {"classes": CLASSES} if "classes" in model.get_params() else {"target_bound": SCHEMA}
     if isinstance(model, PrivateMonotoneGLM):
         about["link"] = "identity"
-    y = np.where(np.arange(len(FRAME)) % 2, "yes", "no") if "classes" in about else FRAME["a"]
+    labels = np.where(np.arange(len(FRAME)) % 2, "yes", "no")
+    y = labels if "classes" in about else FRAME["a"].abs() + 1.0
     more = {"sensitive_features": y} if isinstance(model, PrivateGroupDRO) else {}
     with pytest.raises(_ReachedError):  # the charge, which comes once all has been checked
         clone(model).set_params(**about, ledger=_NoCharge()).fit(FRAME, y, **more)

@@ -161,6 +161,23 @@ def test_what_is_not_conditioned(tmp_path):
     assert np.array_equal(stream.feature_range_, whole)
 
 
+@pytest.mark.parametrize(
+    ("make", "params", "solver"),
+    [
+        (*CLASSIFIERS[1], "gradient-descent"),
+        (*CLASSIFIERS[3], "projected-descent"),
+        (*REGRESSORS[0], "gradient-descent"),
+        (*REGRESSORS[2], "projected-descent"),
+    ],
+)
+def test_descents_fit_sparse_records_in_a_given_ball_as_they_are(make, params, solver):
+    """No scales are found, so that columns are tallied, which those minus a centre cannot be."""
+    X, labels, y = planted(600)
+    options = {"radius": 3.0, "solver": solver, "epsilon": 8.0}
+    model = fitted(make, params, sparse.csr_array(X), labels, y, **options)
+    assert np.array_equal(model.feature_range_, np.array([[-1.0] * 5, [1.0] * 5]))
+
+
 def test_an_automatic_radius_follows_the_noise():
     """Bounds and units do not matter; it grows with the budget, between its limits."""
     model = PrivateLinearRegressor(feature_bound=1e4, target_bound=5e5)

@@ -1,6 +1,7 @@
 """Linear discriminant analysis, and moments of classes."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -121,6 +122,14 @@ def test_covariances_are_shrunk_as_far_as_they_are_noise():
         sizes = [np.square((one / units)[beside]).sum() for one in (found, features.covariance)]
         errors.append(sizes[0] / sizes[1])
     assert np.mean(errors) < 0.2
+
+
+def test_the_covariance_of_one_column_is_its_variance():
+    """Also where a difference of equal numbers, as the square is of a sum of one, is rounded."""
+    for variance in np.random.default_rng(0).uniform(0.1, 1.0, 20_000):
+        matrix, noise = np.array([[variance]]), (np.ones(1), 0.01)
+        features = SimpleNamespace(n_features=1, n_samples=3, noise=noise, covariance=matrix)
+        assert pooled_covariance(features, False) == pytest.approx(matrix)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6])

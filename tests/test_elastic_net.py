@@ -306,3 +306,13 @@ def test_private_grid_search():
     search = PrivateGridSearchCV(model, grid, epsilon=20.0, random_state=0).fit(X, y)
     assert search.best_params_[names[0]] == 1e-2
     assert epsilon_of(search.privacy_.event, 1e-6) <= 20.0
+
+
+@BOTH
+def test_columns_are_raw_if_many_records_are(Estimator):
+    """A tenth is enough where there are many records; docstrings said that most have to be."""
+    X = np.ones((20_000, 2))
+    X[:2000] = 100.0
+    model = fitted(Estimator, X, X[:, 0], epsilon=1.0)
+    assert any("columns are raw" in line for line in model.privacy_.assumptions)
+    assert "Columns are raw if in many records" in " ".join(Estimator.__doc__.split())

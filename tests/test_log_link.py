@@ -241,12 +241,26 @@ def test_bad_parameters_cost_nothing(Model, params, match):
 
 
 @each_model
+def test_targets_outside_of_the_range_of_the_law_cost_nothing(Model):
+    """As in scikit-learn: no negative counts, and only positive sizes."""
+    X, y = planted(Model, 300)
+    ledger = Ledger(9.0, 1e-5)
+    y[7] = 0.0 if Model is PrivateGammaRegressor else -1e-9
+    for records in ((X, y), (RowBlocks.from_arrays(X, y),)):
+        with pytest.raises(ValueError, match=f"y must be >=? 0 for {Model.__name__}") as error:
+            Model(ledger=ledger).fit(*records)
+        assert "1e-09" not in str(error.value)
+    assert ledger.charges() == []
+    assert plan(Model(), 300, 4).rho > 0.0  # its own targets are legal
+
+
+@each_model
 @pytest.mark.parametrize("bound", [1e-100, 1e-3, 1e100])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_extreme_bounds_and_targets(Model, bound, intercept):
     X, _ = planted(Model, 400)
     model = Model(epsilon=3.0, target_bound=bound, fit_intercept=intercept)
-    for y in (np.zeros(400), np.full(400, -1e300), np.full(400, bound), 1e300 * X[:, 0]):
+    for y in (np.full(400, 1e-300), np.full(400, bound), 1e300 * np.abs(X[:, 0])):
         model.fit(X, y)
         assert np.isfinite(model.predict(X)).all()
         assert (model.predict(X) > 0.0).all()

@@ -1,6 +1,7 @@
 """Searches and cross-validation as scikit-learn, its tools and its users see them."""
 
 import copy
+import math
 import pickle
 
 import joblib
@@ -11,7 +12,7 @@ import sklearn
 from cases import each
 from numpy.testing import assert_array_equal
 from scikit_learn_checks import scikit_learn_checks
-from scipy import sparse
+from scipy import sparse, stats
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.exceptions import DataConversionWarning, NotFittedError
@@ -34,6 +35,7 @@ from skdpsco.preprocessing import (
     PrivateStandardScaler,
     RowClipper,
 )
+from skdpsco.privacy import Budget, TruncatedNegativeBinomial
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 HUGE = 1e5  # epsilon where noise is not the point
@@ -207,7 +209,8 @@ def test_a_scorer_cannot_change_the_data():
 def test_attributes():
     search = searched(PrivateLogisticL1(), LABELS)
     params = [{"radius": radius} for radius in GRID["radius"]]
-    assert search.cv_results_.keys() == {"params", "param_radius"}
+    assert search.cv_results_.keys() == {"params", "param_radius", "std_noise"}
+    assert "scores of candidates are not shown" in str(search.privacy_)
     assert search.cv_results_["params"] == params
     assert search.cv_results_["param_radius"].tolist() == GRID["radius"]
     assert not hasattr(search, "best_score_")
@@ -248,6 +251,25 @@ def test_noisy_scores():
     assert noise[0] == noise[1] == noise[2] > 0.01
     assert sorted(shown["rank_test_score"]) == [1, 2, 3]
     assert shown["rank_test_score"][search.best_index_] == 1
+    close = (means > means.max() - 2.0 * math.sqrt(2.0) * noise[0]).sum() - 1
+    assert f"{close} scores are too close to the best to be told from it" in str(search.privacy_)
+
+
+@each("tries", [None, TruncatedNegativeBinomial(2.0, 0.3)])
+def test_the_noise_that_scores_are_compared_with_is_as_large_as_is_said(tries):
+    """How often the better of two candidates wins, where one deviation lies between them."""
+    n, rng = 100, np.random.Generator(np.random.PCG64(0))
+    scorer = make_private_scorer(np.equal, 0, 1)
+    plan = _selection.plan_search(Budget(2.0, 1e-6), 2, n, scorer, None, 0.5, tries)
+    noise = _selection.comparison_noise(plan, scorer, n)
+    sums = np.array([0.0, n * noise])
+    if tries is None:  # the difference of two numbers of Gumbel's law
+        choose, rho = _selection.choose_winner, plan.scores.rho
+        law = stats.logistic(0.0, math.sqrt(6.0) / math.pi)
+    else:
+        choose, rho, law = _selection.best_try, plan.rho_score, stats.norm(0.0, math.sqrt(2.0))
+    won = np.mean([choose(sums, scorer, n, rho, rng) for _ in range(4000)])
+    assert won == pytest.approx(law.cdf(1.0), abs=0.035)
 
 
 def test_ties_of_clipped_scores_are_broken_by_the_noise(monkeypatch):

@@ -208,8 +208,9 @@ class RowBlocks:
         """These blocks, after a check that no column is known to be non-numeric."""
         if self.text is not None:
             raise TypeError(
-                f"X must be numeric, but {self.text}. Encode text and turn dates into numbers "
-                "where blocks are read, RowBlocks.map(transformer), or name the numeric columns "
+                f"X must be numeric, but {self.text}. Encode text and turn dates into numbers: "
+                "declare the columns in a skdpsco.Schema, and fit skdpsco.make_private_pipeline("
+                "schema, model), or use RowBlocks.map(transformer); or name the numeric columns "
                 "when you make the blocks: columns=[...]."
             )
         return self

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse, special, stats
 from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils import get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
 from skdpsco._random import seed_of, without_warnings
@@ -407,7 +408,9 @@ def _extreme_targets(estimator: Any, params: dict[str, Any], y: np.ndarray) -> l
     bound = params.get("target_bound")
     largest = np.abs(y).max(axis=0) if bound is None else np.asarray(bound)
     largest = np.where(largest > 0.0, largest, 1.0)
-    return [largest, -largest]
+    # No target is negative where all have to be positive.
+    low = 1e-9 if get_tags(estimator).target_tags.positive_only else -1.0
+    return [largest, low * largest]
 
 
 def _neighbours(

@@ -105,11 +105,11 @@ def labels_for(estimator: Any, n_classes: int) -> np.ndarray:
 
 
 def placeholder(estimator: Any, shape: Shape) -> tuple[Any, Any, dict[str, Any]]:
-    """Features of zeros, targets and further arguments of ``fit``; labels and groups take turns."""
+    """Features of zeros, targets of ones or labels, and further arguments of ``fit``."""
     n, d = shape.n_samples, shape.n_features
     X: Any = sparse.csr_array((n, d)) if shape.is_sparse else np.zeros((n, d))
     X = as_frame(X, shape)
-    y: Any = np.zeros(n)
+    y: Any = np.ones(n)  # legal where targets must be positive
     if classifies_labels(estimator):
         classes = labels_for(estimator, shape.n_classes)
         y = classes[np.arange(n) % len(classes)]

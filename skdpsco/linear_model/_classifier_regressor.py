@@ -89,7 +89,11 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
         if several is not None:
             return several
         records = read_records(self, X, y, self._encode_block)
-        X, y = (records, None) if records else check_X_y(self, X, y, y_numeric=True, dtype=FLOATS)
+        if records:
+            X, y = records, None
+        else:
+            X, y = check_X_y(self, X, y, y_numeric=False, dtype=FLOATS)
+            y = self._encode_block(y)
         bound = self.target_bound
         if bound is None:
             bound = self._default_target_bound(X.shape[1])

@@ -47,7 +47,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
         for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Columns are raw if
-        in most records the root mean square of the entries exceeds 2, or some entry 6; their bounds
+        in many records the root mean square of the entries exceeds 2, or some entry 6; their bounds
         are found privately, for at most an eighth of the budget. The bound of scaled columns is 3,
         or 1 if ``conditioning`` finds no scales or there are few records. None finds bounds in
         either case. Below about 180 records at epsilon 1 both "auto" and None mean 1. "auto" also
@@ -96,6 +96,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
         weight, so small weights lose accuracy. ``alpha`` has its meaning for weights of mean 1.
+        The solver "moments" takes no weights, and with them scores are not calibrated.
     standard_errors : bool, default=False
         Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
         and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
@@ -103,7 +104,6 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         are for coefficients without any penalty, unless ``l1_ratio`` is 0: those of the model are
         not nearly normal. Coefficients are not calibrated then, and shrunk by the penalty alone.
         Fits to moments have standard errors anyway.
-        "moments" takes none, and scores are not calibrated.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
@@ -283,7 +283,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
         for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Columns are raw if
-        in most records the root mean square of the entries exceeds 2, or some entry 6; their bounds
+        in many records the root mean square of the entries exceeds 2, or some entry 6; their bounds
         are found privately, for at most an eighth of the budget. The bound of scaled columns is 3,
         or 1 if ``conditioning`` finds no scales or there are few records. None finds bounds in
         either case. Below about 180 records at epsilon 1 both "auto" and None mean 1. "auto" also
@@ -331,7 +331,8 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
-        weight, so small weights lose accuracy. "moments" takes none, and scores are not calibrated.
+        weight, so small weights lose accuracy. The solver "moments" takes no weights, and with them
+        scores are not calibrated.
     standard_errors : bool, default=False
         Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
         and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient

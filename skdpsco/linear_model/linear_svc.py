@@ -56,7 +56,7 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
         for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Columns are raw if
-        in most records the root mean square of the entries exceeds 2, or some entry 6; their bounds
+        in many records the root mean square of the entries exceeds 2, or some entry 6; their bounds
         are found privately, for at most an eighth of the budget. The bound of scaled columns is 3,
         or 1 if ``conditioning`` finds no scales or there are few records. None finds bounds in
         either case. Below about 180 records at epsilon 1 both "auto" and None mean 1. "auto" also

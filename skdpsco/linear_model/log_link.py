@@ -11,7 +11,13 @@ from sklearn.metrics import d2_tweedie_score
 
 from skdpsco._quiet import score_by
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, SolverLike, TargetLike
-from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGET_CONSTRAINTS, HasMethods, StrOptions
+from skdpsco._validation import (
+    COMPOSITE_CONSTRAINTS,
+    TARGET_CONSTRAINTS,
+    HasMethods,
+    StrOptions,
+    check_target,
+)
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._inference import CoefficientInference
@@ -28,6 +34,34 @@ from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 
 __all__ = ["PrivateGammaRegressor", "PrivatePoissonRegressor"]
+
+
+def nonnegative_target(y: Any) -> np.ndarray:
+    """Checked targets that are at least 0.
+
+    Raises
+    ------
+    ValueError
+        If one is not.
+    """
+    y = check_target(y)
+    if (y < 0.0).any():
+        raise ValueError("y must be >= 0 for PrivatePoissonRegressor, but some of it is negative.")
+    return y
+
+
+def positive_target(y: Any) -> np.ndarray:
+    """Checked targets that are above 0.
+
+    Raises
+    ------
+    ValueError
+        If one is not.
+    """
+    y = check_target(y)
+    if (y <= 0.0).any():
+        raise ValueError("y must be > 0 for PrivateGammaRegressor, but some of it is not.")
+    return y
 
 
 class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
@@ -196,7 +230,7 @@ class PrivatePoissonRegressor(LogLinkModel):
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
         for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Columns are raw if
-        in most records the root mean square of the entries exceeds 2, or some entry 6; their bounds
+        in many records the root mean square of the entries exceeds 2, or some entry 6; their bounds
         are found privately, for at most an eighth of the budget. The bound of scaled columns is 3,
         or 1 if ``conditioning`` finds no scales or there are few records. None finds bounds in
         either case. Below about 180 records at epsilon 1 both "auto" and None mean 1. "auto" also
@@ -310,6 +344,7 @@ class PrivatePoissonRegressor(LogLinkModel):
     """
 
     _law, _power = PoissonDeviance, 1
+    _encode_block = staticmethod(nonnegative_target)
     _least_scale = 1.0
 
 
@@ -342,7 +377,7 @@ class PrivateGammaRegressor(LogLinkModel):
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
         for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Columns are raw if
-        in most records the root mean square of the entries exceeds 2, or some entry 6; their bounds
+        in many records the root mean square of the entries exceeds 2, or some entry 6; their bounds
         are found privately, for at most an eighth of the budget. The bound of scaled columns is 3,
         or 1 if ``conditioning`` finds no scales or there are few records. None finds bounds in
         either case. Below about 180 records at epsilon 1 both "auto" and None mean 1. "auto" also
@@ -456,3 +491,4 @@ class PrivateGammaRegressor(LogLinkModel):
     """
 
     _law, _power = GammaDeviance, 2
+    _encode_block = staticmethod(positive_target)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, SolverLike, TargetLike
 from skdpsco._validation import (
     COMPOSITE_CONSTRAINTS,
     TARGET_CONSTRAINTS,
@@ -80,7 +80,7 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
         for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Columns are raw if
-        in most records the root mean square of the entries exceeds 2, or some entry 6; their bounds
+        in many records the root mean square of the entries exceeds 2, or some entry 6; their bounds
         are found privately, for at most an eighth of the budget. The bound of scaled columns is 3,
         or 1 if ``conditioning`` finds no scales or there are few records. None finds bounds in
         either case. Below about 180 records at epsilon 1 both "auto" and None mean 1. "auto" also
@@ -271,6 +271,31 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
             f"The noise will be larger than what {counted(n, 'record')} can say about the "
             f"quantile {self.quantile:g} at epsilon={self.epsilon:g}. {needed} records would do.",
         )
+
+    def score(
+        self, X: MatrixLike, y: TargetLike = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """R^2, as in scikit-learn; D^2, which `d2_pinball_score` computes, suits quantiles better.
+
+        Pass ``alpha=quantile`` to `sklearn.metrics.d2_pinball_score`. Neither has noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Required.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        score : float
+
+        Raises
+        ------
+        TypeError
+            For `RowBlocks`: score them one by one.
+        """
+        return super().score(X, y, sample_weight)
 
     def _penalty(self, n_samples):
         return mixed_penalty(check_weight("alpha", self.alpha) / self._largest_weight(), 1.0)

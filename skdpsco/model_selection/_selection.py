@@ -14,7 +14,10 @@ from skdpsco._random import below, next_uint64
 from skdpsco.data.pieces import replace_one
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
+    SCALE_BITS,
+    deviation_on,
     exponential_grid,
+    gaussian_grid,
     release,
 )
 from skdpsco.privacy import (
@@ -39,6 +42,8 @@ __all__ = [
     "best_try",
     "centred_sum",
     "choose_winner",
+    "comparison_noise",
+    "least_difference",
     "plan_scores",
     "plan_search",
     "release_scorer",
@@ -200,6 +205,13 @@ def _half(scorer: PrivateScorer) -> float:
     return (scorer.upper - scorer.lower) / 2.0
 
 
+def winner_grid(scorer: PrivateScorer, n_validation: int, rho: float) -> float:
+    """Grid of the exponential mechanism that draws a winner at a cost of ``rho``."""
+    sensitivity = _sensitivity(n_validation, 2.0 * _half(scorer))
+    magnitude = n_validation * _half(scorer)
+    return exponential_grid(2.0 * sensitivity, EXPONENTIAL.epsilon0(rho), magnitude)
+
+
 def choose_winner(
     sums: np.ndarray, scorer: PrivateScorer, n_validation: int, rho: float, rng: Any
 ) -> int:
@@ -208,10 +220,28 @@ def choose_winner(
     Replacing a record changes every sum by at most the width of the scorer's interval, in either
     direction.
     """
-    sensitivity = _sensitivity(n_validation, 2.0 * _half(scorer))
-    magnitude = n_validation * _half(scorer)
-    grid = exponential_grid(2.0 * sensitivity, EXPONENTIAL.epsilon0(rho), magnitude)
+    grid = winner_grid(scorer, n_validation, rho)
     return int(choose(sums, np.arange(len(sums)), grid, rng))
+
+
+def comparison_noise(plan: SearchPlan, scorer: PrivateScorer, n_validation: int) -> float:
+    """Deviation of the noise in mean scores that are compared, and not released; public.
+
+    The exponential mechanism takes the largest of sums with Gumbel noise, whose scale is that of
+    the mechanism.
+    """
+    n = n_validation
+    if plan.tries is None:
+        scale = 2.0**SCALE_BITS * winner_grid(scorer, n, plan.scores.rho)
+        return scale * math.pi / math.sqrt(6.0) / n
+    sensitivity = _sensitivity(n, 2.0 * _half(scorer))
+    multiplier = 1.0 / math.sqrt(2.0 * plan.rho_score)
+    return deviation_on(gaussian_grid(sensitivity, multiplier, 1, n * _half(scorer))) / n
+
+
+def least_difference(noise: Any, other: Any) -> Any:
+    """Least difference of two scores with noise of these deviations that tells them apart."""
+    return 2.0 * np.hypot(noise, other)
 
 
 def noisy_sums(

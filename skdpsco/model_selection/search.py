@@ -36,7 +36,16 @@ from ._fitting import (
     n_classes_of,
     target_bound_of,
 )
-from ._selection import SEARCH, best_try, choose_winner, plan_search, release_scorer, shown_scores
+from ._selection import (
+    SEARCH,
+    best_try,
+    choose_winner,
+    comparison_noise,
+    least_difference,
+    plan_search,
+    release_scorer,
+    shown_scores,
+)
 from .scorers import PrivateScorer, check_scorer, resolve_scorer
 
 __all__ = ["PrivateGridSearchCV"]
@@ -44,6 +53,10 @@ __all__ = ["PrivateGridSearchCV"]
 _FACTOR = r"[1-9]\d*(\.\d+)?"  # joblib would evaluate more, but only with several workers
 _PRE_DISPATCH = re.compile(rf"all|[1-9]\d*|({_FACTOR} *\* *)?n_jobs|n_jobs *\* *{_FACTOR}")
 
+_NOT_SHOWN = (
+    "scores of candidates are not shown, as the choice alone is released (return_scores=True shows "
+    "them); scores that differ by less than {:.2g} could not be told apart"
+)
 RESERVED = ("epsilon", "delta", "ledger", "random_state")
 
 
@@ -138,8 +151,10 @@ class PrivateGridSearchCV(  # type: ignore[override]
     best_score_ : float
         Noisy score of a fit with a smaller budget; only with ``return_scores``.
     cv_results_ : dict of arrays
-        ``params`` and ``param_*``; with ``return_scores`` also ``mean_test_score``,
-        ``std_noise`` (of the noise in it) and ``rank_test_score``.
+        ``params``, ``param_*`` and ``std_noise``, the deviation of the noise in the scores by which
+        candidates were compared, in units of ``scorer_``; with ``return_scores`` also
+        ``mean_test_score``, ``std_noise`` in units of it, and ``rank_test_score``. Otherwise scores
+        are no part of the release. ``privacy_`` says which scores could not be told apart.
     scorer_ : PrivateScorer
         The scorer that compared the candidates. For "r2" it is that of "neg_clipped_squared_error".
     n_splits_ : int
@@ -385,13 +400,19 @@ class PrivateGridSearchCV(  # type: ignore[override]
                 best = int(scores.argmax())
                 self.best_score_ = float(shown[best])
                 self.cv_results_["mean_test_score"] = shown
-                self.cv_results_["std_noise"] = noise
                 ranks = rankdata(-scores, method="min")  # ties of shown scores are broken
                 self.cv_results_["rank_test_score"] = ranks.astype(np.int32)
-            elif plan.tries is None:
-                best = choose_winner(sums, scorer, n_validation, plan.scores.rho, rng)
+                close = scores > scores[best] - least_difference(noise, noise[best])
+                told = f"{close.sum() - 1} scores are too close to the best to be told from it"
             else:
-                best = best_try(sums, scorer, n_validation, plan.rho_score, rng)
+                deviation = comparison_noise(plan, scorer, n_validation)
+                noise = np.full(len(grid), deviation)
+                told = _NOT_SHOWN.format(least_difference(deviation, deviation))
+                if plan.tries is None:
+                    best = choose_winner(sums, scorer, n_validation, plan.scores.rho, rng)
+                else:
+                    best = best_try(sums, scorer, n_validation, plan.rho_score, rng)
+            self.cv_results_["std_noise"] = noise
             # A search that stops before its first try takes a candidate that was fixed in advance.
             self.best_index_ = len(grid) // 2 if best is None else int(tried[best])
             self.best_params_ = grid[self.best_index_]
@@ -409,7 +430,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
             self.n_splits_ = 1
             covers = f"covers the choice among {len(grid)} candidates and the fit of the best"
             frozen = _allotment.frozen_notes(candidates, self.record_wise)
-            release.assumptions = (covers, *labels, *frozen, *scorer.taken_on_trust, *assumed)
+            release.assumptions = (covers, told, *labels, *frozen, *scorer.taken_on_trust, *assumed)
 
     def _grid(self) -> list[dict[str, Any]]:
         """The candidates' parameters."""

@@ -112,9 +112,10 @@ def pooled_covariance(features: Any, diagonal: bool) -> np.ndarray:
     variances = np.maximum(A.diagonal(), deviation)
     A = A - np.diag(A.diagonal())
     energy = float(np.square(A).sum())
+    # For one column it is a difference of equal numbers, which rounding may make negative.
     sampling = (variances.sum() ** 2 - np.square(variances).sum()) / n
     by_chance = 0.5 * d * (d - 1) * deviation**2 + float(sampling)
-    kept = 0.0 if diagonal or energy <= by_chance else 1.0 - by_chance / energy
+    kept = 0.0 if diagonal or energy <= max(by_chance, 0.0) else 1.0 - by_chance / energy
     values, U = np.linalg.eigh(np.diag(variances) + kept * A)
     # What is smaller than the remaining noise cannot be told from 0.
     values = np.maximum(values, kept * deviation * np.sqrt(2.0 * d))

@@ -4,7 +4,18 @@ import math
 from collections.abc import Sequence, Sized
 from numbers import Integral, Real
 
-__all__ = ["abridged", "check_count", "check_partition", "check_real"]
+__all__ = [
+    "NO_PURE_PRIVACY",
+    "abridged",
+    "check_count",
+    "check_delta",
+    "check_partition",
+    "check_real",
+]
+
+NO_PURE_PRIVACY = (
+    "no solver offers pure differential privacy, delta=0, since all costs are counted in zCDP"
+)
 
 LONGEST_TEXT, MOST_SHOWN = 100, 10
 
@@ -49,6 +60,13 @@ def check_real(name: str, value: object, low: float, high: float, *, closed: boo
     if not (math.isfinite(number) and inside):
         raise ValueError(f"{expected}.")
     return number
+
+
+def check_delta(delta: object) -> float:
+    """Return `delta` as a float inside (0, 1)."""
+    if isinstance(delta, Real) and not isinstance(delta, bool) and delta == 0:
+        raise ValueError(f"delta must be in (0, 1), got {delta}: {NO_PURE_PRIVACY}.")
+    return check_real("delta", delta, 0, 1)
 
 
 def check_count(name: str, value: object) -> int:

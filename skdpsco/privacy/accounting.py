@@ -28,7 +28,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ._checks import check_real
+from ._checks import check_delta, check_real
 from ._gdp import mu_of_draw
 from ._numerics import between, minimise, solve
 from ._pld import check_accountant, pld_applies, pld_delta, pld_epsilon
@@ -255,7 +255,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     The bound is Proposition 12 of Canonne, Kamath and Steinke (2020).
     """
     rho = check_real("rho", rho, 0, math.inf, closed=True)
-    delta = check_real("delta", delta, 0, 1)
+    delta = check_delta(delta)
     if rho == 0:
         return 0.0
     log_inverse = -math.log(delta)
@@ -289,7 +289,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     The bound is Proposition 12 of Canonne, Kamath and Steinke (2020).
     """
     epsilon = check_real("epsilon", epsilon, 0, math.inf)
-    delta = check_real("delta", delta, 0, 1)
+    delta = check_delta(delta)
     log_inverse = -math.log(delta)
     b = solve(
         lambda b: b * (b / (2 * b + 1)) * (epsilon + math.log1p(1 / b)) + math.log1p(b),
@@ -442,7 +442,7 @@ def _renyi_delta(event: Event, epsilon: float) -> float:
 
 
 def _renyi_epsilon(event: Event, delta: float) -> float:
-    delta = check_real("delta", delta, 0, 1)
+    delta = check_delta(delta)
     log_moment, near = _log_moment(event)
     log_inverse = -math.log(delta)
 
@@ -493,7 +493,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon >= 0 for which mu-GDP implies (epsilon, delta)-DP."""
     mu = check_real("mu", mu, 0, math.inf, closed=True)
-    delta = check_real("delta", delta, 0, 1)
+    delta = check_delta(delta)
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     # At this epsilon, x = sqrt(2 log(1 / delta)), and delta would be below Phi(-x) <= delta / 2.

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from ._cache import cached
-from ._checks import check_count, check_real
+from ._checks import check_count, check_delta, check_real
 from .accounting import gaussian_mu, zcdp_epsilon, zcdp_rho
 from .relations import LARGEST_UNIT
 
@@ -54,7 +54,7 @@ class Budget:
     def __post_init__(self) -> None:
         # Stored as floats, so that equal budgets hash and print alike.
         object.__setattr__(self, "epsilon", check_real("epsilon", self.epsilon, 0, math.inf))
-        object.__setattr__(self, "delta", check_real("delta", self.delta, 0, 1))
+        object.__setattr__(self, "delta", check_delta(self.delta))
         object.__setattr__(self, "max_records_per_unit", check_unit(self.max_records_per_unit))
 
     @classmethod
