@@ -35,6 +35,7 @@ ROOMS = (
     "scaling",
     "solvers.vertex_choice",
     "solvers.gradient_sums",
+    "solvers.row_check",
     "solvers.steps",
     "solvers.saddle",
     "solvers.penalized",
