@@ -18,6 +18,7 @@ from .accounting import (
     is_gaussian,
     mu_of,
     rho_of,
+    zcdp_beside,
     zcdp_delta,
     zcdp_epsilon,
     zcdp_rho,
@@ -33,8 +34,10 @@ from .events import (
     PureDPEvent,
     RandomStoppingEvent,
     RepeatedEvent,
+    SamplerErrorEvent,
     ZCDPEvent,
     compose,
+    without_errors,
 )
 from .ledger import BudgetExceededError, Ledger, Remaining, Spent
 from .random_stopping import Poisson, Tries, TruncatedNegativeBinomial
@@ -58,6 +61,7 @@ __all__ = [
     "RandomStoppingEvent",
     "Remaining",
     "RepeatedEvent",
+    "SamplerErrorEvent",
     "Spent",
     "Tries",
     "TruncatedNegativeBinomial",
@@ -74,6 +78,8 @@ __all__ = [
     "is_gaussian",
     "mu_of",
     "rho_of",
+    "without_errors",
+    "zcdp_beside",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",

@@ -20,6 +20,7 @@ from skdpsco.privacy import (
     Event,
     GaussianEvent,
     RepeatedEvent,
+    SamplerErrorEvent,
     ZCDPEvent,
     allows,
     compose,
@@ -27,6 +28,7 @@ from skdpsco.privacy import (
     is_gaussian,
     mu_of,
     rho_of,
+    without_errors,
 )
 
 __all__ = [
@@ -595,6 +597,9 @@ def worst_of(events: Sequence[Event]) -> Event:
     """
     if len(set(events)) == 1:
         return events[0]
+    exact, etas, betas = zip(*map(without_errors, events), strict=True)
+    if max(betas) > 0.0:
+        return compose(worst_of(exact), SamplerErrorEvent(max(etas), max(betas)))
     if all(map(is_gaussian, events)):
         return max(events, key=mu_of)
     rho, mu = max(map(rho_of, events)), max(map(gdp_of, events))
