@@ -42,12 +42,11 @@ from skdpsco.privacy import (
     is_gaussian,
     mu_of,
     rho_of,
-    zcdp_beside,
     zcdp_delta,
     zcdp_epsilon,
     zcdp_rho,
 )
-from skdpsco.privacy.accounting import _mills, _shrink
+from skdpsco.privacy.accounting import _mills, _shrink, zcdp_beside
 from skdpsco.privacy.report import PrivacyReport
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -18,7 +18,6 @@ from .accounting import (
     is_gaussian,
     mu_of,
     rho_of,
-    zcdp_beside,
     zcdp_delta,
     zcdp_epsilon,
     zcdp_rho,
@@ -37,7 +36,6 @@ from .events import (
     SamplerErrorEvent,
     ZCDPEvent,
     compose,
-    without_errors,
 )
 from .ledger import BudgetExceededError, Ledger, Remaining, Spent
 from .random_stopping import Poisson, Tries, TruncatedNegativeBinomial
@@ -78,8 +76,6 @@ __all__ = [
     "is_gaussian",
     "mu_of",
     "rho_of",
-    "without_errors",
-    "zcdp_beside",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",

@@ -28,8 +28,8 @@ from skdpsco.privacy import (
     is_gaussian,
     mu_of,
     rho_of,
-    without_errors,
 )
+from skdpsco.privacy.events import without_errors
 
 __all__ = [
     "LARGEST_PRODUCT",

@@ -31,7 +31,8 @@ from skdpsco.mechanisms.samplers import (
     gaussian_grid,
     gaussian_mechanism,
 )
-from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, zcdp_beside
+from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose
+from skdpsco.privacy.accounting import zcdp_beside
 from skdpsco.solvers.base import Plan, Problem, Result
 from skdpsco.solvers.gradient_sums import choose_vertex, write_minimiser, write_vertex
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
