@@ -1,8 +1,11 @@
 """Compilation: one ``njit`` with a safe on-disk cache, and functions that dispatch inside Numba."""
 
 import hashlib
+import math
 import re
 import secrets
+import sys
+import time
 from collections.abc import Callable
 from functools import cache, partial, singledispatch
 from pathlib import Path
@@ -13,7 +16,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from skdpsco._upstream import stamp_cache
+from skdpsco._config import get_config
+from skdpsco._upstream import NumbaEvent, NumbaListener, register_listener, stamp_cache
 
 __all__ = [
     "compiled",
@@ -100,6 +104,51 @@ def _digest(modules: frozenset[str]) -> str:
         name = path.relative_to(_ROOT).as_posix()
         digest.update(name.encode() + b"\0" + texts[path].encode() + b"\0")
     return digest.hexdigest()
+
+
+class CompilationNote(NumbaListener):
+    """Say, once in a process, that Numba compiles kernels, which depends on types and not on data.
+
+    The clock is looked at whenever a function that is compiled, or one that it calls, begins or
+    ends, under Numba's lock. Where everything is compiled this never happens.
+
+    Parameters
+    ----------
+    delay : float
+        After how many seconds of compiling.
+    """
+
+    def __init__(self, delay: float) -> None:
+        self.left: float = delay
+        self.depth: int = 0  # of functions within functions
+        self.begun: float = math.inf  # for the outermost one, if it is of this package
+
+    def on_start(self, event: NumbaEvent) -> None:
+        """Begin to count the time, or look at the clock."""
+        if self.depth == 0:
+            module = event.data["dispatcher"].py_func.__module__ or ""
+            self.begun = time.monotonic() if module.startswith(_PACKAGE + ".") else math.inf
+        self.depth += 1
+        self._look()
+
+    def on_end(self, event: NumbaEvent) -> None:
+        """Look at the clock, and add up the time."""
+        self._look()
+        self.depth -= 1
+        if self.depth == 0 and self.begun < math.inf:
+            self.left -= time.monotonic() - self.begun
+
+    def _look(self) -> None:
+        if time.monotonic() - self.begun >= self.left and get_config()["verbose"]:
+            self.left = math.inf
+            sys.stderr.write(
+                "Compiling kernels for the first fit (once per machine) ... `python -m "
+                "skdpsco.compile` does it beforehand.\n"
+            )
+
+
+COMPILATION = CompilationNote(2.0)
+register_listener("numba:compile", COMPILATION)
 
 
 def njit(function: Callable[..., Any]) -> Any:

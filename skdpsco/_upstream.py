@@ -11,7 +11,7 @@ from typing import Any
 
 from numba.core.event import Event as NumbaEvent
 from numba.core.event import Listener as NumbaListener
-from numba.core.event import install_listener
+from numba.core.event import register as register_listener
 from numba.np.random.generator_core import next_uint64 as next_word
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, StrOptions, validate_parameter_constraints
@@ -29,9 +29,9 @@ __all__ = [
     "captioned_block",
     "feature_names_in",
     "fitted_by_validation",
-    "install_listener",
     "next_word",
     "num_samples",
+    "register_listener",
     "safe_indexing",
     "stamp_cache",
     "validate_parameter_constraints",

@@ -21,6 +21,9 @@ os.environ["NUMBA_CACHE_DIR"] = str(_CACHES / version("numba"))
 def pytest_configure():
     """Show records of the package with a failure. `log_level` would set the level for each test."""
     logging.getLogger().setLevel(logging.INFO)
+    from skdpsco._kernels import COMPILATION  # imports Numba, after the line above
+
+    COMPILATION.left = float("inf")  # many tests expect that nothing is printed
 
 
 def pytest_sessionstart(session):

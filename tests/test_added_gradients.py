@@ -53,7 +53,7 @@ from skdpsco.privacy.events import leaves
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling import record_count
 from skdpsco.scaling.record_count import RECORD_COUNT, plan_count
-from skdpsco.solvers import SGD, Allowance, CompositeProblem, Problem, Remainder
+from skdpsco.solvers import SGD, Allowance, CompositeProblem, Problem, Remainder, row_check
 from skdpsco.solvers.l1 import screening
 from skdpsco.solvers.l1.screening import plan_screen, select_coordinates
 from skdpsco.solvers.penalized import gradient_descent
@@ -382,3 +382,38 @@ def test_what_a_record_adds_where_sparse_coordinates_are_selected(loss, monkeypa
             assert sensitivity == same
             largest = max(largest, np.linalg.norm(one - other) / sensitivity)
     assert 0.4 < largest <= 1.0
+
+
+# ------------------------------------------------------------------------------ rows
+
+
+@each("kernel", ["add_gradients", "write_gradient_norms", "predict_all", "norms_of"])
+@each("table", [np.asarray, sparse.csr_matrix])
+def test_a_machine_whose_numbers_depend_on_the_row_is_refused(monkeypatch, kernel, table):
+    """Planted: the last row of tables of an odd length is computed in another way."""
+    original = getattr(row_check, kernel)
+
+    def of_another_machine(X, *arguments):
+        total = original(X, *arguments)
+        out = arguments[5][0] if kernel == "add_gradients" else arguments[-1]
+        n = len(arguments[0]) if "gradient" in kernel else len(out)
+        if n % 2:
+            out[(n - 1) % len(out)] *= 1.0 + 2.0**-52
+        return total
+
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (300, 4))
+    ledger = Ledger(10.0, 1e-6, relation=ADD_OR_REMOVE)
+    # Without conditioning, which stores records in an order that `norms_of` does not read.
+    model = PrivateLogisticRegression(
+        epsilon=1.0, feature_bound=1.0, classes=[0, 1], relation=ADD_OR_REMOVE, conditioning=None,
+        ledger=ledger,
+    )  # fmt: skip
+    y = (X[:, 0] > 0).astype(int)
+    model.fit(table(X), y)
+    spent = ledger.spent()
+    with monkeypatch.context() as planted:
+        planted.setattr(row_check, "_passed", set())
+        planted.setattr(row_check, kernel, of_another_machine)
+        with pytest.raises(RuntimeError, match="the row in which it stands"):
+            model.fit(table(X), y)
+    assert ledger.spent() == spent

@@ -8,6 +8,7 @@ import math
 import pickle
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,15 +19,19 @@ from scipy.integrate import trapezoid
 import skdpsco.privacy
 from skdpsco.privacy import (
     Budget,
+    BudgetExceededError,
     ComposedEvent,
     Event,
     ExponentialMechanismEvent,
     GaussianEvent,
     LaplaceNoisyMaxEvent,
+    Ledger,
     NoOpEvent,
     PureDPEvent,
     RepeatedEvent,
+    SamplerErrorEvent,
     ZCDPEvent,
+    allows,
     compose,
     delta_of,
     epsilon_of,
@@ -41,7 +46,7 @@ from skdpsco.privacy import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from skdpsco.privacy.accounting import _mills, _shrink
+from skdpsco.privacy.accounting import _mills, _shrink, zcdp_beside
 from skdpsco.privacy.report import PrivacyReport
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -71,7 +76,7 @@ def logspace(low, high):
 def test_budget_refuses_values_outside_the_range(bad):
     with pytest.raises(ValueError, match=r"epsilon must be .* in \(0, inf\), got .*"):
         Budget(bad, 1e-6)
-    with pytest.raises(ValueError, match=r"delta must be .* in \(0, 1\), got .*"):
+    with pytest.raises(ValueError, match=r"delta must be .*in \(0, 1\), got .*"):
         Budget(1.0, bad)
 
 
@@ -577,3 +582,45 @@ def test_a_report_as_json():
     assert (
         PrivacyReport(**{**found, "event": report.event, "assumptions": ("one", "two")}) == report
     )
+
+
+# Errors of samplers
+
+
+ERROR = SamplerErrorEvent(1e-3, 1e-9)
+
+
+@each("exact", [GaussianEvent(3.0), ZCDPEvent(0.01), ExponentialMechanismEvent(0.5)])
+def test_errors_of_samplers_are_charged(exact):
+    """By what the worst laws spend that are so close to those of exact noise."""
+    eta, beta = 2 * ERROR.eta, 2 * ERROR.beta
+    event = ComposedEvent([exact, RepeatedEvent(ERROR, 2)])
+    assert rho_of(event) == gdp_of(event) == math.inf
+    assert not is_gaussian(event)
+    for epsilon in (0.1, 1.0, 2.0):
+        # P(A) grows to e^eta P(A) + beta, and Q(A) falls to (Q(A) - beta) e^-eta.
+        spent = math.exp(eta) * delta_of(exact, epsilon - 2 * eta)
+        spent += beta + math.exp(epsilon - eta) * beta
+        assert spent <= delta_of(event, epsilon) <= spent * (1 + eta)
+    for delta in (1e-7, 1e-3):
+        epsilon = epsilon_of(event, delta)
+        assert delta_of(event, epsilon) <= delta < delta_of(event, epsilon * (1 - 1e-9))
+    assert epsilon_of(event, beta) == math.inf
+    assert delta_of(event, eta) == delta_of(event, 1e3) == 1.0
+
+
+def test_no_budget_in_zcdp_covers_errors_of_samplers():
+    budget = Budget(1.0, 1e-6)
+    rho = zcdp_beside(budget, ERROR)
+    event = compose(ZCDPEvent(rho), ERROR)
+    assert allows(budget, event)
+    assert not allows(budget, compose(event, ZCDPEvent(1e-6 * rho)))
+    assert 0.99 * budget.rho < rho < budget.rho
+    ledger, in_zcdp = Ledger(1.0, 1e-6), SimpleNamespace(rho=1.0)
+    for small in (Budget(1.0, 2e-9), Budget(9.0, 1e-6), Budget(1.0, 1e-6, 2), in_zcdp):
+        with pytest.raises(ValueError, match="must leave something"):
+            zcdp_beside(small, ERROR)
+    with pytest.raises(BudgetExceededError):
+        ledger.charge(compose(ZCDPEvent(1e-6), ERROR))
+    report = PrivacyReport(1.0, 1e-6, rho_of(event), event, False)
+    assert json.loads(report.to_json())["rho"] is None

@@ -1,6 +1,7 @@
 """The progress bar of long fits."""
 
 import builtins
+import itertools
 import re
 import sys
 import threading
@@ -9,10 +10,13 @@ import time
 import numba
 import numpy as np
 import pytest
+from numba.core.event import install_listener
 
 import skdpsco.base.private_estimator
 import skdpsco.compile
-from skdpsco import PrivateLasso, PrivateLogisticL1
+from skdpsco import PrivateLasso, PrivateLogisticL1, _kernels
+from skdpsco._config import config_context
+from skdpsco._kernels import CompilationNote
 from skdpsco.base import progress as _progress
 from skdpsco.base.progress import progress_bar
 from skdpsco.solvers import FrankWolfe
@@ -67,13 +71,34 @@ def test_no_bar_before_the_delay(capfd, monkeypatch):
 
 
 @pytest.mark.parametrize("verbose", [0, 1])
-def test_compilation_is_said_once(capfd, verbose):
-    with progress_bar(verbose, 3, "Model"):
-        for number in (1, 1.0):
-            numba.njit(lambda x: x + 1)(number)
-    assert capfd.readouterr().err.count("Model: Numba compiles") == verbose
-    numba.njit(lambda x: x + 2)(1)
-    assert capfd.readouterr().err == ""
+@pytest.mark.parametrize(
+    ("module", "delay", "said"),
+    [("skdpsco.losses", 0.0, 1), ("skdpsco.losses", 600.0, 0), ("users_own", 0.0, 0)],
+)
+def test_compilation_is_said_once(capfd, verbose, module, delay, said):
+    def one_more(x):
+        return x + 1
+
+    one_more.__module__ = module
+    function = numba.njit(one_more)
+    with config_context(verbose=verbose), install_listener("numba:compile", CompilationNote(delay)):
+        for number in (1, 1.0, 2, 2.0):
+            function(number)
+    found = capfd.readouterr().err
+    assert found.count("Compiling kernels for the first fit") == found.count("\n") == said * verbose
+    assert found.count("python -m skdpsco.compile") == said * verbose
+
+
+def test_time_of_compiling_is_added_up(capfd, monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr(_kernels.time, "monotonic", lambda: 0.5 * next(clock))
+    function = numba.njit(lambda x: x + 1)  # half a second passes between two looks
+    function.py_func.__module__ = "skdpsco.losses"
+    with config_context(verbose=1), install_listener("numba:compile", CompilationNote(3.0)):
+        function(1)
+        assert capfd.readouterr().err == ""
+        function(1.0)
+        assert "Compiling kernels" in capfd.readouterr().err
 
 
 def test_the_command_that_compiles_fits_every_default(capsys, monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 from cases import each
 from scipy import sparse
 
+from skdpsco import PrivateLinearRegressor
 from skdpsco._clipping import shorten
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimiser
 from skdpsco.data import record_stream as _records
@@ -24,7 +25,16 @@ from skdpsco.losses import (
     Squared,
     values,
 )
-from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent
+from skdpsco.mechanisms.generalised_gaussian import generalised_gaussian_error
+from skdpsco.privacy import (
+    Budget,
+    GaussianEvent,
+    Ledger,
+    ZCDPEvent,
+    compose,
+    delta_of,
+    epsilon_of,
+)
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
 from skdpsco.solvers.lp_ball import tree_frank_wolfe as module
 from skdpsco.solvers.lp_ball.tree import nodes
@@ -89,14 +99,59 @@ def test_plans_spend_the_budget(loss, ball):
             check_supported(solver, problem)
             plan = solver.plan(problem, budget, n_iter)
             check_cost(plan.event, budget)
-            gaussian = GaussianEvent(1.0 / budget.mu)
-            assert plan.event == (gaussian if plan.noise == "gaussian" else ZCDPEvent(budget.rho))
+            cost = {
+                "gaussian": GaussianEvent(1.0 / budget.mu),
+                "generalised-gaussian": compose(
+                    ZCDPEvent(plan.rho), generalised_gaussian_error(max(problem.n_coefficients, 8))
+                ),
+                "exponential": ZCDPEvent(budget.rho),
+            }
+            assert plan.event == cost[plan.noise]
+            assert epsilon_of(plan.event, 1e-6) > 1.0 - 1e-6
             assert plan.n_iter == (n_iter or plan.n_iter) == len(plan.batches)
             assert sum(plan.batches) == n
             assert hash(plan) is not None
             r = noise_order(problem)
             asked = "gaussian" if noise == "generalised-gaussian" and r == 2 else noise
             assert plan.noise == asked or noise == "auto"
+
+
+@pytest.mark.parametrize(
+    ("budget", "d"),
+    [
+        (Allowance(0.1), 20),
+        (Budget(1.0, 1e-11), 20),
+        (Budget(15.0, 1e-6), 20),
+        (Budget(1.0, 1e-6, 2), 20),
+        (Budget(1.0, 0.1), 30_000),
+    ],
+)
+def test_noise_that_is_not_exact_needs_an_epsilon_and_a_delta(budget, d):
+    problem = Problem(Logistic(), LpBall(1.5, 1.0), 1000, d)
+    with pytest.raises(ValueError, match="drawn in floating point"):
+        TreeFrankWolfe("generalised-gaussian").plan(problem, budget, 6)
+    assert TreeFrankWolfe().plan(problem, budget, 6).noise == "gaussian"
+
+
+def test_the_report_covers_the_error_of_the_noise():
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (500, 10))
+    model = PrivateLinearRegressor(
+        p=1.2,
+        solver=TreeFrankWolfe("generalised-gaussian"),
+        radius=1.0,
+        feature_bound=1.0,
+        target_bound=1.0,
+    )
+    report = model.fit(X, X[:, 0]).privacy_
+    assert report.epsilon * (1.0 - 1e-6) < epsilon_of(report.event, report.delta) <= report.epsilon
+    assert delta_of(ZCDPEvent(leaf_rho(report.event)), report.epsilon) < report.delta * (1 - 1e-6)
+    assert sum("gamma" in line for line in report.assumptions) == 1
+    with pytest.raises(ValueError, match="drawn in floating point"):
+        model.set_params(ledger=Ledger(1.0, 1e-6)).fit(X, X[:, 0])
+
+
+def leaf_rho(event):
+    return next(part.rho for part in event.events if isinstance(part, ZCDPEvent))
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "exponential"])
@@ -135,7 +190,7 @@ def test_units_do_not_decide(noise):
     """BallBounds that are all smaller or larger by a factor give the same steps and batches."""
     plans = [
         TreeFrankWolfe(noise).plan(
-            Problem(Declared(unit, unit), L1Ball(2.0), 10**4, 30), Allowance(0.1), n_iter
+            Problem(Declared(unit, unit), L1Ball(2.0), 10**4, 30), Budget(1.0, 1e-6), n_iter
         )
         for unit, n_iter in itertools.product((1.0, 2.0**300, 2.0**-300), (None, 14))
     ]
@@ -145,8 +200,9 @@ def test_units_do_not_decide(noise):
         assert given.batches == plans[1].batches
     for loss, radius, row_norm in itertools.product(LOSSES, (1e-100, 1e100), (1e-100, math.inf)):
         problem = Problem(loss, L1Ball(radius), 50, 3, row_norm=row_norm)
-        for rho in (1e-9, 1e12):
-            plan = TreeFrankWolfe(noise).plan(problem, Allowance(rho))
+        exact = noise != "generalised-gaussian"  # the error of which needs a delta
+        for budget in (Allowance(1e-9), Allowance(1e12)) if exact else (Budget(1.0, 1e-6),):
+            plan = TreeFrankWolfe(noise).plan(problem, budget)
             assert sum(plan.batches) == 50
 
 
@@ -278,7 +334,7 @@ def test_chunks_and_blocks_do_not_matter(noise, monkeypatch):
     X, y = data(n, d, Logistic())
     problem = Problem(Logistic(), L1Ball(2.0), n, d)
     solver = TreeFrankWolfe(noise, shuffle=False)
-    plan = solver.plan(problem, Allowance(1.0), 14)
+    plan = solver.plan(problem, Budget(1.0, 1e-6), 14)
     expected = run(solver, plan, problem, X, y).coef
     shuffled = TreeFrankWolfe(noise)
     permuted = run(shuffled, plan, problem, X, y).coef
@@ -305,7 +361,7 @@ def test_every_record_is_in_one_batch(noise, shuffle, monkeypatch):
     X, y = data(101, 8, Logistic())
     problem = Problem(Logistic(), L1Ball(2.0), 101, 8)
     solver = TreeFrankWolfe(noise, shuffle)
-    plan = solver.plan(problem, Allowance(1.0), 17)
+    plan = solver.plan(problem, Budget(1.0, 1e-6), 17)
     run(solver, plan, problem, X, y)
     rows = np.concatenate(taken)
     assert [len(rows) for rows in taken] == list(plan.batches)

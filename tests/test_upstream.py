@@ -8,11 +8,13 @@ import sys
 from fractions import Fraction
 from numbers import Integral, Real
 from types import ModuleType
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import sklearn
 from numba import njit
+from numba.core.event import unregister
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
@@ -63,23 +65,27 @@ def test_random_words_inside_of_kernels():
 
 
 def test_events_of_compilation():
-    """Otherwise fits with verbose=1 fail, or do not say that they compile."""
+    """Otherwise kernels cannot be compiled, or nobody hears that they are."""
 
     class Recorder(_upstream.NumbaListener):
-        starts = 0
+        modules: ClassVar[list[str]] = []
 
         def on_start(self, event: _upstream.NumbaEvent):
-            self.starts += 1
+            self.modules.append(event.data["dispatcher"].py_func.__module__)
 
         def on_end(self, event: _upstream.NumbaEvent):
             pass
 
-    with _upstream.install_listener("numba:compile", Recorder()) as recorder:
+    recorder = Recorder()
+    _upstream.register_listener("numba:compile", recorder)
+    try:
         function = njit(lambda x: x + 1)
         function(1)
         function(2)
+    finally:
+        unregister("numba:compile", recorder)
     function(1.0)
-    assert recorder.starts == 1
+    assert recorder.modules == [__name__]
 
 
 def test_a_validation_is_seen():

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco.data.block_records import BlockRecords
+from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.privacy import Event, rho_of
 from skdpsco.privacy.spending import Allowance
@@ -16,11 +17,13 @@ from skdpsco.scaling.calibration import CalibrationPlan, ClassPlan
 from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.scaling.raw_columns import RawTest
 from skdpsco.scaling.stages import Stage, Units
+from skdpsco.solvers.row_check import check_rows
 
 __all__ = [
     "FitTask",
     "Prepared",
     "agreed",
+    "check_rows_of",
     "is_sparse",
     "mu_left",
     "opened_design",
@@ -143,3 +146,20 @@ def with_layout(problem: Any, X: Any, conditioning: Conditioning | None) -> Any:
     return replace(
         problem, sparse=is_sparse(X), centred=conditioning is not None, mean_square=known
     )
+
+
+def check_rows_of(task: FitTask, prepared: Prepared, intercept: bool) -> None:
+    """`check_rows` for the layout in which the solver of a fit reads its records."""
+    d, dtype = task.X.shape[1], getattr(task.X, "dtype", np.float64)
+    last: Any = prepared.stages[-1] if prepared.stages else None
+
+    def design_of(values: np.ndarray) -> Any:
+        table = sparse.csr_matrix(values) if is_sparse(task.X) else values
+        design: Any = as_design(table.astype(dtype), np.ones(d), intercept)
+        if getattr(last, "part", "") != "conditioning":
+            return design
+        plan = getattr(last, "stage", last)
+        known = Conditioning(np.zeros(d), plan.stored(np.ones(d)), None, plan.single)
+        return plan.apply(known, design, None)[0]
+
+    check_rows(design_of, d, prepared.last[0].loss)

@@ -29,6 +29,7 @@ from skdpsco.base.fit_plans import (
     FitTask,
     Prepared,
     agreed,
+    check_rows_of,
     is_sparse,
     mu_left,
     opened_design,
@@ -537,8 +538,7 @@ class PrivateLinearModel(PrivateEstimator):
         regression : bool
             Whether y has a scale, which is then found privately.
         """
-        n, d = X.shape
-        budget = self._budget()
+        (n, d), budget = X.shape, self._budget()
         bounds = self._public_bounds(d)
         if self._init is not None:
             if not self._begins_at_scores:
@@ -549,8 +549,7 @@ class PrivateLinearModel(PrivateEstimator):
             target_bound = check_bound("target_bound", target_bound)
         self._by_blocks = isinstance(X, BlockRecords)
         weights = self._target_weights(loss, y, n) if regression else None
-        self._sparse = is_sparse(X)
-        intercept = bool(self.fit_intercept)
+        self._sparse, intercept = is_sparse(X), bool(self.fit_intercept)
         check_progress(self.verbose)
         n_iter = check_n_iter(self.n_iter)
         task = FitTask(X, loss, weights, bounds, regression, target_bound, n_iter)
@@ -564,6 +563,7 @@ class PrivateLinearModel(PrivateEstimator):
             if any(one.event != prepared.event for one in rehearsals):
                 raise RuntimeError(f"What {prepared.solver!r} costs follows from a private number.")
             event = compose(count.event, prepared.event)
+            check_rows_of(task, prepared, intercept)
         ones = self._samples() if bounds is None else (bounds == 1.0).all()
         if is_auto(self.feature_bound) and ones:
             warnings = warnings or (BOUNDS_OF_1,)

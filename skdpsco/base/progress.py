@@ -1,13 +1,10 @@
-"""What fits say while they run: a progress bar and a line about compilation, from public facts."""
+"""The progress bar of a fit, from public facts."""
 
-import sys
 import threading
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-
-from skdpsco._upstream import NumbaEvent, NumbaListener, install_listener
 
 __all__ = ["check_progress", "progress_bar"]
 
@@ -34,36 +31,9 @@ def _import_tqdm():
     return tqdm
 
 
-class CompilationNote(NumbaListener):
-    """Say once that Numba compiles, which depends on types and never on data.
-
-    Parameters
-    ----------
-    description : str
-    """
-
-    def __init__(self, description: str):
-        self.description: str = description
-        self.said: bool = False
-
-    def on_start(self, event: NumbaEvent) -> None:
-        """Write the line to the standard error."""
-        if not self.said:
-            self.said = True
-            sys.stderr.write(
-                f"{self.description}: Numba compiles what later fits and processes will find on "
-                "disk. (`python -m skdpsco.compile` does it beforehand.)\n"
-            )
-
-    def on_end(self, event: NumbaEvent) -> None:
-        """Do nothing."""
-
-
 @contextmanager
 def progress_bar(verbose: int, total: int, description: str) -> Any:
     """Yield a counter that kernels may increase; a bar shows it once the fit has lasted a second.
-
-    If Numba has to compile meanwhile, a line says so.
 
     Parameters
     ----------
@@ -99,8 +69,7 @@ def progress_bar(verbose: int, total: int, description: str) -> Any:
     thread = threading.Thread(target=show, daemon=True)
     thread.start()
     try:
-        with install_listener("numba:compile", CompilationNote(description)):
-            yield counter
+        yield counter
     finally:
         done.set()
         thread.join()

@@ -1,9 +1,9 @@
 """Generalised Gaussian noise, for statistics whose sensitivity is bounded in an l_r norm, r > 2.
 
 The density is proportional to exp(-||z||_r**2 / (2 sigma**2)) with the l_r norm of the coordinates.
-Noise of scale `generalised_gaussian_scale` is rho zCDP: charge ``ZCDPEvent(rho)``, and do not use a
-curve that holds for Gaussian noise only. Order 2 is the Gaussian itself, which
-`skdpsco.mechanisms.samplers` draws exactly.
+Exact noise of scale `generalised_gaussian_scale` is rho zCDP: charge ``ZCDPEvent(rho)`` together
+with `generalised_gaussian_error`, and do not use a curve that holds for Gaussian noise only. Order
+2 is the Gaussian itself, which `skdpsco.mechanisms.samplers` draws exactly.
 
 This is the only mechanism here whose noise is drawn in floating point. Its sum with a statistic is
 rounded to a coarse grid. Proofs, and the limits of rounding:
@@ -21,12 +21,19 @@ import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco.mechanisms.samplers import GRID_LIMIT, check_positive, to_grid
+from skdpsco.privacy import SamplerErrorEvent
 
 __all__ = [
+    "GAMMA_ACCURACY",
+    "generalised_gaussian_error",
     "generalised_gaussian_grid",
     "generalised_gaussian_mechanism",
     "generalised_gaussian_scale",
 ]
+
+GAMMA_ACCURACY = (
+    "NumPy's gamma and uniform variables are as accurate as docs/proofs takes them to be"
+)
 
 # The grid is sigma / 2**8. A coarse grid costs no privacy and hides what floating point does to
 # the noise; its own rounding adds sigma**2 / 2**19 to the variance of a coordinate.
@@ -130,6 +137,27 @@ def generalised_gaussian_scale(sensitivity: float, rho: float, order: float) -> 
             f"sensitivity={sensitivity!r} or rho={rho!r} is too large or too small for float64."
         )
     return sigma
+
+
+def generalised_gaussian_error(size: int) -> SamplerErrorEvent:
+    """What drawing the noise of one release in floating point adds to its cost.
+
+    Parameters
+    ----------
+    size : int
+        Number of coordinates, from 8 to about 25,000, for which there is a proof. With fewer of
+        them the Gaussian has the smaller scale.
+
+    Returns
+    -------
+    error : SamplerErrorEvent
+        Charge it once for each release that a record takes part in.
+    """
+    radius = math.sqrt(size) + 10.0
+    eta = 2.0**-31 * size * radius * math.exp(min(radius, 1000.0) / 250.0)
+    if size < 8 or eta > 2.0**-8:
+        raise ValueError(f"size must be from 8 to about 25,000, got {size!r}.")
+    return SamplerErrorEvent(eta, math.exp(2.0 * eta) * (2.0**-40 * size + 2.0**-44))
 
 
 def generalised_gaussian_grid(sigma: float, magnitude: float) -> float:

@@ -33,6 +33,7 @@ from .events import (
     PureDPEvent,
     RandomStoppingEvent,
     RepeatedEvent,
+    SamplerErrorEvent,
     ZCDPEvent,
     compose,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "RandomStoppingEvent",
     "Remaining",
     "RepeatedEvent",
+    "SamplerErrorEvent",
     "Spent",
     "Tries",
     "TruncatedNegativeBinomial",

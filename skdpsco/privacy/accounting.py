@@ -40,9 +40,11 @@ from .events import (
     NoOpEvent,
     PureDPEvent,
     RandomStoppingEvent,
+    SamplerErrorEvent,
     ZCDPEvent,
     compose,
     leaves,
+    without_errors,
 )
 from .random_stopping import Tries, log_moment_of_best, zcdp_of_best
 from .sampling import (
@@ -64,6 +66,7 @@ __all__ = [
     "is_gaussian",
     "mu_of",
     "rho_of",
+    "zcdp_beside",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",
@@ -85,6 +88,7 @@ _RHO: dict[type, Callable[..., float]] = {
     RandomStoppingEvent: lambda event: zcdp_of_best(event.tries, event.rho),
     PoissonSampledGaussianEvent: lambda event: event.rho,
     AddedPoissonSampledGaussianEvent: lambda event: event.rho,
+    SamplerErrorEvent: lambda event: math.inf,
     ZCDPEvent: lambda event: event.rho,
 }
 _MU: dict[type, Callable[..., float]] = {
@@ -110,6 +114,8 @@ def _known_leaves(event: Event) -> list[tuple[Event, int]]:
 
 def rho_of(event: Event) -> float:
     """Return a rho for which `event` is rho-zCDP; TypeError if its type is unknown.
+
+    It is infinite for a `SamplerErrorEvent`, which (epsilon, delta) alone can cover.
 
     The rho of a random stopping is several times larger than what `epsilon_of` and `delta_of`
     charge for it, and the rho of noise on a sample ignores the sampling.
@@ -190,6 +196,10 @@ def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
         If the type of the event, or of an event in it, is unknown.
     """
     check_accountant(accountant)
+    exact, eta, beta = without_errors(event)
+    if beta > 0:
+        least = epsilon_of(exact, delta, accountant) + 2 * eta
+        return _least_epsilon(least, lambda x: delta_of(event, x, accountant) <= delta, beta)
     if is_gaussian(event):
         return gaussian_epsilon(mu_of(event), delta)
     if not _has_curve(event):
@@ -202,6 +212,14 @@ def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
 def delta_of(event: Event, epsilon: float, accountant: str = "auto") -> float:
     """Return a delta for which `event` is (epsilon, delta)-DP; see `epsilon_of`."""
     check_accountant(accountant)
+    exact, eta, beta = without_errors(event)
+    if beta > 0:
+        epsilon = check_real("epsilon", epsilon, 0, math.inf, closed=True)
+        if epsilon < 2 * eta:
+            return 1.0
+        delta = math.exp(eta) * delta_of(exact, (epsilon - 2 * eta) * (1 - 1e-15), accountant)
+        # Beyond 700 the last term exceeds 1 for every beta that an event may have.
+        return _round_up(delta + (1 + math.exp(min(epsilon, 700.0))) * beta)
     if is_gaussian(event):
         return gaussian_delta(mu_of(event), epsilon)
     if not _has_curve(event):
@@ -226,6 +244,19 @@ def allows(budget: Any, event: Event, accountant: str = "auto") -> bool:
         return True
     pld = _has_curve(event) and pld_applies(event, accountant)
     return pld and pld_delta(event, budget.epsilon) <= budget.delta
+
+
+def _least_epsilon(low: float, is_private: Callable[[float], bool], beta: float) -> float:
+    """Return a small epsilon, from ``low`` on, that is private; infinity if none is found."""
+    high, step = low, 1e-9 * (1 + low)
+    while not is_private(high):
+        if math.log(beta) + high > 0:  # delta would exceed 1
+            return math.inf
+        low, high, step = high, high + step, 2 * step
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_private(middle) else (middle, high)
+    return high
 
 
 # zCDP. With b = alpha - 1 > 0 the bound of [2] reads
@@ -384,13 +415,25 @@ def calibrate(budget: Any, tries: Tries, others: Event = _NOTHING) -> float:
     TypeError
         If `tries` or `budget` is another object, or the type of an event is unknown.
     """
+    return _calibrated(budget, lambda rho: RandomStoppingEvent(rho, tries), others)
+
+
+def zcdp_beside(budget: Any, others: Event) -> float:
+    """Return the largest rho of a `ZCDPEvent` that fits a budget together with `others`.
+
+    The parameters and errors are those of `calibrate`.
+    """
+    return _calibrated(budget, ZCDPEvent, others)
+
+
+def _calibrated(budget: Any, event_of: Callable[[float], Event], others: Event) -> float:
     if isinstance(budget, type) or not hasattr(budget, "rho"):
         raise TypeError(f"budget must be a Budget, or an object with rho, got {budget!r}.")
     if not isinstance(others, Event):
         raise TypeError(f"others must be an instance of Event, got {others!r}.")
 
     def is_private(rho: float) -> bool:
-        return allows(budget, compose(others, RandomStoppingEvent(rho, tries)))
+        return allows(budget, compose(others, event_of(rho)))
 
     rho = budget.rho if allows(budget, others) else 0.0
     while rho > _SMALLEST_RHO and not is_private(rho):

@@ -6,6 +6,7 @@ so a factor of two in a sensitivity is already inside them. They lie in [1e-100,
 no charge can overflow or vanish in floating point.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +24,11 @@ __all__ = [
     "PureDPEvent",
     "RandomStoppingEvent",
     "RepeatedEvent",
+    "SamplerErrorEvent",
     "ZCDPEvent",
     "compose",
     "leaves",
+    "without_errors",
 ]
 
 _POSITIVE = 1e-100, 1e100  # the range of "positive": squares neither vanish nor overflow
@@ -160,6 +163,31 @@ class ZCDPEvent(Event):
 
 
 @dataclass(frozen=True)
+class SamplerErrorEvent(Event):
+    """What floating point does to the noise of other events, which say what exact noise costs.
+
+    For neighbours S and S' there are laws P* and Q* that cost what the other events say, and the
+    law P of what is released from S has ``P(A) <= exp(eta) P*(A) + beta`` and ``P*(A) <= exp(eta)
+    P(A) + beta`` for every set A, as the law for S' has with Q*. No rho covers it: only (epsilon,
+    delta) can. Proof: docs/proofs/generalised_gaussian.md, section 6.
+
+    Parameters
+    ----------
+    eta : float
+        Logarithm of the factor.
+    beta : float
+        What is added to probabilities.
+    """
+
+    eta: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        self._store_positive("eta")
+        self._store_positive("beta")
+
+
+@dataclass(frozen=True)
 class RandomStoppingEvent(Event):
     """The best of a random number of independent tries, each of them rho-zCDP.
 
@@ -266,3 +294,16 @@ def compose(*events: Event) -> Event:
     if len(parts) > 1:
         return ComposedEvent(tuple(parts))
     return parts[0] if parts else NoOpEvent()
+
+
+def without_errors(event: Event) -> tuple[Event, float, float]:
+    """The event with exact noise, and the sums of eta and beta of its `SamplerErrorEvent`."""
+    found = list(leaves(event))
+    errors = [(leaf, count) for leaf, count in found if type(leaf) is SamplerErrorEvent]
+    if not errors:
+        return event, 0.0, 0.0
+    exact = [RepeatedEvent(e, count) for e, count in found if type(e) is not SamplerErrorEvent]
+    eta, beta = (
+        math.fsum(count * getattr(leaf, name) for leaf, count in errors) for name in ("eta", "beta")
+    )
+    return compose(*exact), eta, beta

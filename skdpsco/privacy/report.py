@@ -1,6 +1,7 @@
 """The report of a fitted estimator about its privacy."""
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
@@ -32,7 +33,8 @@ class PrivacyReport:
     epsilon, delta : float
         The guarantee.
     rho : float
-        The charge in zero-concentrated differential privacy.
+        The charge in zero-concentrated differential privacy; infinite if only epsilon and delta
+        can cover what was released.
     event : Event
         What was released, as the accountant sees it; for units of several records its cost only.
     seeded : bool
@@ -75,7 +77,8 @@ class PrivacyReport:
         """The fields as types that JSON knows; events as the text that a ledger stores."""
         released = None if self.released is None else repr(self.released)
         events = {"event": repr(self.event), "released": released}
-        return {**vars(self), **events, "assumptions": list(self.assumptions)}
+        rho = self.rho if math.isfinite(self.rho) else None
+        return {**vars(self), **events, "rho": rho, "assumptions": list(self.assumptions)}
 
     def to_json(self) -> str:
         """The dict of `to_dict` as a JSON object."""

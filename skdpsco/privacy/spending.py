@@ -6,9 +6,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from skdpsco.privacy.accounting import allows, gdp_of, is_gaussian, mu_of, rho_of
-from skdpsco.privacy.budget import Budget
-from skdpsco.privacy.events import Event, GaussianEvent, RepeatedEvent, ZCDPEvent, compose
+from .accounting import allows, gdp_of, is_gaussian, mu_of, rho_of
+from .budget import Budget
+from .events import (
+    Event,
+    GaussianEvent,
+    RepeatedEvent,
+    SamplerErrorEvent,
+    ZCDPEvent,
+    compose,
+    without_errors,
+)
 
 __all__ = ["Allowance", "Remainder", "check_cost", "left_after", "share_mu", "worst_of"]
 
@@ -126,6 +134,9 @@ def worst_of(events: Sequence[Event]) -> Event:
     """
     if len(set(events)) == 1:
         return events[0]
+    exact, etas, betas = zip(*map(without_errors, events), strict=True)
+    if max(betas) > 0.0:
+        return compose(worst_of(exact), SamplerErrorEvent(max(etas), max(betas)))
     if all(map(is_gaussian, events)):
         return max(events, key=mu_of)
     rho, mu = max(map(rho_of, events)), max(map(gdp_of, events))

@@ -31,11 +31,14 @@ from skdpsco.scaling.quantiles import count_above
 from skdpsco.solvers.vertex_choice import select_vertex, vertices_of
 
 __all__ = [
+    "GradientLimits",
+    "add_gradients",
     "choose_vertex",
     "clipped_gradient_sum",
     "longer_gradients",
     "walk_minimisers",
     "walk_vertices",
+    "write_gradient_norms",
     "write_minimiser",
     "write_vertex",
 ]

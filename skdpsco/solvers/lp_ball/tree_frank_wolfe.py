@@ -19,6 +19,8 @@ from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row
 from skdpsco.losses.kernels import bounded_change, bounded_derivatives
 from skdpsco.losses.library import derivative, derivatives, for_kernels
 from skdpsco.mechanisms.generalised_gaussian import (
+    GAMMA_ACCURACY,
+    generalised_gaussian_error,
     generalised_gaussian_grid,
     generalised_gaussian_mechanism,
     generalised_gaussian_scale,
@@ -30,7 +32,8 @@ from skdpsco.mechanisms.samplers import (
     gaussian_grid,
     gaussian_mechanism,
 )
-from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent
+from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose
+from skdpsco.privacy.accounting import zcdp_beside
 from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.gradient_sums import choose_vertex, write_minimiser, write_vertex
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
@@ -46,6 +49,7 @@ from skdpsco.solvers.vertex_choice import vertices_of
 
 __all__ = ["TreeFrankWolfe"]
 
+DRAWN_EXACTLY = ("gaussian", "exponential")  # what is drawn exactly
 NOISES = ("gaussian", "generalised-gaussian", "exponential")
 
 
@@ -109,7 +113,9 @@ class TreeFrankWolfe:
         How steps are made private. "gaussian" and "generalised-gaussian" release the sum over every
         batch, with noise for its l2 norm, or for the l_r norm that suits the ball's p.
         "exponential", for l1 balls, releases no sums: each step draws a vertex by the exponential
-        mechanism. "auto" takes the one that promises the smallest error by public numbers.
+        mechanism. "auto" takes "gaussian" or, if it promises a smaller error by public numbers,
+        "exponential". Both are drawn exactly; the error of drawing "generalised-gaussian" in
+        floating point is charged, for which the budget must be an epsilon and a delta.
     shuffle : bool, default=True
         Whether to take the records of arrays in a random order. False keeps their order, which is
         equally private.
@@ -170,7 +176,7 @@ class TreeFrankWolfe:
             raise ValueError(f"n_iter={n_iter} steps need as many records, but there are {n}.")
         noises: tuple[str, ...] = (self.noise,)
         if self.noise == "auto":
-            noises = NOISES if type(problem.constraint) is L1Ball else NOISES[:2]
+            noises = DRAWN_EXACTLY if type(problem.constraint) is L1Ball else DRAWN_EXACTLY[:1]
         full = [1, *(2 ** (phase + 1) - 2 for phase in range(1, TREE_TUNING.max_phases + 1))]
         lengths = [T for T in full if T <= n] if n_iter is None else [n_iter]
         _, noise, T = min(
@@ -184,8 +190,12 @@ class TreeFrankWolfe:
         limit: tuple[float, ...] = ()
         grid: tuple[float, ...] = ()
         event: Event = ZCDPEvent(budget.rho)
+        rho, assumptions = budget.rho, tuple[str, ...]()
         if noise == "gaussian":
             event = GaussianEvent(1.0 / budget.mu)
+        elif noise == "generalised-gaussian":
+            rho, event = generalised_cost(problem.n_coefficients, budget)
+            assumptions = (GAMMA_ACCURACY,)
         elif noise == "exponential":
             order = math.inf
             limits, fresh = bounds.limits(order, tree)
@@ -198,10 +208,11 @@ class TreeFrankWolfe:
             noise=noise,
             batches=tuple(batches),
             multiplier=1.0 / budget.mu,
-            rho=budget.rho,
+            rho=rho,
             order=order,
             limit=limit,
             grid=grid,
+            assumptions=assumptions,
         )
         if noise != "exponential":  # fail, if at all, before noise is drawn
             noise_of(bounds, plan, n, bounds.slope(order))
@@ -260,6 +271,21 @@ class TreeFrankWolfe:
             point = point + step_size(t) * (target - point)
             progress[0] += 1
         return Result(point, plan.n_iter, n_gradients=n_gradients)
+
+
+def generalised_cost(size: int, budget: Any) -> tuple[float, Event]:
+    """What exact generalised Gaussian noise may cost, and the cost with the error of drawing it."""
+    try:
+        error = generalised_gaussian_error(size)
+        rho = zcdp_beside(budget, error)
+        return rho, compose(ZCDPEvent(rho), error)
+    except ValueError as failed:
+        raise ValueError(
+            "noise='generalised-gaussian' is drawn in floating point, which epsilon and delta can "
+            "cover if they are not too small, epsilon is not too large, and there are not too many "
+            "coefficients; a budget in zCDP cannot, such as what a ledger, a search, units of "
+            "several records or bounds that are found leave. Choose noise='gaussian'."
+        ) from failed
 
 
 def noise_of(
