@@ -411,6 +411,7 @@ SMALLER = {
 }
 
 HEIGHTS = X[:, 0] + 0.1 * RNG.standard_normal(N)
+POSITIVE = np.exp(HEIGHTS)
 AWAY = 1000.0 + X  # far from 0, so that intervals are searched for
 LITTLE, MUCH = {"epsilon": 3.0, "delta": 1e-6}, {"epsilon": 30.0, "delta": 1e-6}
 ADDED = {"relation": "add-or-remove-one"}
@@ -438,8 +439,8 @@ FITS = {
     "PrivateElasticNet": lambda: PrivateElasticNet(**UNKNOWN, **MUCH).fit(AWAY, HEIGHTS),
     "PrivateHuberRegressor": lambda: PrivateHuberRegressor(**LITTLE).fit(X, HEIGHTS),
     "PrivateQuantileRegressor": lambda: PrivateQuantileRegressor(**LITTLE).fit(X, HEIGHTS),
-    "PrivatePoissonRegressor": lambda: PrivatePoissonRegressor(**LITTLE).fit(X, HEIGHTS),
-    "PrivateGammaRegressor": lambda: PrivateGammaRegressor(**LITTLE).fit(X, HEIGHTS),
+    "PrivatePoissonRegressor": lambda: PrivatePoissonRegressor(**LITTLE).fit(X, POSITIVE),
+    "PrivateGammaRegressor": lambda: PrivateGammaRegressor(**LITTLE).fit(X, POSITIVE),
     "PrivateLinearSVC": lambda: PrivateLinearSVC(**LITTLE).fit(X, np.arange(N) % 3),
     "PrivateLasso": lambda: PrivateLasso(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),
     "PrivateLinearRegressor": lambda: PrivateLinearRegressor(

@@ -17,6 +17,7 @@ from scipy import integrate, special
 from scipy.integrate import trapezoid
 
 import skdpsco.privacy
+from skdpsco import Ledger, PrivateRidge
 from skdpsco.privacy import (
     Budget,
     BudgetExceededError,
@@ -92,6 +93,12 @@ def test_budget_refuses_what_is_not_a_real_number(bad):
 def test_budget_refuses_a_delta_of_one_or_more(bad):
     with pytest.raises(ValueError, match="delta"):
         Budget(1.0, bad)
+
+
+@each("use", [Budget, Ledger, lambda _, delta: PrivateRidge(delta=delta).fit([[0.0]], [0.0])])
+def test_a_delta_of_0_is_said_not_to_be_offered(use):
+    with pytest.raises(ValueError, match="no solver offers pure differential privacy, delta=0"):
+        use(1.0, 0)
 
 
 def test_budget_refuses_an_integer_beyond_the_floats():

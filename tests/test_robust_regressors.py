@@ -211,3 +211,7 @@ def test_bad_parameters(model, error, match):
     X, y = planted(300)
     with pytest.raises(error, match=match):
         model.fit(X, y)
+
+
+def test_the_score_of_a_quantile_names_the_one_that_suits_it():
+    assert "d2_pinball_score" in PrivateQuantileRegressor.score.__doc__.splitlines()[0]

@@ -168,12 +168,12 @@ def test_whole_weights_are_those_of_repeated_records():
 def test_weights_beyond_the_bound_are_clipped(Model):
     def fitted(weights):
         model = Model(epsilon=3.0, max_weight=1.0, random_state=0)
-        return model.fit(X, Y, sample_weight=weights)
+        return model.fit(X, np.exp(Y), sample_weight=weights)
 
     beyond = fitted(np.where(V > 1, 1e9, 0.5))
     assert_array_equal(beyond.coef_, fitted(np.where(V > 1, 1.0, 0.5)).coef_)
     assert not np.array_equal(beyond.coef_, fitted(np.ones(N)).coef_)
-    plain = Model(epsilon=3.0).fit(X, Y)
+    plain = Model(epsilon=3.0).fit(X, np.exp(Y))
     assert beyond.privacy_.epsilon == plain.privacy_.epsilon
 
 
@@ -205,7 +205,7 @@ def test_a_fit_may_begin_at_a_public_model_and_have_weights():
 def test_bad_weights(Model, largest, weights, match):
     ledger = Ledger(10.0, 1e-5)
     with pytest.raises(ValueError, match=match) as caught:
-        Model(ledger=ledger, max_weight=largest).fit(X, Y, sample_weight=weights)
+        Model(ledger=ledger, max_weight=largest).fit(X, np.exp(Y), sample_weight=weights)
     assert not ledger.charges()
     assert "secret" not in str(caught.value)
     assert "0.125" not in str(caught.value)

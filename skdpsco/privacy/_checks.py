@@ -65,7 +65,7 @@ def check_real(name: str, value: object, low: float, high: float, *, closed: boo
 def check_delta(delta: object) -> float:
     """Return `delta` as a float inside (0, 1)."""
     if isinstance(delta, Real) and not isinstance(delta, bool) and delta == 0:
-        raise ValueError(f"delta must be in (0, 1), got {delta}: {NO_PURE_PRIVACY}.")
+        raise ValueError(f"delta must be a real number in (0, 1), got {delta}: {NO_PURE_PRIVACY}.")
     return check_real("delta", delta, 0, 1)
 
 

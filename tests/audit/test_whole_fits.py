@@ -235,6 +235,8 @@ def neighbours(name, rng, k=1):
         if "far" in name:
             x[k:], x[:k] = 1e6 + 100.0 * X[k:], rng.choice(FAR, (k, D))
         y[:k] = extreme((k, *Y.shape[1:])) if K is None else rng.integers(K, size=k)
+        if "counts" in name or "sizes" in name:
+            y = np.abs(y) + 1e-300
         more = {"sample_weight": w} if "weights" in name else {}
         if "init" in name:
             more["init"] = PublicClasses() if K == 3 else Public()
