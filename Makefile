@@ -40,7 +40,7 @@ FIELD_ENVIRONMENTS ?= rivals
 FIELD_ARGS ?=
 # For `make laws`: a label for this state of the code, the label to compare with, and options, such
 # as "--quick" (two minutes) or "--only years normal_20"
-LABEL ?= now
+LABEL ?=
 LAWS_BASE ?= 2026-11-28
 LAWS_ARGS ?=
 
@@ -157,6 +157,7 @@ field: $(VENV)/.installed-test $(FIELD_ENVIRONMENTS:%=.venv-field-%/.installed) 
 
 .PHONY: laws
 laws: $(VENV)/.installed-test  ## measure laws of data, and compare with a stored state (LABEL=name)
+	@test -n "$(LABEL)" || { echo "make laws needs a name for this state: make laws LABEL=..."; exit 1; }
 	@set -e; cd $(FIELD)/..; python=$(abspath $(VENV))/bin/python; \
 		$$python -m laws run $(LABEL) $(LAWS_ARGS); $$python -m laws compare $(LAWS_BASE) $(LABEL)
 

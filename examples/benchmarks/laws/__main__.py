@@ -6,8 +6,9 @@ python -m laws compare [LABEL] LABEL
 python -m laws plot LABEL [LABEL]
 
 in examples/benchmarks; `make laws LABEL=...` runs, and compares with what is stored. Rows that are
-there are not measured again. With --path the package in another checkout is measured. Two labels
-are compared on the rows that both have, for the same tables; the first is the older one.
+there are not measured again, so that code that has changed needs a new label. With --path the
+package in another checkout is measured. Two labels are compared on the rows that both have, for the
+same tables; the first is the older one.
 """
 
 import argparse
@@ -24,9 +25,11 @@ def run(options):
     from joblib import Parallel, delayed
 
     from laws.results import Store
-    from laws.runs import jobs, measure
+    from laws.runs import code, jobs, measure
 
     store = Store(options.labels[0], options.results)
+    if set(store.read().code) - {code()}:
+        raise SystemExit(f"{options.labels[0]} is the label of other code: choose a new one")
     done = store.keys()
     todo = [
         job

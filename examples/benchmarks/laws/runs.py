@@ -1,9 +1,12 @@
 """Measurements: models and references on one table of a law, for every epsilon."""
 
+import hashlib
 import math
 import time
 import warnings
 import zlib
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +20,16 @@ DELTA = 1e-6
 CONSTANT, OPTIMUM = "constant", "optimum"
 OPTIMUM_SEEDS = 4
 KEYS = ["law", "task", "model", "n", "relation", "epsilon", "seed"]
-COLUMNS = [*KEYS, "score", "balanced", "seconds", "failure"]
+COLUMNS = [*KEYS, "score", "balanced", "seconds", "failure", "code"]
+
+
+@cache
+def code():
+    """A digest of the package that is measured."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(skdpsco.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 class Job(NamedTuple):
@@ -104,7 +116,7 @@ def measure(job, done=frozenset()):
         if key in done:
             continue
         row = dict.fromkeys(COLUMNS, math.nan) | dict(zip(KEYS, key, strict=True))
-        row["failure"] = ""
+        row |= {"failure": "", "code": code()}
         start = time.process_time()
         try:
             predicted = predictions(key, labels, train, test)
