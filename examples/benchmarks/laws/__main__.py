@@ -24,12 +24,14 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "
 def run(options):
     from joblib import Parallel, delayed
 
+    import skdpsco
     from laws.results import Store
     from laws.runs import code, jobs, measure
 
     store = Store(options.labels[0], options.results)
     if set(store.read().code) - {code()}:
         raise SystemExit(f"{options.labels[0]} is the label of other code: choose a new one")
+    print(f"measuring {Path(skdpsco.__file__).parent}")
     done = store.keys()
     todo = [
         job
