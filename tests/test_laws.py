@@ -52,6 +52,7 @@ def test_private_constant(laws):
 
 def test_run_resume_and_compare(laws, tmp_path, capsys):
     options = {"quick": True, "only": ["small_normal"], "jobs": 1, "results": tmp_path}
+    options["seeds"] = None
     laws.__main__.run(SimpleNamespace(labels=["old"], models=["PrivateRidge"], **options))
     rows = laws.results.Store("old", tmp_path).read()
     assert (rows.failure == "").all()

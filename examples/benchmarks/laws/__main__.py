@@ -1,7 +1,7 @@
 """Measure default fits on laws of data, keep what was measured, and compare states of the code.
 
 python -m laws list
-python -m laws run LABEL [--quick] [--only LAW ...] [--models NAME ...] [--path DIR]
+python -m laws run LABEL [--quick] [--only LAW ...] [--models NAME ...] [--seeds N] [--path DIR]
 python -m laws compare [LABEL] LABEL
 python -m laws plot LABEL [LABEL]
 
@@ -35,7 +35,7 @@ def run(options):
     done = store.keys()
     todo = [
         job
-        for job in jobs(options.quick, options.only, options.models)
+        for job in jobs(options.quick, options.only, options.models, options.seeds)
         if not done.issuperset(job.keys())
     ]
     start = time.perf_counter()
@@ -57,6 +57,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="three tables of each law")
     parser.add_argument("--only", nargs="*", metavar="LAW")
     parser.add_argument("--models", nargs="*", metavar="NAME")
+    parser.add_argument("--seeds", type=int, help="tables of each cell, for a closer look")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--path", metavar="DIR", help="a checkout whose package is measured")
     parser.add_argument("--results", metavar="FOLDER", type=Path, help="where rows are kept")

@@ -50,10 +50,10 @@ class Job(NamedTuple):
                 yield (*start, model, self.cells.n, self.cells.relation, epsilon, self.seed)
 
 
-def jobs(quick=False, only=None, models=None):
+def jobs(quick=False, only=None, models=None, seeds=None):
     """All jobs, the first seed of everything before the second."""
-    most = max(cells.seeds for law in LAWS.values() for cells in law.design)
-    for seed in range(QUICK_SEEDS if quick else most):
+    most = seeds or max(cells.seeds for law in LAWS.values() for cells in law.design)
+    for seed in range(min(most, QUICK_SEEDS) if quick else most):
         for (name, task), law in LAWS.items():
             if only and name not in only:
                 continue
@@ -62,7 +62,7 @@ def jobs(quick=False, only=None, models=None):
                 continue
             fitted += [CONSTANT, OPTIMUM] if seed < OPTIMUM_SEEDS else [CONSTANT]
             for cells in law.design:
-                if seed < cells.seeds and not (quick and cells.n > QUICK_N):
+                if seed < (seeds or cells.seeds) and not (quick and cells.n > QUICK_N):
                     yield Job(name, task, cells, seed, tuple(fitted))
 
 
