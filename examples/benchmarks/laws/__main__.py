@@ -55,8 +55,8 @@ def main():
     parser.add_argument("command", choices=["list", "run", "compare", "plot"])
     parser.add_argument("labels", nargs="*", metavar="LABEL", help="states of the code")
     parser.add_argument("--quick", action="store_true", help="three tables of each law")
-    parser.add_argument("--only", nargs="*", metavar="LAW")
-    parser.add_argument("--models", nargs="*", metavar="NAME")
+    parser.add_argument("--only", nargs="+", metavar="LAW")
+    parser.add_argument("--models", nargs="+", metavar="NAME")
     parser.add_argument("--seeds", type=int, help="tables of each cell, for a closer look")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--path", metavar="DIR", help="a checkout whose package is measured")
@@ -69,6 +69,9 @@ def main():
         os.execv(sys.executable, [sys.executable, "-m", "laws", *sys.argv[1:]])
     from laws import report, results, runs
 
+    unknown = set(options.only or ()) - {name for name, _ in runs.LAWS}
+    if unknown:
+        parser.error(f"no laws {sorted(unknown)}: `python -m laws list` names them")
     options.results = options.results or results.FOLDER
     if options.command == "list":
         for (name, task), law in runs.LAWS.items():
