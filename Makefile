@@ -38,6 +38,11 @@ FIELD := examples/benchmarks/field
 DATA ?=
 FIELD_ENVIRONMENTS ?= rivals
 FIELD_ARGS ?=
+# For `make laws`: a label for this state of the code, the label to compare with, and options, such
+# as "--quick" (two minutes) or "--only years normal_20"
+LABEL ?=
+LAWS_BASE ?= 2026-11-28
+LAWS_ARGS ?=
 
 # Another environment's packages and pip's wish to be asked have no place here. Without bytecode,
 # every worker of pytest would compile all tests again.
@@ -149,6 +154,12 @@ field: $(VENV)/.installed-test $(FIELD_ENVIRONMENTS:%=.venv-field-%/.installed) 
 	@set -e; cd $(FIELD)/..; for command in run "run --tuned" start report; do \
 		echo "== field $$command"; $(abspath $(VENV))/bin/python -m field $$command \
 			$(if $(DATA),--data $(abspath $(DATA))) $(FIELD_ARGS); done
+
+.PHONY: laws
+laws: $(VENV)/.installed-test  ## measure laws of data, and compare with a stored state (LABEL=name)
+	@test -n "$(LABEL)" || { echo "make laws needs a name for this state: make laws LABEL=..."; exit 1; }
+	@set -e; cd $(FIELD)/..; python=$(abspath $(VENV))/bin/python; \
+		$$python -m laws run $(LABEL) $(LAWS_ARGS); $$python -m laws compare $(LAWS_BASE) $(LABEL)
 
 .PHONY: docs
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html, and test it in a browser

@@ -132,34 +132,34 @@ def signal(X, rng, size=2.0):
     return size * (z - z.mean()) / z.std()
 
 
-def uniform(rng, d=20, low=0.0, high=1.0):
-    return rng.uniform(low, high, (N + N_TEST, d))
+def uniform(rng, d=20, low=0.0, high=1.0, n=N + N_TEST):
+    return rng.uniform(low, high, (n, d))
 
 
-def correlated(rng, d=20):
+def correlated(rng, d=20, n=N + N_TEST):
     """Columns with a common part, and a constant one."""
-    X = 0.7 * rng.random((N + N_TEST, 1)) + 0.3 * uniform(rng, d)
+    X = 0.7 * rng.random((n, 1)) + 0.3 * uniform(rng, d, n=n)
     X[:, 0] = 1.0
     return X
 
 
-def factors(rng, d=300):
+def factors(rng, d=300, n=N + N_TEST):
     """Columns that follow from five numbers of a record."""
-    X = rng.normal(size=(N + N_TEST, 5)) @ rng.normal(size=(5, d))
+    X = rng.normal(size=(n, 5)) @ rng.normal(size=(5, d))
     return np.clip(X / 6.0, -1.0, 1.0)
 
 
-def one_hot(rng, columns=8, categories=8):
+def one_hot(rng, columns=8, categories=8, n=N + N_TEST):
     """Indicators of categories of which some are frequent."""
     p = 1.0 / np.arange(1, categories + 1)
-    codes = rng.choice(categories, (N + N_TEST, columns), p=p / p.sum())
-    return np.eye(categories)[codes].reshape(N + N_TEST, -1)
+    codes = rng.choice(categories, (n, columns), p=p / p.sum())
+    return np.eye(categories)[codes].reshape(n, -1)
 
 
-def words(rng, d=1000):
+def words(rng, d=1000, n=N + N_TEST):
     """Bags of 30 words, zeros and ones."""
     p = 1.0 / np.arange(10, d + 10)
-    codes = rng.choice(d, ((N + N_TEST), 30), p=p / p.sum())
+    codes = rng.choice(d, (n, 30), p=p / p.sum())
     rows = np.repeat(np.arange(len(codes)), 30)
     X = sparse.csr_array((np.ones(codes.size), (rows, codes.ravel())), shape=(len(codes), d))
     X.data = np.minimum(X.data, 1.0)

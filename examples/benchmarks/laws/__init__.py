@@ -1,0 +1,1 @@
+"""Laws of data on which default fits are compared from one state of the code to the next."""

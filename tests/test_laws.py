@@ -1,0 +1,78 @@
+"""Laws of data: the same tables for every state of the code, runs that resume, comparisons."""
+
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pandas")
+BENCHMARKS = Path(__file__).parents[1] / "examples" / "benchmarks"
+
+
+@pytest.fixture
+def laws(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    names = ("__main__", "law", "references", "report", "results", "runs")
+    return SimpleNamespace(**{name: importlib.import_module(f"laws.{name}") for name in names})
+
+
+def test_tables_follow_from_law_and_seed(laws):
+    failed = []
+    for (name, task), law in laws.law.LAWS.items():
+        n = law.design[0].n
+        first, second = law.table(n, 0), law.table(n, 0)
+        dense = [part.toarray() if sparse.issparse(part) else part for part in first[0]]
+        again = [part.toarray() if sparse.issparse(part) else part for part in second[0]]
+        other = law.table(n, 1)[0][1]
+        if not (
+            all(len(part) == n and np.isfinite(part).all() for part in dense)
+            and all(np.array_equal(*pair) for pair in zip(dense, again, strict=True))
+            and not np.array_equal(dense[1], other)
+            and len(first[1][1]) > 100
+            and law.where.endswith(".")
+        ):
+            failed.append((name, task))
+    assert not failed
+
+
+def test_private_constant(laws):
+    rng = np.random.default_rng(0)
+    for centre, spread in ((0.0, 1.0), (1e6, 3.0), (-2e-4, 1e-4)):
+        y = centre + spread * rng.normal(size=4000)
+        for relation in ("replace-one", "add-or-remove-one"):
+            found = laws.references.private_mean(y, 1.0, 1e-6, relation, rng)
+            assert abs(found - centre) < 0.1 * spread
+    assert laws.references.private_mean(y[:100], 0.1, 1e-6, "replace-one", rng) == 0.0
+    assert laws.references.gaussian_mu(1.0, 1e-6) == pytest.approx(0.2356, rel=0.01)
+
+
+def test_run_resume_and_compare(laws, tmp_path, capsys):
+    options = {"quick": True, "only": ["small_normal"], "jobs": 1, "results": tmp_path}
+    options["seeds"] = None
+    laws.__main__.run(SimpleNamespace(labels=["old"], models=["PrivateRidge"], **options))
+    rows = laws.results.Store("old", tmp_path).read()
+    assert (rows.failure == "").all()
+    assert rows.score.le(1.0).all()
+    capsys.readouterr()
+    laws.__main__.run(SimpleNamespace(labels=["old"], models=["PrivateRidge"], **options))
+    assert "tables" not in capsys.readouterr().out  # none is measured again
+    ridge = rows.model == "PrivateRidge"
+    rows.loc[ridge & (rows.n == 800) & (rows.epsilon == 1.0), "score"] -= 0.5
+    rows.loc[ridge & (rows.n == 500) & (rows.epsilon == 1.0), "score"] = -5.0
+    new = laws.results.Store("new", tmp_path)
+    new.append(rows)
+    new.pack()
+    laws.report.compare(["old", "new"], tmp_path)
+    text = capsys.readouterr().out
+    worse, rest = text.split("cells worse")[1].split("cells better")
+    assert "-0.500 +- 0.000  small_normal (numbers), PrivateRidge, n 800, eps 1" in worse
+    assert "n 1200" not in worse
+    assert "the least -5  small_normal (numbers), PrivateRidge, n 500, eps 1" in rest
+    laws.report.compare(["old"], tmp_path)
+    assert "cells worse" not in capsys.readouterr().out
+    laws.report.plot(["old", "new"], tmp_path)
+    assert (tmp_path / "old_new.png").stat().st_size > 10_000
