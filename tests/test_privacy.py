@@ -17,7 +17,7 @@ from scipy import integrate, special
 from scipy.integrate import trapezoid
 
 import skdpsco.privacy
-from skdpsco import Ledger, PrivateRidge
+from skdpsco import PrivateRidge
 from skdpsco.privacy import (
     Budget,
     BudgetExceededError,

@@ -20,6 +20,7 @@ from skdpsco.privacy import (
     Ledger,
     NoOpEvent,
     RepeatedEvent,
+    SamplerErrorEvent,
     ZCDPEvent,
     allows,
     compose,
@@ -32,6 +33,7 @@ from skdpsco.privacy import (
 )
 from skdpsco.privacy.events import leaves
 from skdpsco.privacy.sampling import PoissonSampledGaussianEvent
+from skdpsco.privacy.spending import worst_of
 from skdpsco.solvers import Allowance, Problem, Remainder, check_cost
 from skdpsco.solvers.l1.frank_wolfe import NoisyFrankWolfe
 from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
@@ -312,3 +314,42 @@ def test_a_solver_that_breaks_its_promise_fails():
 def test_an_allowance_stays_in_zcdp():
     allowance = Allowance(0.02).minus(ExponentialMechanismEvent(0.1))
     assert allowance.mu == math.sqrt(2.0 * allowance.rho)
+
+
+def test_the_worst_of_two_costs_covers_both():
+    """In both currencies: neither rho alone nor the Gaussian curve alone compares them."""
+    noise, draw = GaussianEvent(2.0**-0.5), ExponentialMechanismEvent(2.53)
+    worst = worst_of((noise, draw))
+    assert worst == worst_of((draw, noise)) == ZCDPEvent(rho_of(noise))
+    for delta, cost in itertools.product((1e-9, 1e-3, 0.1), (noise, draw)):
+        assert epsilon_of(worst, delta) >= epsilon_of(cost, delta)
+    assert worst_of((noise, GaussianEvent(9.0), ExponentialMechanismEvent(0.01))) == noise
+
+
+def covers(curve, worst, costs):
+    """Whether a cost is at least that of others at every epsilon, by a curve of delta."""
+    epsilons = (0.01, 0.1, 0.5, 1.0, 2.0, 5.0)
+    return all(curve(worst, e) >= curve(cost, e) for e in epsilons for cost in costs)
+
+
+def test_a_third_currency_would_not_compare_costs():
+    """The proof of claim 2: the accountant may use rho and mu only."""
+    noise, draw = GaussianEvent(2.0), ExponentialMechanismEvent(1.0)
+    assert worst_of((noise, draw)) == draw
+
+    def by_three(event, epsilon):
+        pure = event.epsilon0 if event == draw else math.inf
+        return 0.0 if epsilon >= pure else delta_of(event, epsilon)
+
+    assert covers(delta_of, draw, (noise, draw))
+    assert not covers(by_three, draw, (noise, draw))
+
+
+def test_the_worst_of_costs_with_errors_of_samplers():
+    costs = [
+        compose(ZCDPEvent(0.1), SamplerErrorEvent(1e-6, 1e-12)),
+        compose(ZCDPEvent(0.2), SamplerErrorEvent(1e-9, 1e-10)),
+        GaussianEvent(1.0),
+    ]
+    for some in itertools.permutations(costs, 2):
+        assert covers(delta_of, worst_of(some), some)

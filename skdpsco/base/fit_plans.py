@@ -15,7 +15,6 @@ from skdpsco.privacy import Event, rho_of
 from skdpsco.privacy.spending import Allowance
 from skdpsco.scaling.calibration import CalibrationPlan, ClassPlan
 from skdpsco.scaling.conditioning import Conditioning
-from skdpsco.scaling.raw_columns import RawTest
 from skdpsco.scaling.stages import Stage, Units
 from skdpsco.solvers.row_check import check_rows
 
@@ -46,8 +45,6 @@ class FitTask(NamedTuple):
     regression : bool
     target_bound : float or None
     n_iter : int or None
-    least_bound : float, default=1.0
-        As in `skdpsco.scaling.feature_bounds.BoundPlan`, if bounds are to be found.
     """
 
     X: Any
@@ -57,7 +54,6 @@ class FitTask(NamedTuple):
     regression: bool
     target_bound: float | None
     n_iter: int | None
-    least_bound: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -81,10 +77,6 @@ class Prepared:
     last : tuple of (Problem, Plan)
         The last rehearsal.
     warnings : tuple of str
-    test : RawTest or None, default=None
-        A count that tells whether columns are raw, which is released before all else.
-    scaled : Prepared or None, default=None
-        What may be released after that if they are not.
     """
 
     n_samples: int
@@ -97,8 +89,6 @@ class Prepared:
     cost: Event | None
     last: tuple[Any, Any]
     warnings: tuple[str, ...]
-    test: RawTest | None = None
-    scaled: "Prepared | None" = None
 
 
 @contextmanager

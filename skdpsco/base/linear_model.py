@@ -51,7 +51,6 @@ from skdpsco.privacy.spending import Allowance, left_after
 from skdpsco.scaling.calibration import Curve, calibration_pays, curve_of, plan_calibration
 from skdpsco.scaling.conditioning import conditioning_pays, narrowed, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
-from skdpsco.scaling.raw_columns import chosen, plan_raw_test
 from skdpsco.scaling.record_count import RECORD_COUNT, CountPlan, plan_count
 from skdpsco.scaling.stages import Stage, Units, known_stages, rehearsed, release_stages
 from skdpsco.scaling.target import Target, TargetPlan, declared_target, least_n_mu, plan_target
@@ -575,7 +574,6 @@ class PrivateLinearModel(PrivateEstimator):
                     n = count.release(n, rng)
                     assumptions = (*count.notes(n), *assumptions)
                     prepared = self._prepared_for_count(task, n, count.left, prepared.event)
-                prepared, told = chosen(prepared, design, y, rng)
                 if bounds is None:
                     design = design._replace(bounds=prepared.first.bounds)
                 units, design, y, notes = release_stages(
@@ -596,7 +594,7 @@ class PrivateLinearModel(PrivateEstimator):
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
                 assumed = assumed_of(prepared.solver, plan)
-                said = (*told, *notes, *assumptions, *self._weight_notes(), *assumed)
+                said = (*notes, *assumptions, *self._weight_notes(), *assumed)
                 said = (clipping_note(units.bounds), *said)
                 release.assumptions = tuple(dict.fromkeys(said))
 
@@ -620,7 +618,7 @@ class PrivateLinearModel(PrivateEstimator):
         return units.unscale(result.coef + getattr(problem, "begin", 0.0), **shape)
 
     def _prepared(self, task: FitTask, n_samples: int, available: Any) -> Prepared:
-        """What a fit to so many records may release, whether its columns are raw or scaled.
+        """What a fit to so many records may release.
 
         Where there is no plan for all bounds that may be found, and for noise on samples, whose
         costs cannot be compared, columns have the bound 1.
@@ -631,39 +629,11 @@ class PrivateLinearModel(PrivateEstimator):
         spends = (in_zcdp,) if self._relation == ADD_OR_REMOVE else (available, in_zcdp)
         for spend in () if self._samples() else spends:
             try:
-                either = self._prepared_either(task, n_samples, spend)
+                return self._prepared_once(task, n_samples, spend)
             except ValueError:
                 continue
-            if either is None:
-                break
-            return either
         ones = np.ones(task.X.shape[1])
         return self._prepared_once(task._replace(bounds=ones), n_samples, available)
-
-    def _prepared_either(self, task: FitTask, n_samples: int, available: Any) -> Prepared | None:
-        """A count that tells which of two fits is made; None if there are too few records for it.
-
-        Raises
-        ------
-        ValueError
-            If there is no plan of one of them, or none that covers the cost of both.
-        """
-        n, d, added = n_samples, task.X.shape[1], self._relation == ADD_OR_REMOVE
-        sees_all = added or self._by_blocks
-        solver, mu = self._resolved_solver(task.loss, n, d, self._budget().rho), self._budget().mu
-        scales = self._conditions(task, n, mu) and not getattr(solver, "fills_range", False)
-        make_plan = partial(
-            plan_raw_test, n, d, added=added, sees_all=sees_all, finds_scales=scales
-        )
-        test = self._planned(make_plan, available, n, d, *self._planned_with)
-        if isinstance(test.event, NoOpEvent):
-            return None
-        tasks = task._replace(bounds=np.full(d, test.bound)), task._replace(least_bound=test.bound)
-        scaled, raw = (self._prepared_once(one, n, test.left) for one in tasks)
-        prepared = test.choosing(raw, scaled, available)
-        if added:  # the same for all numbers of records
-            prepared = replace(prepared, event=ZCDPEvent(available.rho))
-        return replace(prepared, warnings=scaled.warnings)
 
     def _prepared_once(self, task: FitTask, n_samples: int, available: Any) -> Prepared:
         """`_prepared` for bounds that are known, or that are found whatever columns are.
@@ -674,7 +644,7 @@ class PrivateLinearModel(PrivateEstimator):
         """
         n, d, loss, budget = n_samples, task.X.shape[1], task.loss, self._budget()
         seen = loss if task.weights is None else Weighted(loss)  # what the solver sees
-        added, given, least = self._relation == ADD_OR_REMOVE, self._known_units, task.least_bound
+        added, given = self._relation == ADD_OR_REMOVE, self._known_units
         conditions = self._conditions(task, n, budget.mu)
         self._conditioned = conditions if given is None else given.conditioning is not None
         solver = self._resolved_solver(seen, n, d, budget.rho)
@@ -691,7 +661,7 @@ class PrivateLinearModel(PrivateEstimator):
 
         stages: list[Stage] = [] if given is None else known_stages(given, task.regression)
         if task.bounds is None:
-            stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho, added, least)))
+            stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho, added)))
         if task.regression and (given is None or given.target is None):
             bound = task.target_bound
             found = planned(lambda spend: self._plan_target(loss, bound, n, spend.rho))

@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.base import clone
 
 from skdpsco._random import warn_utility
-from skdpsco._validation import check_bound, is_auto
+from skdpsco._validation import check_bound
 from skdpsco.base.advice import BOUNDS_OF_1, LARGEST_EPSILON, counted, rounded_up
 from skdpsco.base.grants import ReachedNoise, Rehearsal
 from skdpsco.base.private_estimator import PrivateEstimator, guaranteed
@@ -247,7 +247,7 @@ def _watched(
 
     def _prepared(self, task, _, available):  # for this number of records, also where it is private
         prepared = kind._prepared(self, task, n_samples, available)
-        if is_auto(self.feature_bound) and prepared.test is None:  # bounds are not found
+        if all(stage.part != BoundPlan.part for stage in prepared.stages):  # none are found
             plans[:] = [one for one in plans if getattr(one, "part", None) != BoundPlan.part]
         return prepared
 
@@ -285,10 +285,9 @@ def plan(
 
     It sees no data, costs nothing and charges no ledger. It follows a fit to an array of zeros up
     to its charge. All that is planned until then follows from parameters and public sizes, as in
-    every fit, so a fit to data of this shape releases exactly this. Where a count tells whether
-    columns are raw, the releases are those for raw ones; for others the solver gets the share of
-    bounds. Where several targets have a fit each, the releases are those of the first fit, within
-    its part of the cost; the others need not find the units of features again.
+    every fit, so a fit to data of this shape releases exactly this. Where several targets have a
+    fit each, the releases are those of the first fit, within its part of the cost; the others
+    need not find the units of features again.
 
     Parameters
     ----------

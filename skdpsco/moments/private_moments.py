@@ -53,7 +53,6 @@ from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.moments.release import (
     declared_or_found,
     most_records,
-    plan_either,
     plan_matrix,
     release_matrix,
 )
@@ -61,7 +60,6 @@ from skdpsco.moments.released import MomentAnswers, ReleasedMoments
 from skdpsco.moments.table_sums import TableSums
 from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS
 from skdpsco.scaling.feature_bounds import clipping_note
-from skdpsco.scaling.raw_columns import chosen
 from skdpsco.solvers.moments.plan import MOMENTS
 
 __all__ = ["MomentRelease", "PrivateMoments", "release_moments_of"]
@@ -389,19 +387,11 @@ def release_moments_of(
 
     most, plan = MOST_RECORDS_ADDED if known is None else n, None
     if tells:
-        plan = estimator._planned(
-            lambda spend: (
-                plan_either(
-                    planned, n, d, spend, sees_all=blocks is not None, finds_scales=conditioned
-                )
-                or planned(False, spend)
-            ),
-            available,
-            most,
-            d,
-        )
-        if plan.test is None:
-            bounds[:d] = 1.0
+        try:
+            plan = estimator._planned(lambda spend: planned(True, spend), available, most, d)
+        except ValueError:  # no plan for all bounds that may be found
+            bounds[:d], tells = 1.0, False
+            plan = estimator._planned(lambda spend: planned(False, spend), available, most, d)
     else:
         plan = estimator._planned(lambda spend: planned(True, spend), available, most, d)
     warnings: tuple[str, ...] = ()
@@ -434,17 +424,13 @@ def release_moments_of(
             warnings=warnings,
         ) as release,
     ):
-        followed, told = chosen(plan, design, y, release.rng)
-        if followed is not plan:  # columns are scaled
-            bounds[:d] = plan.test.bound
-        bounds = declared_or_found(followed, design, y, bounds, release.rng)
+        bounds = declared_or_found(plan, design, y, bounds, release.rng)
         units = bounds.copy()  # the units of rows
-        if classes is not None and followed.has_scales:
+        if classes is not None and plan.has_scales:
             units[d:] = INDICATOR_UNIT
         sums = TableSums(design, y, units)
-        found = release_matrix(followed, sums, units, d, weighted, release.rng)
-        release.assumptions = _assumptions(followed, bounds if classes is None else bounds[:d], d)
-        release.assumptions += told
+        found = release_matrix(plan, sums, units, d, weighted, release.rng)
+        release.assumptions = _assumptions(plan, bounds if classes is None else bounds[:d], d)
         if classes is not None:
             release.assumptions += (labels_note(classes, estimator.classes),)
         release.assumptions += estimator._said

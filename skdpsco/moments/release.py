@@ -9,7 +9,7 @@ import numpy as np
 from skdpsco.data.pieces import MOST_RECORDS_ADDED, one_record
 from skdpsco.mechanisms.samplers import GRID_LIMIT, deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.moments.table_sums import TableSums
-from skdpsco.privacy import Event, NoOpEvent, compose, gdp_of
+from skdpsco.privacy import Event, compose, gdp_of
 from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.conditioning import (
     ConditioningPlan,
@@ -19,7 +19,6 @@ from skdpsco.scaling.conditioning import (
 )
 from skdpsco.scaling.feature_bounds import BoundPlan, find_bounds, plan_bounds
 from skdpsco.scaling.quantiles import halve
-from skdpsco.scaling.raw_columns import RawTest, plan_raw_test
 from skdpsco.solvers.penalized.second_moments import (
     moved_by_one,
     single_pays,
@@ -33,7 +32,6 @@ __all__ = [
     "Measured",
     "declared_or_found",
     "most_records",
-    "plan_either",
     "plan_matrix",
     "release_matrix",
 ]
@@ -96,10 +94,6 @@ class MatrixPlan:
     n_groups : int
         Number of groups, of each of which there is a matrix; 0 if records have neither groups nor
         weights.
-    test : RawTest or None
-        A count that tells whether columns are raw, which is released before all else.
-    scaled : MatrixPlan or None
-        What is released after that if they are not.
     """
 
     event: Event
@@ -110,8 +104,6 @@ class MatrixPlan:
     norm_grid: float | None
     row_norm: float
     n_groups: int = 0
-    test: RawTest | None = None
-    scaled: "MatrixPlan | None" = None
 
     @property
     def has_scales(self) -> bool:
@@ -222,46 +214,6 @@ def plan_matrix(
 def _levels(conditioning: ConditioningPlan) -> tuple[float, ...]:
     """The levels of scales for which a norm is found."""
     return MATRIX.levels if "squares" in conditioning.grids else (0.0,)
-
-
-def plan_either(
-    make_plan: Any,
-    n_samples: int,
-    n_features: int,
-    available: Any,
-    *,
-    sees_all: bool,
-    finds_scales: bool,
-) -> MatrixPlan | None:
-    """A count that tells which of two plans is followed; None if columns have the bound 1.
-
-    So they have if there are too few records, or no plan for all bounds that may be found.
-
-    Parameters
-    ----------
-    make_plan : callable
-        ``make_plan(raw, left)`` is the plan for raw or scaled columns within what is left.
-    n_samples, n_features : int
-    available : Budget or Allowance
-    sees_all, finds_scales : bool
-        As in `plan_raw_test`.
-    """
-    test = plan_raw_test(
-        n_samples,
-        n_features,
-        available,
-        added=False,
-        sees_all=sees_all,
-        finds_scales=finds_scales,
-    )
-    if isinstance(test.event, NoOpEvent):
-        return None
-    try:
-        plan, scaled = (make_plan(raw, test.left) for raw in (True, False))
-    except ValueError:
-        return None
-    plan = replace(plan, bounds=plan.bounds and replace(plan.bounds, least=test.bound))
-    return test.choosing(plan, scaled, available)
 
 
 def _grid_of_matrix(plan: MatrixPlan, n_columns: int, multiplier: float) -> float:

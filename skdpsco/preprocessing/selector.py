@@ -27,7 +27,6 @@ from skdpsco._validation import (
     check_int,
     check_target,
     check_X_y,
-    is_auto,
     is_undeclared,
     read_X,
 )
@@ -36,7 +35,7 @@ from skdpsco.base.fit_plans import is_sparse
 from skdpsco.base.labels import declared_classes, encode_classes, labels_note
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
-from skdpsco.data.block_records import BlockRecords, opened, read_records
+from skdpsco.data.block_records import opened, read_records
 from skdpsco.data.design import CentredCSR, as_design
 from skdpsco.data.pieces import sum_error
 from skdpsco.data.products import correlate
@@ -52,7 +51,6 @@ from skdpsco.privacy import (
 )
 from skdpsco.privacy.spending import Allowance
 from skdpsco.scaling.quantiles import choose
-from skdpsco.scaling.raw_columns import chosen, plan_raw_test
 from skdpsco.scaling.stages import Stage, Units, release_stages
 from skdpsco.scaling.target import Target, TargetPlan, plan_target, release_target
 
@@ -78,10 +76,6 @@ class SelectionPlan:
         The total cost.
     stages : tuple of Stage, default=()
         How ranges of raw columns are found first.
-    test : RawTest or None, default=None
-        How it is found whether columns are raw; None if that is not asked.
-    scaled : SelectionPlan or None, default=None
-        What is followed if they are not.
     """
 
     n_selected: int
@@ -89,8 +83,6 @@ class SelectionPlan:
     target: TargetPlan | None
     event: Event
     stages: tuple[Stage, ...] = ()
-    test: Any = None
-    scaled: Any = None
 
 
 def plan_selection(
@@ -357,9 +349,8 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         ):
             if drawn:
                 rng = release.rng
-                plan, told = chosen(plan, design, y, rng)
                 _, design, y, notes = release_stages(plan.stages, Units(None), design, y, rng)
-                release.assumptions += (*told, *notes)
+                release.assumptions += notes
                 if plan.target is not None:
                     target = release_target(plan.target, y, rng, design)
                     columns = partial(one_column, target=target)
@@ -388,15 +379,8 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         if not is_undeclared(self.feature_bound) or k >= d:
             return selection(available)
         available = Allowance(available.rho)  # draws are planned in zCDP
-        if not is_auto(self.feature_bound):
-            enough = n >= records_for_ranges(d, available.rho)
-            return raw(available) if enough else selection(available)
-        seen = {"sees_all": isinstance(X, BlockRecords), "finds_scales": False}
-        test = planned(lambda spend: plan_raw_test(n, d, spend, added=False, **seen), available)
-        if isinstance(test.event, NoOpEvent):
-            return selection(available)
-        scaled = selection(test.left)
-        return test.choosing(raw(test.left), scaled, available)
+        enough = n >= records_for_ranges(d, available.rho)
+        return raw(available) if enough else selection(available)
 
     def _records(self, draft: Any, X: Any, y: Any) -> tuple[Any, Any, tuple[str, ...], Any]:
         """Records and targets, a line about labels, and their columns if they are labels."""

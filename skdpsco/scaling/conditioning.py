@@ -32,7 +32,7 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, compose
 from skdpsco.privacy._cache import cached
 from skdpsco.privacy.spending import share_mu
-from skdpsco.scaling.narrowing import Narrowing, plan_narrowing
+from skdpsco.scaling.narrowing import LEAST_WIDTH, Narrowing, plan_narrowing
 from skdpsco.scaling.quantiles import count_above, halve, tolerated
 
 __all__ = [
@@ -276,7 +276,7 @@ class ConditioningPlan:
             if "squares" in self.grids:
                 smallest *= math.sqrt(CONDITIONING.least_square)
             if self.narrowing is not None:
-                smallest *= self.narrowing.least_width
+                smallest *= 0.5 * LEAST_WIDTH
             scales = (
                 float(self.stored(min(smallest, 1.0))),
                 2.0,
@@ -406,9 +406,8 @@ def narrowed(plan: ConditioningPlan, mu: float) -> ConditioningPlan:
     ValueError
         If the noise is too large for the grids.
     """
-    growth = plan.width / CONDITIONING.width
     sizes = plan.n_samples, plan.n_features
-    search = plan_narrowing(*sizes, mu, growth) if plan.centred and plan.scaled else None
+    search = plan_narrowing(*sizes, mu) if plan.centred and plan.scaled else None
     if search is None:
         return plan
     event, share = compose(search.event, plan.event), search.share + plan.share

@@ -8,13 +8,13 @@ import numpy as np
 
 from skdpsco._kernels import inlined, inlined_kernel, njit
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.data.design import CSR, Dense, as_design
+from skdpsco.data.design import CSR, Dense
 from skdpsco.data.pieces import one_record
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
-from skdpsco.privacy import Event, GaussianEvent, NoOpEvent
+from skdpsco.privacy import Event, NoOpEvent
 from skdpsco.privacy.spending import share_mu
-from skdpsco.scaling.column_scales import LOWEST, N_BINS, count_grid, tallied
+from skdpsco.scaling.column_scales import LOWEST
 from skdpsco.scaling.conditioning import shrunk
 from skdpsco.scaling.quantiles import count_above, halve, tolerated
 
@@ -33,21 +33,15 @@ _MEAN_CANDIDATES = np.arange(
 
 
 class BoundTuning(NamedTuple):
-    """Constants of counts and levels, chosen so that a bound is hardly ever a guess.
+    """Constants of levels, chosen so that a bound is hardly ever a guess.
 
-    docs/proofs/feature_bounds.md says what was measured with those of levels.
+    The level of a number is the power of two that is just above it.
 
     Parameters
     ----------
-    share : float
-        Share of rho for counts.
-    credible : float
-        A count is believed if it exceeds its noise by this factor.
-    notable : float
-        Noise must not hide counts of this share of the records.
     level_share, level_ratio : float
         Share of rho for levels where n mu over the root of d is at most ``level_ratio``; beyond, it
-        falls with the root of that number.
+        falls in proportion to 1 over that number.
     least_n_mu : float
         The n mu from which on levels are found.
     median_share, filled_share, norm_share : float
@@ -59,27 +53,16 @@ class BoundTuning(NamedTuple):
         Share of the records that may exceed a norm.
     least_filled : float
         Least share of the entries of a column that are not 0.
-    room : float
-        How far bounds are above mean levels, in powers of two.
-    beside : float
-        A count beside one that is believed needs this share of what others need.
-    together, credible_together : int, float
-        Where no count of a column is believed, sums of so many neighbouring ones are, if they
-        exceed their noise by this factor.
-    notable_records : float
-        Number of records in a bin that noise may hide, from which on there is all of this room.
-    tailed : float
-        Standard deviation of levels in a column, as the median of all columns, from which on there
-        is all of it.
+    room, more_room : float
+        How far bounds are above mean levels, in typical differences of levels from their means; and
+        the n mu over the root of d from which on they are farther, by half of the power of
+        two of that number: less noise allows for tails.
     certain : float
         Levels differ certainly if they are as many typical differences from the median, of which
         none is smaller than the noise.
     """
 
-    share: float = 0.05
-    credible: float = 5.0
-    notable: float = 1.0 / 8.0
-    level_share: float = 0.12
+    level_share: float = 0.08
     level_ratio: float = 40.0
     least_n_mu: float = 40.0
     median_share: float = 0.2
@@ -89,12 +72,8 @@ class BoundTuning(NamedTuple):
     n_norms: int = 4
     tail: float = 0.1
     least_filled: float = 0.05
-    room: float = 2.5
-    beside: float = 0.5
-    together: int = 5
-    credible_together: float = 4.0
-    notable_records: float = 8.0
-    tailed: float = 0.4
+    room: float = 1.4
+    more_room: float = 250.0
     certain: float = 3.0
 
 
@@ -109,19 +88,17 @@ class BoundPlan:
     ----------
     n_samples, n_features : int
     grids : dict
-        Grids by the names of the releases: that of ``counts``, those of levels, or none if nothing
-        is released and all bounds are 1.
+        Grids by the names of the releases; none if nothing is released and all bounds are 1.
     event : Event
-    least : float, default=1.0
-        Bounds that follow from counts are at least this unless they are below 1: noise may hide
-        larger entries.
+    room : float
+        How far bounds are above mean levels, in typical differences of levels.
     """
 
     n_samples: int
     n_features: int
     grids: dict[str, float]
     event: Event
-    least: float = 1.0
+    room: float = FEATURE_BOUNDS.room
 
     part: ClassVar[str] = "bounds"
 
@@ -151,12 +128,10 @@ def clipping_note(bounds: np.ndarray) -> str:
     return f"features are clipped to +-{brief}"
 
 
-def plan_bounds(
-    n_samples: int, n_features: int, rho: float, added: bool = False, least: float = 1.0
-) -> BoundPlan:
-    """Spend a share of ``rho`` on counts or levels of columns; nothing if both would be noise.
+def plan_bounds(n_samples: int, n_features: int, rho: float, added: bool = False) -> BoundPlan:
+    """Spend a share of ``rho`` on levels of columns; nothing if they would be noise.
 
-    ``added`` is as in `skdpsco._problem.Problem`, and ``least`` as in `BoundPlan`.
+    ``added`` is as in `skdpsco._problem.Problem`.
 
     Raises
     ------
@@ -164,16 +139,12 @@ def plan_bounds(
         If the noise is too large for the grids.
     """
     n, d, tuning = n_samples, n_features, FEATURE_BOUNDS
-    mu = math.sqrt(2.0 * tuning.share * rho)
-    # A record moves from one bin to another, in each of d histograms: the noise is sqrt(2 d) / mu.
-    if n >= math.sqrt(2.0 * d) / mu * tuning.credible / tuning.notable:
-        grid = count_grid(n, 1, math.sqrt(d) / mu, added)
-        return BoundPlan(n, d, {"counts": grid}, GaussianEvent(1.0 / mu), least)
     mu = math.sqrt(2.0 * rho)
     if n * mu < tuning.least_n_mu:
         return BoundPlan(n, d, {}, NoOpEvent())
-    plenty = n * mu / math.sqrt(d) / tuning.level_ratio
-    mu *= math.sqrt(tuning.level_share * min(plenty**-0.5, 1.0))
+    ratio = n * mu / math.sqrt(d)
+    plenty = ratio / tuning.level_ratio
+    mu *= math.sqrt(tuning.level_share * min(1.0 / plenty, 1.0))
     n_means, rounds = len(_MEAN_CANDIDATES).bit_length() - 1, tuning.n_rounds
     left = 1.0 - tuning.median_share - tuning.filled_share - tuning.norm_share
     parts = {
@@ -191,7 +162,8 @@ def plan_bounds(
         )
         for name in parts
     }
-    return BoundPlan(n, d, grids, event)
+    room = tuning.room + max(math.log2(ratio / tuning.more_room), 0.0) / 2.0
+    return BoundPlan(n, d, grids, event, room)
 
 
 def find_bounds(
@@ -212,84 +184,22 @@ def find_bounds(
         return np.ones(plan.n_features)
     # With bounds that exceed all that may be found.
     X = in_pieces(X._replace(bounds=np.full(len(X.bounds), LIMIT), intercept=0), y)
-    counts = map_reduce(X, y, tallied_columns, unknown)
-    if "counts" in plan.grids:
-        return _bounds_of_counts(plan, counts, rng)
+    filled = map_reduce(X, y, filled_entries, unknown)
     places = np.where(unknown, np.cumsum(unknown) - 1, -1)
 
     def sums(centre: np.ndarray, c: float) -> Any:
         return map_reduce(X, y, level_sums, places, centre, c)
 
-    centre = _mean_levels(plan, counts.sum(axis=1), sums, rng)
-    return np.clip(2.0 ** (centre + FEATURE_BOUNDS.room), SMALLEST_BOUND, LARGEST_BOUND)
+    centre, typical = _mean_levels(plan, filled, sums, rng)
+    return np.clip(2.0 ** (centre + plan.room * typical), SMALLEST_BOUND, LARGEST_BOUND)
 
 
-def _bounds_of_counts(plan: BoundPlan, counts: np.ndarray, rng: Any) -> np.ndarray:
-    """Release counts of magnitudes, and derive a power of two that covers all frequent ones."""
-    deviation = gaussian_mechanism(rng, counts.reshape(-1), plan.grids["counts"])
-    levels = levels_of_counts(counts, deviation, plan.n_samples)
-    bounds = LARGEST_BOUND * 2.0 ** np.minimum(levels, 0.0)
-    # A column with almost only zeros tells nothing, and gets a bound of the other columns.
-    found = np.sort(bounds[bounds > 0.0])
-    bounds[bounds == 0.0] = found[len(found) // 2] if len(found) > 0 else 1.0
-    return np.where(bounds < 1.0, bounds, np.maximum(bounds, plan.least))
-
-
-def levels_of_counts(counts: np.ndarray, deviation: float, n: int) -> np.ndarray:
-    """Levels that cover frequent magnitudes, with room for a tail that noise may hide.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_features, n_bins)
-        Noisy numbers of entries by their magnitudes.
-    deviation : float
-        Standard deviation of the noise.
-    n : int
-        Number of records.
-
-    Returns
-    -------
-    levels : ndarray of shape (n_features,)
-        Whole numbers, as exponents of two in units of the largest bound, or minus infinity for
-        columns of which no count is believed.
-    """
-    tuning, levels = FEATURE_BOUNDS, np.arange(N_BINS) + float(LOWEST)
-    hidden = tuning.credible * deviation  # so many records may be in a bin unseen
-    credible = counts > hidden
-    # Noise can hardly make a bin beside one that is believed, nor is that one far away.
-    beside = np.zeros_like(credible)
-    beside[:, 1:] |= credible[:, :-1]
-    beside[:, :-1] |= credible[:, 1:]
-    credible |= beside & (counts > max(tuning.beside * hidden, 0.5))  # half a record is none
-    highest = np.where(credible, levels, -np.inf).max(axis=1)
-    weights = np.where(credible, counts, 0.0)
-    filled = weights.sum(axis=1)
-    shares = weights / np.maximum(filled, 1.0)[:, None]
-    means = shares @ levels
-    spreads = np.sqrt(np.maximum(shares @ levels**2 - means**2, 0.0))
-    # Where most columns have no tails, such as indicators, room for the others would drown these.
-    tailed = min(float(np.median(spreads)) / tuning.tailed, 1.0)
-    room = tuning.room * tailed * min(hidden / tuning.notable_records, 1.0)
-    roomy = np.maximum(highest, np.rint(means + room))
-    # A column whose entries all have one magnitude has no tail, and would drown its own spread.
-    alike = weights.max(axis=1) > n - hidden
-    unknown = highest == -np.inf
-    highest = np.where(alike | unknown, highest, roomy)
-    highest[unknown] = _levels_of_sums(counts[unknown], deviation)
-    return highest
-
-
-def _levels_of_sums(counts: np.ndarray, deviation: float) -> np.ndarray:
-    """Levels that cover the largest sum of neighbouring counts, if it is more than noise."""
-    k = FEATURE_BOUNDS.together
-    sums = np.lib.stride_tricks.sliding_window_view(counts, k, axis=1).sum(axis=-1)
-    noise = FEATURE_BOUNDS.credible_together * deviation * math.sqrt(k)
-    highest = sums.argmax(axis=1) + (k - 1.0 + LOWEST)
-    return np.where(sums.max(axis=1) > noise, highest, -np.inf)
-
-
-def _mean_levels(plan: BoundPlan, filled: np.ndarray, sums: Any, rng: Any) -> np.ndarray:
+def _mean_levels(
+    plan: BoundPlan, filled: np.ndarray, sums: Any, rng: Any
+) -> tuple[np.ndarray, float]:
     """Release the mean level of every column, in rounds around the levels that were found before.
+
+    Also return a typical difference of a level from the mean of its column.
 
     ``sums`` is `level_sums` of all records, and ``filled`` is how many entries are not 0.
     """
@@ -309,7 +219,7 @@ def _mean_levels(plan: BoundPlan, filled: np.ndarray, sums: Any, rng: Any) -> np
         total += (centre + shifts * c / n / share) / deviation**2
         precision += 1.0 / deviation**2
         centre = _towards_the_mean(total / precision, share, precision**-0.5)
-    return centre
+    return centre, c / math.sqrt(share.sum())
 
 
 def _towards_the_mean(levels: np.ndarray, share: np.ndarray, deviation: float) -> np.ndarray:
@@ -338,14 +248,16 @@ def norms_of_levels(n_columns: int) -> np.ndarray:
 
 
 @without_gil
-def tallied_columns(X: Dense | CSR, y: TargetLike, unknown: np.ndarray) -> np.ndarray:
-    """Histograms of magnitudes, one for each of the ``unknown`` columns; see `find_bounds`."""
-    d = len(X.bounds)
-    counts = [tallied(X, y, d, d)[0]]
-    if len(unknown) > d:
-        targets = as_design(y[:, None], X.bounds[:1], False)
-        counts.append(tallied(targets, y, 1, 1)[0])
-    return np.vstack(counts)[unknown]
+def filled_entries(X: Dense | CSR, y: TargetLike, unknown: np.ndarray) -> np.ndarray:
+    """How many entries of each of the ``unknown`` columns are not 0; see `find_bounds`."""
+    filled = np.zeros(len(unknown))
+    if isinstance(X, Dense):
+        filled[: len(X.bounds)] = np.count_nonzero(X.values, axis=0)
+    else:
+        filled[: len(X.bounds)] = np.bincount(X.indices[X.data != 0.0], minlength=len(X.bounds))
+    if len(unknown) > len(X.bounds):
+        filled[-1] = np.count_nonzero(y)
+    return filled[unknown]
 
 
 @without_gil

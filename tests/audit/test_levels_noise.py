@@ -21,7 +21,7 @@ from skdpsco.scaling import quantiles
 from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, find_bounds, plan_bounds
 
 N_MEANS = 5  # counts among 32 candidates
-SMALL = {"credible": 1e9, "least_n_mu": 0.0}  # levels at any size and budget
+SMALL = {"least_n_mu": 0.0}  # levels at any size and budget
 
 
 def planned(n, d, mu, added=False):
@@ -34,7 +34,7 @@ def charges(plan, mu):
     """The mu of every release, in their order: together they are the plan's event."""
     tuning, (n, d) = FEATURE_BOUNDS, (plan.n_samples, plan.n_features)
     ratio = n * mu / math.sqrt(d) / tuning.level_ratio
-    share = tuning.level_share * min(1.0, ratio**-0.5)
+    share = tuning.level_share * min(1.0, 1.0 / ratio)
     parts = tuning.median_share, tuning.filled_share, tuning.norm_share
     counts, rounds = tuning.n_norms, tuning.n_rounds
     each = [parts[0] / N_MEANS] * N_MEANS + [parts[1]]
