@@ -780,7 +780,7 @@ class PrivateLinearModel(PrivateEstimator):
         n, solver, (problem, plan) = prepared.n_samples, prepared.solver, prepared.last
         if prepared.stages:  # otherwise nothing had to be found
             problem = self._problem_in(task, n, units)
-        if prepared.left is None:
+        if prepared.left is None or problem == prepared.last[0]:
             return problem, plan
         plan = self._planned(
             lambda spend: solver.plan(problem, spend, task.n_iter),

@@ -299,11 +299,14 @@ def schedule(n_samples: int, n_iter: int, batch_size: int, bounds: PolytopeBound
     # Range of the changes of scores when a record of the batch is replaced, and the least upper
     # bound that decreases slowly enough for later records to leave something to earlier steps.
     ranges = 2.0 * bounds.diameter * bounds.features * limit / batch
-    upper, largest = [], 0.0
-    for own, factor in zip(ranges.tolist(), np.sqrt(keep).tolist(), strict=True):
-        largest = max(own, largest * factor)
-        upper.append(largest)
-    weight = (np.array(upper) / largest) ** -2.0  # relative: squares may overflow
+    upper, factor = ranges, np.sqrt(keep[1:])
+    for _ in range(n_iter):  # one or two rounds, as a rule
+        raised = np.append(ranges[0], np.maximum(ranges[1:], upper[:-1] * factor))
+        if np.array_equal(raised, upper):
+            break
+        upper = raised
+    largest = upper[-1]
+    weight = (upper / largest) ** -2.0  # relative: squares may overflow
     later = np.append(keep[1:] ** 2 * weight[1:], 0.0)
     return StepSchedule(batch, step, keep, limit, largest * (weight - later) ** -0.5)
 
