@@ -707,7 +707,7 @@ class PrivateLinearModel(PrivateEstimator):
             if task.bounds is None and not self._sparse:
                 centring = planned(lambda spend: narrowed(centring, mu_left(stages, spend)))
             width = min(max(centring.width, self._narrowest), self._widest)
-            centring = replace(centring, width=width)
+            centring = replace(centring, width=width, copied=not getattr(solver, "streams", False))
             stages.append(centring)
         calibration = None
         curve, n_known = self._curve(seen), self._known_weight(n)
