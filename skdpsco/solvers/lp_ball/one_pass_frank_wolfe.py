@@ -16,7 +16,7 @@ from skdpsco.losses.kernels import bounded_change, bounded_derivatives
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
-from skdpsco.solvers.base import Plan, Problem, Result, check_scales, curvature_of
+from skdpsco.solvers.base import Plan, Problem, Result, check_scales, check_smooth, curvature_of
 from skdpsco.solvers.vertex_choice import polytope_of, select_vertex, vertex_model
 
 __all__ = ["OnePassFrankWolfe", "PolytopeBounds", "polytope_bounds"]
@@ -185,9 +185,7 @@ class OnePassFrankWolfe:
         ValueError
             If the loss is not smooth.
         """
-        if not 0.0 <= problem.loss.smoothness() < math.inf:
-            name = type(problem.loss).__name__
-            raise ValueError(f"OnePassFrankWolfe needs a smooth loss, which {name} is not.")
+        check_smooth(self, problem.loss)
 
     def plan(
         self, problem: Problem, budget: Any, n_iter: int | None = None
