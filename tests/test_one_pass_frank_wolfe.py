@@ -217,8 +217,9 @@ def test_bad_options_and_problems():
         assert solver.plan(problem, Budget(1.0, 1e-6), most).n_iter == most
         with pytest.raises(ValueError, match=f"n_iter must be at most {most} for 20 records"):
             solver.plan(problem, Budget(1.0, 1e-6), most + 1)
-    for bend in (math.inf, math.nan, -1.0):
-        with pytest.raises(ValueError, match="needs a smooth loss, which Declared is not"):
+    not_smooth = "needs a smooth loss, which Declared is not"
+    for bend, match in ((math.inf, not_smooth), (math.nan, not_smooth), (-1.0, "a bound >= 0")):
+        with pytest.raises(ValueError, match=match):
             solver.plan(Problem(Declared(1.0, bend), L1Ball(1.0), 20, 3), Budget(1.0, 1e-6))
     for slope in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="constant of Declared must be positive and finite"):

@@ -11,7 +11,7 @@ from scipy import sparse, stats
 
 from skdpsco._kernels import njit
 from skdpsco.data import record_stream as module
-from skdpsco.data.design import as_design, read_only
+from skdpsco.data.design import CentredDense, as_design, read_only
 from skdpsco.data.record_stream import (
     CHUNK_RECORDS,
     Blocks,
@@ -28,11 +28,18 @@ from skdpsco.solvers import Problem
 
 LAYOUTS = ["dense", "int32", "int64"]
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
+or_centred = pytest.mark.parametrize("layout", [*LAYOUTS, "centred"])
 intercepts = pytest.mark.parametrize("intercept", [False, True])
+
+
+def centre_of(d):
+    return np.linspace(-0.9, 0.8, d)
 
 
 def design(layout, X, bounds, intercept=False):
     X = np.atleast_2d(np.asarray(X, dtype=float))
+    if layout == "centred":
+        return CentredDense(*design("dense", X, bounds, intercept), centre_of(X.shape[1]))
     if layout != "dense":
         X = sparse.csr_matrix(X)
         X.indices, X.indptr = X.indices.astype(layout), X.indptr.astype(layout)
@@ -77,13 +84,15 @@ def seen(X, i, row_norm=math.inf, run=compiled):
 @pytest.mark.parametrize("run", [compiled, python])
 @pytest.mark.parametrize("row_norm", [math.inf, 100.0, 0.7])
 @intercepts
-@layouts
+@or_centred
 def test_rows_agree_with_numpy(layout, intercept, row_norm, run):
     rng = np.random.default_rng(0)
     X = rng.normal(scale=2.0, size=(9, 7)) * (rng.random((9, 7)) < 0.6)
     X[0], X[1, 2], X[2, 3] = 0.0, 1e300, -1e300
     bounds = rng.uniform(0.2, 4.0, 7)
     F = np.clip(X, -bounds, bounds) / bounds
+    if layout == "centred":
+        F = np.clip(F - centre_of(7), -1.0, 1.0)
     norms = np.linalg.norm(F, axis=1, keepdims=True)
     F = F * np.minimum(1.0, row_norm / np.maximum(norms, 1e-300))
     F = np.hstack([F, np.ones((9, 1))]) if intercept else F
@@ -107,7 +116,7 @@ def test_a_row_norm_that_no_row_exceeds_is_no_limit():
 
 
 @intercepts
-@layouts
+@or_centred
 @pytest.mark.parametrize("d", [1, 6])
 def test_rows_keep_to_the_norms_of_the_problem(layout, intercept, d):
     """Sensitivities follow from these norms, rounding included, even at the ends of the range."""

@@ -413,8 +413,9 @@ def test_problems_that_are_refused():
     for bad in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="The Lipschitz constant of Declared must be positive"):
             solver.plan(Problem(Declared(bad), L2Ball(1.0), 100, 3), budget)
-    for bad in (-1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="needs a smooth loss"):
+    not_smooth = "needs a smooth loss"
+    for bad, match in ((-1.0, "a bound >= 0"), (math.nan, not_smooth), (math.inf, not_smooth)):
+        with pytest.raises(ValueError, match=match):
             solver.plan(Problem(Declared(1.0, bad), L2Ball(1.0), 100, 3), budget)
     # Where numbers have few digits, rounding a mean may move it as much as a record does.
     for slope, radius in ((1e-320, 1e30), (1e-300, 1.0), (1e-160, 1e-100), (1e200, 1e100)):

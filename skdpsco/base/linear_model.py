@@ -679,7 +679,7 @@ class PrivateLinearModel(PrivateEstimator):
             if task.bounds is None and not self._sparse:
                 centring = planned(lambda spend: narrowed(centring, mu_left(stages, spend)))
             width = min(max(centring.width, self._narrowest), self._widest)
-            centring = replace(centring, width=width)
+            centring = replace(centring, width=width, copied=not getattr(solver, "streams", False))
             stages.append(centring)
         calibration = None
         curve, n_known = self._curve(seen), self._known_weight(n)
@@ -752,7 +752,7 @@ class PrivateLinearModel(PrivateEstimator):
         n, solver, (problem, plan) = prepared.n_samples, prepared.solver, prepared.last
         if prepared.stages:  # otherwise nothing had to be found
             problem = self._problem_in(task, n, units)
-        if prepared.left is None:
+        if prepared.left is None or problem == prepared.last[0]:
             return problem, plan
         plan = self._planned(
             lambda spend: solver.plan(problem, spend, task.n_iter),

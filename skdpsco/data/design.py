@@ -23,6 +23,7 @@ __all__ = [
     "GATHERED_ROWS",
     "TILE_ROWS",
     "CentredCSR",
+    "CentredDense",
     "Columns",
     "Dense",
     "KeptScores",
@@ -55,6 +56,18 @@ class KeptScores(Dense):
     Only `predict_all` reads them, as they are, in place of a column whose coefficient is 1; and
     `skdpsco.scaling.reading`, one column for every range of the features.
     """
+
+
+class CentredDense(NamedTuple):
+    """`Dense` minus a centre, in units of the bounds, and clipped to [-1, 1] again.
+
+    Only `skdpsco.data.record_stream` reads it: no copy pays for rows that are read once.
+    """
+
+    values: np.ndarray
+    bounds: np.ndarray
+    intercept: int
+    centre: np.ndarray
 
 
 class CSR(NamedTuple):

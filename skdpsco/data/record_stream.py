@@ -15,9 +15,9 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from skdpsco._clipping import clip
-from skdpsco._kernels import kernel, njit, reduction
+from skdpsco._kernels import inner, kernel, njit, reduction
 from skdpsco._random import next_uint64
-from skdpsco.data.design import CSR, Dense
+from skdpsco.data.design import CSR, CentredDense, Dense
 
 __all__ = ["AHEAD", "Blocks", "Row", "fetch_row", "one_pass", "read_row", "row_add", "row_dot"]
 
@@ -26,7 +26,7 @@ _ROUNDS = 6  # with 4, adjacent records stay adjacent one and a half times as of
 _LINE = 64  # bytes of a cache line
 AHEAD = 4  # number of records between `fetch_row` and `read_row`
 
-Chunk = tuple[Dense | CSR, np.ndarray, np.ndarray]
+Chunk = tuple[Dense | CentredDense | CSR, np.ndarray, np.ndarray]
 
 
 class Row:
@@ -34,7 +34,7 @@ class Row:
 
     Parameters
     ----------
-    X : Dense or CSR
+    X : Dense, CentredDense or CSR
     row_norm : float
         Rows with a larger l2 norm, not counting the one of an intercept, are shortened to it.
     """
@@ -44,7 +44,7 @@ class Row:
     columns: Any
     values: Any
 
-    def __init__(self, X: Dense | CSR, row_norm: float) -> None:
+    def __init__(self, X: Dense | CentredDense | CSR, row_norm: float) -> None:
         d = len(X.bounds)
         size = d + X.intercept
         unlimited = row_norm >= np.sqrt(d)  # no row in [-1, 1] is longer
@@ -115,6 +115,7 @@ def _fetch_in_kernels(array):
     return implementation
 
 
+@fetch_row.register(CentredDense)
 @fetch_row.register(Dense)
 def _(X, i):
     _fetch(X.values[i])
@@ -145,17 +146,30 @@ def _limit_norm(values, size, row_norm):
             values[j] *= factor
 
 
-@read_row.register(Dense)
-def _(X, i, inverse, row_norm, columns, values):
-    d = inverse.shape[0]
-    x = X.values[i]
-    for j in range(d):
-        values[j] = clip(x[j] * inverse[j], 1.0)
+@inner
+def _end_row(intercept, d, row_norm, values):
+    """Shorten the dense row in the buffer, append the one of an intercept, and count entries."""
     if row_norm < np.inf:
         _limit_norm(values, d, row_norm)
-    if X.intercept:
+    if intercept:
         values[d] = 1.0
-    return d + X.intercept
+    return d + intercept
+
+
+@read_row.register(Dense)
+def _(X, i, inverse, row_norm, columns, values):
+    x = X.values[i]
+    for j in range(inverse.shape[0]):
+        values[j] = clip(x[j] * inverse[j], 1.0)
+    return _end_row(X.intercept, inverse.shape[0], row_norm, values)
+
+
+@read_row.register(CentredDense)
+def _(X, i, inverse, row_norm, columns, values):
+    x, centre = X.values[i], X.centre
+    for j in range(inverse.shape[0]):
+        values[j] = clip(clip(x[j] * inverse[j], 1.0) - centre[j], 1.0)
+    return _end_row(X.intercept, inverse.shape[0], row_norm, values)
 
 
 @read_row.register(CSR)
@@ -175,6 +189,7 @@ def _(X, i, inverse, row_norm, columns, values):
     return size
 
 
+@row_dot.register(CentredDense)
 @row_dot.register(Dense)
 def _(X, columns, values, size, w, start):
     return _dot(values, w[start : start + size], size)
@@ -188,6 +203,7 @@ def _(X, columns, values, size, w, start):
     return total
 
 
+@row_add.register(CentredDense)
 @row_add.register(Dense)
 def _(X, columns, values, size, factor, w, start):
     mine = w[start : start + size]
@@ -206,7 +222,7 @@ class Records:
 
     Parameters
     ----------
-    X : Dense or CSR
+    X : Dense, CentredDense or CSR
     y : ndarray of shape (n,)
     rng : numpy.random.Generator or None
         Draws the order, independently of the data. None keeps the order of the arrays.
@@ -215,7 +231,9 @@ class Records:
     y: np.ndarray
     taken: int
 
-    def __init__(self, X: Dense | CSR, y: np.ndarray, rng: np.random.Generator | None) -> None:
+    def __init__(
+        self, X: Dense | CentredDense | CSR, y: np.ndarray, rng: np.random.Generator | None
+    ) -> None:
         self.X, self.y = X, y
         self.taken = 0
         # The permutation is computed, not stored: n numbers would be larger than all other state.

@@ -170,7 +170,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     charge is kept, since noise may have been drawn.
 
     CSR matrices and a read-only `numpy.memmap` are not copied. Arrays of float64 in C order are
-    copied once, if they are conditioned. Proofs: docs/proofs.
+    copied once, if they are conditioned and ``radius="auto"`` or the solver reads records many
+    times. Proofs: docs/proofs.
 
     References
     ----------

@@ -171,7 +171,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     without it nothing but noise would decide on features that are constant in all records.
 
     CSR matrices and a read-only `numpy.memmap` are not copied. Arrays of float64 in C order are
-    copied once, if they are conditioned. Proofs: docs/proofs.
+    copied once, if they are conditioned and ``radius="auto"`` or the solver reads records many
+    times. Proofs: docs/proofs.
 
     References
     ----------

@@ -19,6 +19,7 @@ from skdpsco.data.design import (
     CSR,
     TILE_ROWS,
     CentredCSR,
+    CentredDense,
     Dense,
     Tiles,
     clip_scale,
@@ -215,6 +216,9 @@ class ConditioningPlan:
         As in `Conditioning`.
     tiled : bool
         Whether records in arrays become `Tiles`.
+    copied : bool
+        Whether records in dense arrays are copied even if only a centre is subtracted, rather than
+        centred when their turn comes to be read, once.
     labelled : bool
         Whether the targets are labels, whose scores are calibrated.
     narrowing : Narrowing or None
@@ -230,6 +234,7 @@ class ConditioningPlan:
     widens: bool = False
     single: bool = False
     tiled: bool = False
+    copied: bool = True
     labelled: bool = False
     narrowing: Narrowing | None = None
 
@@ -246,9 +251,11 @@ class ConditioningPlan:
         return intervals.then(condition(self, RecordSums(inside, y), rng))
 
     def apply(self, conditioning: Conditioning, X: Any, y: Any) -> tuple[Any, Any]:
-        """The design of conditioned records; it copies arrays at once, and blocks one by one."""
+        """The design of conditioned records; blocks are copied one by one."""
         if isinstance(X, BlockDesign):
             return X._replace(conditioning=conditioning), y
+        if not (self.copied or self.scaled) and isinstance(X, Dense):
+            return CentredDense(*X, conditioning.centre), y
         return conditioning.apply(X, self.tiled), y
 
     def note(self, conditioning: Conditioning) -> str:

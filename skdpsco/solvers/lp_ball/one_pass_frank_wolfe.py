@@ -17,7 +17,7 @@ from skdpsco.losses.kernels import bounded_change, bounded_derivatives
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
-from skdpsco.solvers.base import Plan, Result, check_scales, curvature_of
+from skdpsco.solvers.base import Plan, Result, check_scales, check_smooth, curvature_of
 from skdpsco.solvers.vertex_choice import polytope_of, select_vertex, vertex_model
 
 __all__ = ["OnePassFrankWolfe", "PolytopeBounds", "polytope_bounds"]
@@ -186,9 +186,7 @@ class OnePassFrankWolfe:
         ValueError
             If the loss is not smooth.
         """
-        if not 0.0 <= problem.loss.smoothness() < math.inf:
-            name = type(problem.loss).__name__
-            raise ValueError(f"OnePassFrankWolfe needs a smooth loss, which {name} is not.")
+        check_smooth(self, problem.loss)
 
     def plan(
         self, problem: Problem, budget: Any, n_iter: int | None = None
@@ -300,11 +298,14 @@ def schedule(n_samples: int, n_iter: int, batch_size: int, bounds: PolytopeBound
     # Range of the changes of scores when a record of the batch is replaced, and the least upper
     # bound that decreases slowly enough for later records to leave something to earlier steps.
     ranges = 2.0 * bounds.diameter * bounds.features * limit / batch
-    upper, largest = [], 0.0
-    for own, factor in zip(ranges.tolist(), np.sqrt(keep).tolist(), strict=True):
-        largest = max(own, largest * factor)
-        upper.append(largest)
-    weight = (np.array(upper) / largest) ** -2.0  # relative: squares may overflow
+    upper, factor = ranges, np.sqrt(keep[1:])
+    for _ in range(n_iter):  # one or two rounds, as a rule
+        raised = np.append(ranges[0], np.maximum(ranges[1:], upper[:-1] * factor))
+        if np.array_equal(raised, upper):
+            break
+        upper = raised
+    largest = upper[-1]
+    weight = (upper / largest) ** -2.0  # relative: squares may overflow
     later = np.append(keep[1:] ** 2 * weight[1:], 0.0)
     return StepSchedule(batch, step, keep, limit, largest * (weight - later) ** -0.5)
 

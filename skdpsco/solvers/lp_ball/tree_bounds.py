@@ -97,7 +97,8 @@ class BallBounds(NamedTuple):
             Distances between the two points, by the order of the norm.
         """
         change = min(self.bend(p) * distance for p, distance in distances.items())
-        return _between(change, self.slope(order))
+        slope = self.slope(order)
+        return max(min(slope, change), LEAST_CHANGE * slope)
 
     def limits(self, order: float, tree: tuple[Node, ...]) -> tuple[list[float], list[bool]]:
         """Bounds on the derivatives that the records of every node add, and which nodes are fresh.
@@ -106,10 +107,10 @@ class BallBounds(NamedTuple):
         """
         ball, slope = self.problem.constraint, self.slope(order)
         change = self.bend(ball.p) * 2.0 * ball.radius
-        limits = [
-            _between(change * travel(t, node.span), slope) if node.depth else slope
-            for t, node in enumerate(tree)
+        moved = [
+            change * travel(t, node.span) if node.depth else slope for t, node in enumerate(tree)
         ]
+        limits = np.clip(moved, LEAST_CHANGE * slope, slope).tolist()
         return limits, [c == slope for c in limits]
 
     def magnitude(self, limit: float) -> float:
@@ -123,10 +124,6 @@ class BallBounds(NamedTuple):
         problem, entry = self.problem, self.magnitude(limit)
         norm = entry / problem.feature_norm(math.inf) * problem.feature_norm(order)
         return 2.0 * (norm + summation_error(size, norm)) * (1.0 + 2.0**-50)
-
-
-def _between(change: float, slope: float) -> float:
-    return max(min(slope, change), LEAST_CHANGE * slope)
 
 
 def noise_order(problem: Problem) -> float:
@@ -171,7 +168,8 @@ def weights(bounds: BallBounds, tree: tuple[Node, ...], noise: str) -> list[floa
     """
     order = math.inf if noise == "exponential" else 2.0
     limits, fresh = bounds.limits(order, tree)
-    limits = [c / bounds.slope(order) for c in limits]  # relative, since squares might underflow
+    slope = bounds.slope(order)
+    limits = [c / slope for c in limits]  # relative, since squares might underflow
     if noise == "exponential":
         return [math.sqrt(k) * c for k, c in zip(uses(tree, fresh), limits, strict=True)]
     return [(c * c / 2.0**node.depth) ** (1.0 / 3.0) for node, c in zip(tree, limits, strict=True)]
@@ -195,8 +193,9 @@ def excess_terms(
         spread = D ** (1.0 / q - 0.5) * problem.feature_norm(2.0)
     limits, fresh = bounds.limits(order, tree)
     # Everything is relative to the largest, since squares may overflow.
-    most = 2.0 * diameter * bounds.slope(order)
-    each = [(m, limit / bounds.slope(order)) for m, limit in zip(sizes, limits, strict=True)]
+    slope = bounds.slope(order)
+    most = 2.0 * diameter * slope
+    each = [(m, limit / slope) for m, limit in zip(sizes, limits, strict=True)]
     sampling = most * spread * np.sqrt(along_paths([c * c / m for m, c in each], tree, fresh))
     changes = [c / m for m, c in each]
     if noise == "exponential":

@@ -34,7 +34,7 @@ from skdpsco.mechanisms.samplers import (
 )
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose
 from skdpsco.privacy.accounting import zcdp_beside
-from skdpsco.solvers.base import Plan, Result
+from skdpsco.solvers.base import Plan, Result, check_smooth
 from skdpsco.solvers.gradient_sums import choose_vertex, write_minimiser, write_vertex
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
 from skdpsco.solvers.lp_ball.tree_bounds import (
@@ -150,15 +150,12 @@ class TreeFrankWolfe:
         ValueError
             If the loss is not smooth, or the noise is "exponential" and the set not an `L1Ball`.
         """
-        ball, loss = problem.constraint, problem.loss
+        ball = problem.constraint
         if type(ball) not in BALLS:
             raise TypeError(f"TreeFrankWolfe needs an lp ball, got {type(ball).__name__}.")
         if self.noise == "exponential" and type(ball) is not L1Ball:
             raise ValueError(f"noise='exponential' needs an L1Ball as constraint, got {ball!r}.")
-        if not 0.0 <= loss.smoothness() < math.inf:
-            raise ValueError(
-                f"TreeFrankWolfe needs a smooth loss, which {type(loss).__name__} is not."
-            )
+        check_smooth(self, problem.loss)
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> TreeFrankWolfePlan:
         """Choose the noise and the number of steps by a bound on the excess risk, and calibrate.
