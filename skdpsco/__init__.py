@@ -1,5 +1,6 @@
 """Differentially private convex optimisation with scikit-learn's interface."""
 
+from skdpsco._config import config_context, get_config, set_config
 from skdpsco._random import PrivacyWarning, UtilityWarning
 from skdpsco._versions import __version__ as __version__
 from skdpsco._versions import show_versions
@@ -61,8 +62,11 @@ __all__ = [
     "Schema",
     "TableEncoder",
     "UtilityWarning",
+    "config_context",
     "draw_records",
+    "get_config",
     "make_private_pipeline",
+    "set_config",
     "show_versions",
     "solve_variational_inequality",
 ]

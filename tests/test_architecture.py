@@ -18,6 +18,7 @@ ROOMS = (
     "privacy",
     "_versions",
     "_typing",
+    "_config",
     "_upstream",
     "_kernels",
     "_threads",

@@ -50,7 +50,8 @@ def test_the_readme_names_what_users_import():
     users = {name for name in exported() if name.startswith("Private")}
     results = {"PrivateEstimator", "PrivateScore", "PrivateScorer"}  # made, or derived from
     assert users - results <= told
-    top = set(skdpsco.__all__) - {"PrivacyWarning", "UtilityWarning", "show_versions"}
+    settings = {"config_context", "get_config", "set_config"}
+    top = set(skdpsco.__all__) - {"PrivacyWarning", "UtilityWarning", "show_versions", *settings}
     assert top == {name for names, package in ROWS for name in names if package == "skdpsco"}
     for package in set(PUBLIC) - INTERNAL:
         assert f"`skdpsco.{package}`" in README + REFERENCE, package

@@ -1,0 +1,123 @@
+"""Settings of the whole package, for all threads or for what runs within a context."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+__all__ = ["config_context", "get_config", "set_config"]
+
+_of_process: dict[str, Any] = {"strict": False, "verbose": 1}
+_of_context: ContextVar[dict[str, Any] | None] = ContextVar("config", default=None)
+
+
+def get_config() -> dict[str, Any]:
+    """Return the settings that are in force here.
+
+    Returns
+    -------
+    config : dict
+        The keys are the parameters of `set_config`. It is a copy.
+
+    See Also
+    --------
+    set_config : Change the settings of the process.
+    config_context : Change them for a block of code.
+
+    Examples
+    --------
+    >>> import skdpsco
+    >>> skdpsco.get_config()
+    {'strict': False, 'verbose': 1}
+    """
+    return {**_of_process, **(_of_context.get() or {})}
+
+
+def set_config(*, strict: bool | None = None, verbose: int | None = None) -> None:
+    """Change the settings of the process, that is, of all its threads.
+
+    Parameters
+    ----------
+    strict : bool or None, default=None
+        Whether whatever gives a `PrivacyWarning` is an error, as is a fit without a ledger. The
+        error is raised before anything is charged. The first setting is False.
+    verbose : int or None, default=None
+        0 turns off messages about what takes long, such as compiling. The first setting is 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a value is not legal; nothing has changed then.
+
+    See Also
+    --------
+    config_context : Change settings for a block of code.
+    get_config : The settings in force.
+
+    Notes
+    -----
+    None leaves a setting as it is. Within a `config_context` its own settings prevail. Other
+    processes, such as the workers of joblib, have settings of their own.
+
+    Examples
+    --------
+    >>> import skdpsco
+    >>> skdpsco.set_config(strict=True)
+    >>> skdpsco.get_config()["strict"]
+    True
+    >>> skdpsco.set_config(strict=False)
+    """
+    _of_process.update(_checked(strict, verbose))
+
+
+@contextmanager
+def config_context(*, strict: bool | None = None, verbose: int | None = None) -> Iterator[None]:
+    """Change settings for a block of code, in this thread alone.
+
+    Parameters
+    ----------
+    strict : bool or None, default=None
+        As for `set_config`.
+    verbose : int or None, default=None
+        As for `set_config`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a value is not legal.
+
+    See Also
+    --------
+    set_config : Change the settings of all threads.
+    get_config : The settings in force.
+
+    Notes
+    -----
+    Threads and processes that are started within begin with the settings of their process.
+
+    Examples
+    --------
+    >>> import skdpsco
+    >>> with skdpsco.config_context(strict=True):
+    ...     skdpsco.get_config()["strict"]
+    True
+    >>> skdpsco.get_config()["strict"]
+    False
+    """
+    token = _of_context.set({**(_of_context.get() or {}), **_checked(strict, verbose)})
+    try:
+        yield
+    finally:
+        _of_context.reset(token)
+
+
+def _checked(strict: Any, verbose: Any) -> dict[str, Any]:
+    """The settings that are given, after a check."""
+    if not (strict is None or isinstance(strict, bool)):
+        raise TypeError(f"strict must be True, False or None, got {strict!r}.")
+    if not (verbose is None or (isinstance(verbose, int) and not isinstance(verbose, bool))):
+        raise TypeError(f"verbose must be an integer >= 0 or None, got {verbose!r}.")
+    if verbose is not None and verbose < 0:
+        raise ValueError(f"verbose must be an integer >= 0 or None, got {verbose!r}.")
+    given = {"strict": strict, "verbose": verbose}
+    return {name: value for name, value in given.items() if value is not None}
