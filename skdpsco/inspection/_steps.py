@@ -17,6 +17,7 @@ from skdpsco._upstream import callbacks_of
 from skdpsco.base.private_estimator import PrivateEstimator, fitted_names, guaranteed
 from skdpsco.data.block_records import first_record
 from skdpsco.group_dro import PrivateGroupDRO
+from skdpsco.preprocessing.table import PrivatePipeline
 from skdpsco.privacy import Event, epsilon_of, rho_of
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.relations import (
@@ -88,7 +89,10 @@ ALTERNATIVES = {
     "MaxAbsScaler": _BOUNDS,
     "MinMaxScaler": _BOUNDS,
     "OneHotEncoder": "CategoricalDomainEncoder",
+    "PCA": "PrivatePCA",
     "PoissonRegressor": "PrivatePoissonRegressor",
+    "PowerTransformer": "PrivateQuantileClipper",
+    "QuantileTransformer": "PrivateQuantileClipper",
     "RandomizedSearchCV": "PrivateGridSearchCV",
     "Ridge": _RIDGE,
     "RidgeClassifier": _LOGISTIC,
@@ -97,8 +101,11 @@ ALTERNATIVES = {
     "SGDRegressor": _LASSO,
     "SelectKBest": _SELECTOR,
     "SelectPercentile": _SELECTOR,
+    "SimpleImputer": "TableEncoder, with declared bounds",
     "StandardScaler": f"PrivateStandardScaler or {_BOUNDS}",
     "TfidfVectorizer": "HashingVectorizer",
+    "TruncatedSVD": "PrivatePCA",
+    "VarianceThreshold": _SELECTOR,
 }
 
 
@@ -501,6 +508,7 @@ COMPOSITES: dict[type, Callable[[Walk, str, Any, str], None]] = {
     FrozenEstimator: _frozen,
     GridSearchCV: _search,
     Pipeline: _pipeline,
+    PrivatePipeline: _pipeline,
     RandomizedSearchCV: _search,
     TransformedTargetRegressor: _target,
     VotingClassifier: _voting,
