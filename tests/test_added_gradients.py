@@ -121,7 +121,7 @@ def test_every_model_with_a_penalty_or_in_a_ball_can(make):
 
 @pytest.mark.parametrize("n", [1, 2, 30])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore:epsilon=100 is above 20")
 def test_any_number_of_records_costs_the_same(n, epsilon):
     """There is no advice either, since it would follow from the number."""
     model = PrivateRidge(epsilon=epsilon, **ADDED)

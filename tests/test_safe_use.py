@@ -312,3 +312,22 @@ def test_a_declared_person_is_protected_or_refused():
     ledger = Ledger(9.0, 1e-5, max_records_per_unit=3)
     derived = make_private_pipeline(SCHEMA, PrivateLogisticRegression(), ledger=ledger)
     assert derived[-1].max_records_per_unit == 3
+
+
+def test_fits_of_an_object_without_a_ledger_are_counted():
+    model, words = clone(MODEL), "of this object without a ledger"
+
+    def counts(fitted):
+        return [line[:5] for line in fitted.privacy_.assumptions if words in line]
+
+    assert counts(model.fit(X, LABELS)) == []
+    assert counts(model.fit(X, LABELS)) == ["fit 2"]
+    assert "fit 2 of this object" in str(skdpsco.inspection.privacy_report(make_pipeline(model)))
+    assert counts(clone(model).fit(X, LABELS)) == []
+    assert counts(pickle.loads(pickle.dumps(model)).fit(X, LABELS)) == ["fit 3"]
+    with pytest.raises(ValueError, match="X"):
+        model.fit(X[:0], LABELS[:0])
+    model.set_params(ledger=Ledger(9.0, 1e-5)).fit(X, LABELS)
+    assert counts(model) == []
+    search = GridSearchCV(MODEL, {"C": [0.5, 1.0]}, cv=2).fit(X, LABELS)
+    assert counts(search.best_estimator_) == []

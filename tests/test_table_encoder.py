@@ -171,7 +171,7 @@ def test_mistakes():
         TableEncoder(schema.to_dict()).fit(frame)
     with pytest.raises(TypeError, match="sparse_output must be True or False"):
         TableEncoder(schema, sparse_output="yes").fit(frame)
-    with pytest.raises(TypeError, match="steps must be estimators .* Schema, got dict"):
+    with pytest.raises(TypeError, match=r"steps must be estimators .* Schema, got dict"):
         make_private_pipeline({}, PrivateRidge())
     with pytest.raises(TypeError, match="with a private estimator, got LogisticRegression"):
         make_private_pipeline(schema, LogisticRegression())

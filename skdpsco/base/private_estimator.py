@@ -39,6 +39,7 @@ __all__ = [
     "LABELS_OF_UNITS",
     "MIN_RHO",
     "OTHER_STEPS",
+    "REFIT",
     "Payer",
     "PrivateEstimator",
     "check_budget",
@@ -242,6 +243,7 @@ NO_LEDGER = (
 )
 
 
+REFIT = "fit {} of this object without a ledger: fits to the same records add up"
 STEP_ONLY = "covers this step alone; not private: {}"
 NOT_COVERED = (
     "The guarantee of a private step covers this step alone. Other steps of the {} are not "
@@ -437,6 +439,7 @@ class PrivateEstimator(Documented, BaseEstimator):
     max_records_per_unit: int | None = None
     random_state: Seed
     verbose: int  # only for estimators that call `_follow`
+    _n_fits: int = 0  # those without a ledger, which nothing else counts
 
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -607,14 +610,17 @@ class PrivateEstimator(Documented, BaseEstimator):
         parameters = {} if self.ledger is None else public_only(self._changed_first())
         payer = Payer(self.ledger, type(self).__name__, parameters, self._relation)
         alone = _warn_of_steps(self.ledger)
+        n_fits = self._n_fits + (self.ledger is None)
         with releasing(
             payer, event, budget, self.random_state, stacklevel=stacklevel + 2, **said
         ) as release:
             yield release
             if self.max_records_per_unit is not None:
                 release.assumptions += (DRAWN.format(self.max_records_per_unit),)
+            if self.ledger is None and n_fits > 1:
+                release.assumptions += (REFIT.format(n_fits),)
             release.assumptions += alone
-        draft.privacy_ = release.privacy
+        draft.privacy_, draft._n_fits = release.privacy, n_fits
 
     def _report_free(self, report: PrivacyReport) -> None:
         """Report a fit that is post-processing of a release; a ledger gets a line without cost."""
@@ -655,7 +661,7 @@ class PrivateEstimator(Documented, BaseEstimator):
         state = vars(self).copy()
         for name in fitted_names(self):
             state.pop(name, None)
-        self.__dict__ = {**state, **found}
+        self.__dict__ = {**state, **found, "_n_fits": draft._n_fits}
         return self
 
     def _caption(self) -> str:

@@ -309,7 +309,8 @@ def _other_steps(pipeline: Any, X: Any) -> dict[str, str]:
         for row in _not_private(walk)
     }
     of_records = any(
-        step._budget().max_records_per_unit == 1 for _, step in private_steps(pipeline)
+        step.max_records_per_unit is None and step._budget().max_records_per_unit == 1
+        for _, step in private_steps(pipeline)
     )
     for name, step in pipeline.get_params(deep=True).items():
         if of_records and isinstance(step, TableEncoder) and step.schema.person is not None:
