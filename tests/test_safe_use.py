@@ -331,3 +331,31 @@ def test_fits_of_an_object_without_a_ledger_are_counted():
     assert counts(model) == []
     search = GridSearchCV(MODEL, {"C": [0.5, 1.0]}, cv=2).fit(X, LABELS)
     assert counts(search.best_estimator_) == []
+
+
+@pytest.mark.parametrize("n", [300, 1000])
+def test_bounds_that_releases_contradict_are_said_after_the_fit(n):
+    records = np.random.default_rng(1).uniform(-1.0, 1.0, (n, 3))
+    targets = 1.0 + 0.5 * records[:, 0]
+
+    def doubts(feature_bound, target_bound, model=RIDGE):
+        bounds = {"feature_bound": feature_bound, "target_bound": target_bound, "epsilon": 8.0}
+        fitted = clone(model).set_params(**bounds)
+        return said(lambda: fitted.fit(records, targets), category=UtilityWarning)
+
+    assert doubts(1.0, 2.0) == doubts("auto", None) == []
+    columns, target = doubts(1000.0, 1000.0)
+    assert "feature_bound seems to be more than 100 times too wide for 3 columns" in columns
+    assert "target_bound=1000 seems to be more than 100 times too wide" in target
+    (small,) = doubts(1.0, 0.001)
+    assert "nearly all targets are at it or beyond it" in small
+    labels = (targets > 1.0).astype(int)
+    wide = clone(MODEL).set_params(feature_bound=1000.0, epsilon=8.0)
+    assert len(said(lambda: wide.fit(records, labels), category=UtilityWarning)) == 1
+    search = PrivateGridSearchCV(wide, {"C": [0.5, 1.0]}, epsilon=16.0, strategy="composition")
+    assert said(lambda: search.fit(records, labels), category=UtilityWarning) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UtilityWarning):
+            wide.fit(records, labels)
+    assert wide.coef_.shape == (1, 3)  # the fit is not lost

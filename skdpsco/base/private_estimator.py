@@ -36,10 +36,10 @@ from skdpsco.solvers import Allowance, check_cost
 
 __all__ = [
     "DRAWN",
+    "FITTED_BEFORE",
     "LABELS_OF_UNITS",
     "MIN_RHO",
     "OTHER_STEPS",
-    "REFIT",
     "Payer",
     "PrivateEstimator",
     "check_budget",
@@ -243,7 +243,7 @@ NO_LEDGER = (
 )
 
 
-REFIT = "fit {} of this object without a ledger: fits to the same records add up"
+FITTED_BEFORE = "fit {} of this object without a ledger: fits to the same records add up"
 STEP_ONLY = "covers this step alone; not private: {}"
 NOT_COVERED = (
     "The guarantee of a private step covers this step alone. Other steps of the {} are not "
@@ -440,6 +440,7 @@ class PrivateEstimator(Documented, BaseEstimator):
     random_state: Seed
     verbose: int  # only for estimators that call `_follow`
     _n_fits: int = 0  # those without a ledger, which nothing else counts
+    _doubts: tuple[str, ...] = ()  # of a draft: what releases say against its parameters
 
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -618,7 +619,7 @@ class PrivateEstimator(Documented, BaseEstimator):
             if self.max_records_per_unit is not None:
                 release.assumptions += (DRAWN.format(self.max_records_per_unit),)
             if self.ledger is None and n_fits > 1:
-                release.assumptions += (REFIT.format(n_fits),)
+                release.assumptions += (FITTED_BEFORE.format(n_fits),)
             release.assumptions += alone
         draft.privacy_, draft._n_fits = release.privacy, n_fits
 
@@ -656,12 +657,19 @@ class PrivateEstimator(Documented, BaseEstimator):
 
         All attributes change at once: an interrupt leaves the earlier ones, and if two threads fit
         one object, all results are those of the last.
+
+        Warns
+        -----
+        UtilityWarning
+            If releases speak against a parameter. If the warning is an error, no result is lost.
         """
         found = {name: vars(draft)[name] for name in fitted_names(draft)}
         state = vars(self).copy()
         for name in fitted_names(self):
             state.pop(name, None)
         self.__dict__ = {**state, **found, "_n_fits": draft._n_fits}
+        for doubt in () if isinstance(self.ledger, Grant) else draft._doubts:
+            warn_utility(doubt, stacklevel=4)
         return self
 
     def _caption(self) -> str:

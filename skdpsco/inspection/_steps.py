@@ -14,7 +14,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skdpsco._upstream import callbacks_of
-from skdpsco.base.private_estimator import REFIT, PrivateEstimator, fitted_names, guaranteed
+from skdpsco.base.private_estimator import FITTED_BEFORE, PrivateEstimator, fitted_names, guaranteed
 from skdpsco.data.block_records import first_record
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.preprocessing.table import PrivatePipeline
@@ -250,7 +250,7 @@ class Walk:
         if report is not None:
             seed = "SEEDED: holds only without the seed" if report.seeded else ""
             counted = report.event if report.released is None else report.released
-            start = REFIT.split("{")[0]
+            start = FITTED_BEFORE.split("{")[0]
             note = joined(note, *(a for a in report.assumptions if a.startswith(start)))
             follows = "" if report.released is None else FOLLOWS
             if report.relation == ADD_OR_REMOVE:
