@@ -601,8 +601,7 @@ class PrivateLinearModel(PrivateEstimator):
             self.feature_bound_ = units.bounds
         self._set_ranges(units)
         self._units = units
-        declared = self.feature_bound if self._init is None else None
-        self._doubts = doubts_about(units, declared, target_bound)
+        self._doubts = () if self._init else doubts_about(units, self.feature_bound, target_bound)
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds
