@@ -28,12 +28,15 @@ from skdpsco import (
     PrivacyWarning,
     PrivateGridSearchCV,
     PrivateLogisticRegression,
+    PrivateMoments,
     PrivateRidge,
+    PrivateSynthesizer,
     Schema,
     TableEncoder,
     UtilityWarning,
     make_private_pipeline,
 )
+from skdpsco.model_selection import private_cross_val_score
 from skdpsco.preprocessing import PrivatePCA, PrivateStandardScaler, PublicBoundsScaler
 
 RNG = np.random.default_rng(0)
@@ -309,6 +312,18 @@ def test_a_declared_person_is_protected_or_refused():
         with sklearn.config_context(enable_metadata_routing=routing):
             fitted = clone(model).fit(features, ILL, units=FRAME["nr"])
         assert "at most 2 records" in fitted[-1].privacy_.relation
+    ages = Schema({"age": {"bounds": [18, 90]}}, person="nr")
+    for other in (
+        PrivateStandardScaler(lower=ages, upper=ages),
+        PrivateMoments(feature_bound=ages, target_bound=1.0),
+        PrivateSynthesizer(domain=ages),
+        PrivateGridSearchCV(PrivateRidge(feature_bound=ages, target_bound=1.0), {}),
+    ):
+        with pytest.raises(ValueError, match=needed):
+            other.fit(features, LABELS)
+    with pytest.raises(ValueError, match=needed):
+        private_cross_val_score(other.estimator, features, LABELS, cv=2)
+    other.set_params(max_records_per_unit=1).fit(features, LABELS, units=FRAME["nr"])
     ledger = Ledger(9.0, 1e-5, max_records_per_unit=3)
     derived = make_private_pipeline(SCHEMA, PrivateLogisticRegression(), ledger=ledger)
     assert derived[-1].max_records_per_unit == 3

@@ -43,6 +43,7 @@ __all__ = [
     "Payer",
     "PrivateEstimator",
     "check_budget",
+    "check_persons",
     "check_steps",
     "fitted_names",
     "guaranteed",
@@ -306,6 +307,22 @@ def needs_units(person: str) -> str:
     )
 
 
+def check_persons(estimator: Any, ledger: Any) -> None:
+    """Refuse a fit for single records if a schema among the parameters declares persons.
+
+    Raises
+    ------
+    ValueError
+        If there is such a schema, and ``ledger`` is not for units of several records.
+    """
+    if isinstance(ledger, Grant):  # what gives it has checked
+        return
+    params = estimator.get_params(deep=True).values()
+    persons = [one.person for one in params if isinstance(one, Schema) and one.person]
+    if persons and getattr(ledger, "max_records_per_unit", 1) == 1:
+        raise ValueError(needs_units(persons[0]))
+
+
 def _warn_of_wrapper(estimator: Any) -> None:
     """Say what is unprotected where a wrapper, such as a cross-validation, clones an estimator.
 
@@ -526,7 +543,8 @@ class PrivateEstimator(Documented, BaseEstimator):
         Raises
         ------
         ValueError
-            If one of ``units`` and ``max_records_per_unit`` is missing, the labels of classes are
+            If one of ``units`` and ``max_records_per_unit`` is missing, or both are although a
+            schema among the parameters declares a person, the labels of classes are
             not declared, neighbours do not replace records of all kinds, or the records cannot be
             drawn.
         """
@@ -537,9 +555,7 @@ class PrivateEstimator(Documented, BaseEstimator):
                 "given together. (A search is given both in place of its estimator.)"
             )
         if k is None:
-            persons = [v.person for v in vars(self).values() if isinstance(v, Schema) and v.person]
-            if persons and getattr(self.ledger, "max_records_per_unit", 1) == 1:
-                raise ValueError(needs_units(persons[0]))
+            check_persons(self, self.ledger)
             return list(given.values())
         if self._relation != REPLACE_ONE:
             raise ValueError(
