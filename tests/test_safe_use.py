@@ -241,6 +241,7 @@ def test_strict_mode_allows_what_a_ledger_counts():
         PrivateGridSearchCV(paying, {"C": [0.5, 1.0]}).fit(X, LABELS)
         cross_val_score(paying, X, LABELS, cv=2)
         make_private_pipeline(PublicBoundsScaler(-1.0, 1.0), paying).fit(X, LABELS)
+        clone(RIDGE).set_params(ledger=Ledger(9.0, 1e-5)).fit(X, X[:, 0], public_data=(X, X[:, 0]))
 
 
 def test_large_epsilon_is_said():
