@@ -118,6 +118,7 @@ def callers(cloning: bool = False) -> Callers:
             hides = frame.f_locals.get("error_score", "raise") != "raise"
             found = found._replace(hides_errors=found.hides_errors or hides)
             if module.startswith("sklearn.model_selection.") and not name.startswith("_"):
+                name = getattr(frame.f_code, "co_qualname", name)  # from Python 3.11 on
                 found = found._replace(**_about(frame.f_locals, name), frame=frame)
             elif module.split(".")[1] not in HELPERS and name.startswith("_"):
                 worker = frame

@@ -11,7 +11,7 @@ import pytest
 import sklearn
 from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import TransformedTargetRegressor
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.feature_selection import RFE
@@ -293,6 +293,8 @@ def test_private_pipelines_refuse_them():
     with pytest.raises(ValueError, match="declared in record_wise"):
         make_private_pipeline(FunctionTransformer(np.sort), RIDGE)
     assert ledger.spent() == spent
+    columns = ColumnTransformer([("scale", PublicBoundsScaler(-1.0, 1.0), [0, 1])])
+    assert said(lambda: make_private_pipeline(columns, RIDGE).fit(X, X[:, 0])) == []
     vouched = make_private_pipeline(FunctionTransformer(abs), RIDGE, record_wise=[abs])
     assert said(lambda: clone(vouched).fit(X, X[:, 0])) == []
 

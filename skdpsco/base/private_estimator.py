@@ -234,7 +234,7 @@ SPLITS_OF_UNITS = (
     "the records first, with draw_records, or use PrivateGridSearchCV."
 )
 BUDGET_ENDED = "The budget ended within {}, and fits that did not take place have the score NaN. {}"
-LARGE_EPSILON = 20.0  # an attacker's odds may grow by a factor of 500 million
+LARGE_EPSILON = 20.0  # odds may grow by a factor of 500 million
 HARDLY_PRIVATE = (
     "epsilon={:g} is above 20 and protects hardly anyone: what an attacker concludes about a "
     "record may become exp(epsilon) times as likely. Values from 0.1 to 10 are usual."
@@ -242,8 +242,6 @@ HARDLY_PRIVATE = (
 NO_LEDGER = (
     "{} has no ledger, so nothing adds up what is spent on these records: pass ledger=Ledger(...)."
 )
-
-
 FITTED_BEFORE = "fit {} of this object without a ledger: fits to the same records add up"
 STEP_ONLY = "covers this step alone; not private: {}"
 NOT_COVERED = (
@@ -256,7 +254,7 @@ NOT_COVERED = (
 OTHER_STEPS: list[Callable[[Any, Any], dict[str, str]]] = []
 
 
-def check_steps(pipeline: Any, X: Any = None) -> dict[str, str]:
+def check_steps(pipeline: Any, X: Any) -> dict[str, str]:
     """The steps of a pipeline that are not private, and why.
 
     Raises
@@ -544,9 +542,8 @@ class PrivateEstimator(Documented, BaseEstimator):
         ------
         ValueError
             If one of ``units`` and ``max_records_per_unit`` is missing, or both are although a
-            schema among the parameters declares a person, the labels of classes are
-            not declared, neighbours do not replace records of all kinds, or the records cannot be
-            drawn.
+            schema among the parameters declares a person, the labels of classes are not declared,
+            neighbours do not replace records of all kinds, or the records cannot be drawn.
         """
         k = self.max_records_per_unit
         if (k is None) != (units is None):

@@ -183,8 +183,8 @@ class PrivatePipeline(Pipeline):
     ----------
     steps : list of (str, estimator)
         As for scikit-learn's `Pipeline`.
-    record_wise : list of str or object, default=()
-        Names of steps, steps and functions that treat every record by itself; the caller vouches.
+    record_wise : list of str or callable, default=()
+        Names of steps, and functions, that treat every record by itself; the caller vouches.
     transform_input, memory, verbose
         As for scikit-learn's `Pipeline`.
     """
@@ -267,9 +267,9 @@ def make_private_pipeline(
     sparse_output : bool, default=False
         Whether the encoder of a schema returns a CSR matrix, which suits hundreds of categories.
         Features of sparse matrices get no private centre and scale.
-    record_wise : list of str or object, default=()
-        Names of steps, steps and functions that are not known to treat every record by itself, but
-        do. Nothing checks it.
+    record_wise : list of str or callable, default=()
+        Names of steps, and functions, that are not known to treat every record by itself, but do.
+        Nothing checks it.
 
     Returns
     -------
@@ -332,7 +332,7 @@ def make_private_pipeline(
         _declare(schema, parts)
         parts = [TableEncoder(schema, sparse_output=sparse_output), *parts]
     pipeline = PrivatePipeline(make_pipeline(*parts).steps, record_wise=record_wise)
-    check_steps(pipeline)
+    check_steps(pipeline, np.zeros((1, 1)))  # dense records; a fit checks again, for its own
     return pipeline
 
 
