@@ -1,6 +1,7 @@
 """What a careless person does: it is said, or refused, before anything is charged."""
 
 import pickle
+import runpy
 import warnings
 from threading import Thread
 
@@ -34,6 +35,7 @@ from skdpsco import (
     Schema,
     TableEncoder,
     UtilityWarning,
+    _config,
     make_private_pipeline,
 )
 from skdpsco.model_selection import private_cross_val_score
@@ -83,6 +85,13 @@ def test_settings_are_those_of_all_threads_and_contexts_those_of_one():
         assert in_thread(skdpsco.get_config) == {"strict": False, "verbose": 1}
     skdpsco.set_config(strict=True)
     assert in_thread(skdpsco.get_config) == skdpsco.get_config() == {"strict": True, "verbose": 1}
+
+
+def test_the_environment_turns_strict_mode_on(monkeypatch):
+    """Processes of joblib inherit it."""
+    for value, strict in (("", False), ("0", False), ("1", True)):
+        monkeypatch.setenv("SKDPSCO_STRICT", value)
+        assert runpy.run_path(_config.__file__)["get_config"]()["strict"] is strict
 
 
 @pytest.mark.parametrize(
