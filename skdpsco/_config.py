@@ -1,5 +1,6 @@
 """Settings of the whole package, for all threads or for what runs within a context."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -7,7 +8,10 @@ from typing import Any
 
 __all__ = ["config_context", "get_config", "set_config"]
 
-_of_process: dict[str, Any] = {"strict": False, "verbose": 1}
+_of_process: dict[str, Any] = {
+    "strict": os.environ.get("SKDPSCO_STRICT", "") not in ("", "0"),
+    "verbose": 1,
+}
 _of_context: ContextVar[dict[str, Any] | None] = ContextVar("config", default=None)
 
 
@@ -40,7 +44,8 @@ def set_config(*, strict: bool | None = None, verbose: int | None = None) -> Non
     ----------
     strict : bool or None, default=None
         Whether whatever gives a `PrivacyWarning` is an error, as is a fit without a ledger. The
-        error is raised before anything is charged. The first setting is False.
+        error is raised before anything is charged. The first setting is False, unless the
+        environment variable ``SKDPSCO_STRICT`` is 1.
     verbose : int or None, default=None
         0 turns off messages about what takes long, such as compiling. The first setting is 1.
 
@@ -57,7 +62,8 @@ def set_config(*, strict: bool | None = None, verbose: int | None = None) -> Non
     Notes
     -----
     None leaves a setting as it is. Within a `config_context` its own settings prevail. Other
-    processes, such as the workers of joblib, have settings of their own.
+    processes, such as the workers of joblib, have settings of their own, but inherit the
+    environment variable.
 
     Examples
     --------

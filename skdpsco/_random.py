@@ -17,6 +17,8 @@ from numba.extending import intrinsic, overload
 from randomgen import AESCounter
 from sklearn.utils import check_random_state
 
+from skdpsco._callers import Callers, callers
+from skdpsco._config import get_config
 from skdpsco._kernels import inner
 from skdpsco._threads import Joint
 from skdpsco._upstream import next_word
@@ -29,6 +31,7 @@ __all__ = [
     "generator",
     "next_uint64",
     "public_generator",
+    "refuse_if_strict",
     "seed_of",
     "warn_of_version",
     "warn_privacy",
@@ -49,7 +52,7 @@ class UtilityWarning(UserWarning):
     """What was asked for is private, but from public sizes noise is known to drown some of it."""
 
 
-def warn_utility(message: str, stacklevel: int = 3) -> None:
+def warn_utility(message: str, stacklevel: int = 3, calls: Callers | None = None) -> None:
     """Warn of what follows from parameters and public sizes; never call it because of data.
 
     Parameters
@@ -57,6 +60,9 @@ def warn_utility(message: str, stacklevel: int = 3) -> None:
     message : str
     stacklevel : int, default=3
         Which line the warning names: 3 for the line that called our caller.
+    calls : Callers or None, default=None
+        Who calls the fit, to warn once in every call of a wrapper or pipeline, and to name the
+        line of this call.
 
     Warns
     -----
@@ -65,12 +71,12 @@ def warn_utility(message: str, stacklevel: int = 3) -> None:
     """
     advice = _advice.get()
     if advice is None:
-        warnings.warn(message, UtilityWarning, stacklevel=stacklevel)
+        _warn(message, UtilityWarning, stacklevel, calls)
     elif message not in advice:
         advice.append(message)
 
 
-def warn_privacy(message: str, stacklevel: int = 3) -> None:
+def warn_privacy(message: str, stacklevel: int = 3, calls: Callers | None = None) -> None:
     """Warn of what weakens a guarantee; it follows from parameters, never from data.
 
     Parameters
@@ -78,12 +84,40 @@ def warn_privacy(message: str, stacklevel: int = 3) -> None:
     message : str
     stacklevel : int, default=3
         Which line the warning names: 3 for the line that called our caller.
+    calls : Callers or None, default=None
+        As for `warn_utility`; None looks who calls.
 
     Warns
     -----
     PrivacyWarning
+
+    Raises
+    ------
+    ValueError
+        In place of the warning in strict mode.
     """
-    warnings.warn(message, PrivacyWarning, stacklevel=stacklevel)
+    refuse_if_strict(message)
+    _warn(message, PrivacyWarning, stacklevel, callers() if calls is None else calls)
+
+
+def _warn(message: str, category: Any, stacklevel: int, calls: Callers | None) -> None:
+    line = None if calls is None else calls.line()
+    if line is None:
+        warnings.warn(message, category, stacklevel=stacklevel + 1)
+    elif calls is not None and calls.first_time(message):
+        warnings.warn_explicit(message, category, *line)  # Python keeps no list of such warnings
+
+
+def refuse_if_strict(message: str) -> None:
+    """Raise what would otherwise be a warning about privacy, or nothing, in strict mode.
+
+    Raises
+    ------
+    ValueError
+        In strict mode.
+    """
+    if get_config()["strict"]:
+        raise ValueError(f"{message} (This is an error because of set_config(strict=True).)")
 
 
 def warn_of_version(name: str, stored: str, current: str) -> None:
@@ -217,10 +251,19 @@ def generator(random_state: Any = None, stacklevel: int = 2) -> tuple[np.random.
     if seed is None:
         key = int.from_bytes(os.urandom(16), "little")
         return np.random.Generator(_SecretAESCounter(key=key)), False
+    source, remedy = "A fixed random_state", "Use random_state=None outside of tests."
+    calls = callers()
+    wrapper = calls.innermost
+    params = {} if wrapper is None else wrapper.get_params(deep=True)
+    given = [value for name, value in params.items() if name.endswith("__random_state")]
+    if params and isinstance(random_state, Integral) and random_state not in given:
+        source = f"The random_state that {type(wrapper).__name__} sets"
+        remedy = "Its fits cannot be private."
     warn_privacy(
-        "A fixed random_state makes the noise reproducible: anyone who knows the seed can subtract "
-        "the noise, and the release is not private. Use random_state=None outside of tests.",
+        f"{source} makes the noise reproducible: anyone who knows the seed can subtract the noise, "
+        f"and the release is not private. {remedy}",
         stacklevel + 1,
+        calls,
     )
     return np.random.Generator(np.random.PCG64(seed)), True
 

@@ -5,7 +5,6 @@ Some private names stand elsewhere because they are inherited from scikit-learn'
 ``_sklearn_output_config``. The test covers these too.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +27,6 @@ __all__ = [
     "callbacks_of",
     "captioned_block",
     "feature_names_in",
-    "fitted_by_validation",
     "next_word",
     "num_samples",
     "register_listener",
@@ -47,19 +45,6 @@ class Interval(_Interval):
             return bool(super().is_satisfied_by(val))
         except TypeError:  # raised by NumPy, which looks for NaN
             return False
-
-
-def fitted_by_validation() -> bool:
-    """Whether a search or a cross-validation of scikit-learn is calling; read from the call stack.
-
-    Such a search or cross-validation leaves no other mark on the fits that it makes.
-    """
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "sklearn.model_selection._validation":
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
 
 
 def callbacks_of(estimator: Any) -> list[Any]:

@@ -20,6 +20,7 @@ ROOMS = (
     "_typing",
     "_config",
     "_upstream",
+    "_callers",
     "_kernels",
     "_threads",
     "_random",

@@ -516,7 +516,9 @@ def test_attributes(Estimator, route, n_classes):
         assert attributes == documented
         assert type(model.radius_) is float
         assert 0 < model.radius_ < np.inf
-    assert not {name for name in vars(model) if name not in model.get_params()} - attributes
+    assert model._n_fits == 1
+    known = {*attributes, *model.get_params(), "_n_fits"}
+    assert set(vars(model)) <= known
     assert type(model.n_iter_) is int
     assert model.n_iter_ >= 1
     assert type(model.n_features_in_) is int

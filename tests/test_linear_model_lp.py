@@ -416,7 +416,10 @@ def test_attributes(Estimator, fit_intercept):
     section = re.search(r"Attributes\n    -+\n(.*?)\n\n", Estimator.__doc__, re.DOTALL)
     documented = set(re.findall(r"^    (\w+_) :", section.group(1), re.MULTILINE))
     documented.remove("feature_bound_")  # bounds are declared here
-    assert {name for name in vars(model) if name not in model.get_params()} == documented
+    assert {name for name in vars(model) if name not in model.get_params()} == {
+        *documented,
+        "_n_fits",
+    }
     assert type(model.n_iter_) is int
     assert np.any(model.intercept_) == fit_intercept
     if Estimator is PrivateLinearRegressor:

@@ -188,7 +188,7 @@ def test_nothing_of_the_data_is_kept():
     released |= {"class_prior_"}
     for solver in ("moments", "mirror-descent"):
         fitted = classifier(solver=solver).fit(X, y)
-        assert set(vars(fitted)) == {*fitted.get_params()} | public | released
+        assert set(vars(fitted)) == {*fitted.get_params()} | {"_n_fits"} | public | released
         again = pickle.loads(pickle.dumps(fitted))
         assert np.array_equal(again.coef_, fitted.coef_)
         assert not hasattr(clone(fitted), "coef_")

@@ -348,7 +348,7 @@ def test_attributes(solver):
     assert "targets are clipped to [0, 1]" in str(fitted.privacy_)
     public = {*fitted.get_params(), "n_features_in_", "link_"}
     released = {"coef_", "intercept_", "feature_bound_", "feature_range_", "n_iter_", "privacy_"}
-    assert set(vars(fitted)) == public | released
+    assert set(vars(fitted)) == {"_n_fits"} | public | released
     assert not hasattr(clone(fitted), "coef_")
     with pytest.warns(PrivacyWarning) as record:
         fitted.fit(X, y)

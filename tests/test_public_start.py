@@ -211,6 +211,7 @@ def beside(Model, rows=PRIVATE, **params):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # public fits say nothing
         warnings.simplefilter("ignore", UtilityWarning)
+        warnings.filterwarnings("ignore", "epsilon=50 is above 20")
         model = Model(**options, **params)
         return model.fit(X[rows], y[rows], public_data=(X[PUBLIC], y[PUBLIC]))
 

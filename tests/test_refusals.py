@@ -272,7 +272,7 @@ CALLS = {  # a call of other public functions by one argument, and its name
     "a schema's target": (lambda: Schema(COLUMNS, target=["a"]), "target"),
     "a schema's groups": (lambda: Schema(COLUMNS, groups=np.ones(2)), "groups"),
     "a model's class": (lambda: made(PrivateLasso), r"PrivateLasso\(\), not the class"),
-    "a public model": (lambda: made(LinearRegression()), "model must be a private estimator"),
+    "a public model": (lambda: made(LinearRegression()), "steps must end with a private estimator"),
     "a classifier of numbers": (lambda: made(PrivateLogisticL1()), "model must be a regressor"),
     "a regressor of words": (lambda: made(PrivateLasso(), "b"), "model must be a classifier"),
     "a missing label": (lambda: labelled([None, "x"]), "all numbers or all strings"),

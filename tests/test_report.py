@@ -126,7 +126,8 @@ def test_diagrams_of_pipelines_say_which_steps_are_private():
     captions = re.compile(r'caption">([^<]*)<')
     assert captions.findall(pipeline._repr_html_()) == ["data-independent", "private"]
     assert captions.findall(search._repr_html_()) == ["private"]
-    said = ["data-independent", "private: epsilon = 2, delta = 1e-05"]
+    only = "covers this step alone; not private: standardscaler (StandardScaler)"
+    said = ["data-independent", f"private: epsilon = 2, delta = 1e-05; {only}"]
     assert captions.findall(pipeline.fit(X, y)._repr_html_()) == said
     assert "estimator: PrivateRidge" in search._repr_html_()  # still drawn by scikit-learn
 

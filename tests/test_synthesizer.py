@@ -82,7 +82,10 @@ def test_attributes():
     model = fitted()
     section = re.search(r"Attributes\n    -+\n(.*?)\n\n", model.__doc__, re.DOTALL).group(1)
     documented = set(re.findall(r"^    (\w+_) :", section, re.MULTILINE))
-    assert {name for name in vars(model) if name not in model.get_params()} == documented
+    assert {name for name in vars(model) if name not in model.get_params()} == {
+        *documented,
+        "_n_fits",
+    }
     assert model.n_features_in_ == 5
     assert model.feature_names_in_.tolist() == list(FRAME.columns)
     assert model.n_iter_ == 1

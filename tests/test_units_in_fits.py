@@ -29,7 +29,7 @@ from skdpsco import (
     draw_records,
 )
 from skdpsco._random import generator
-from skdpsco.base.private_estimator import PrivateEstimator, _said
+from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data import as_design
 from skdpsco.data.units import generator_of_draws, of_units
 from skdpsco.inspection import plan, privacy_report
@@ -376,7 +376,6 @@ def test_a_private_score_refuses_estimators_that_draw():
 
 def test_a_validation_of_scikit_learn_warns_once_of_its_splits():
     def warned(fit):
-        _said.clear()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             fit()

@@ -1,17 +1,29 @@
-"""What users should know about a fit's accuracy before they run it, from public numbers alone."""
+"""What users should know about a fit's accuracy: from public numbers, and from its releases."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent, epsilon_of
 from skdpsco.scaling.conditioning import CONDITIONING
 
-__all__ = ["BOUNDS_OF_1", "LARGEST_EPSILON", "PublicNumbers", "advice_on", "counted", "rounded_up"]
+__all__ = [
+    "BOUNDS_OF_1",
+    "LARGEST_EPSILON",
+    "PublicNumbers",
+    "advice_on",
+    "counted",
+    "doubts_about",
+    "rounded_up",
+]
 
 # Even among more features than this, a model of few features may still be found.
 MANY_FEATURES = 1000
 LARGEST_DELTA = 0.1  # in units of 1 / number of records
 SMALLEST_REACH = 0.01  # the largest prediction, in units of the bound on targets
+WIDE = 0.01  # what is found, in units of the declared bound, below which the bound is too wide
+AT_BOUND = 0.9999  # the least of the targets that are found, in these units, if most are clipped
 LARGEST_EPSILON = 1e4  # no larger epsilon is advised
 BOUNDS_OF_1 = (
     "This fit finds no bounds of features, so that feature_bound='auto' means 1, and X is clipped "
@@ -91,6 +103,48 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
             f"No prediction can be larger than {reach:.1g} times target_bound. Choose a radius "
             f"{rounded_up(1.0 / reach):g} times as large, or radius='auto' if the model has it."
         )
+    return tuple(lines)
+
+
+def doubts_about(units: Any, feature_bound: Any, target_bound: float | None) -> tuple[str, ...]:
+    """Sentences about declared bounds that do not agree with what a fit has released.
+
+    The scale of a column cannot be told from noise if it is small compared with those of others, so
+    that only a bound that is too wide for most columns is found. Whether features exceed their
+    bounds is not told by what is released: columns of two values look the same.
+
+    Parameters
+    ----------
+    units : Units
+        They follow from releases, and from what is public.
+    feature_bound : object
+        Bounds of the features as they are declared; None or "auto" if they are not.
+    target_bound : float or None
+        The bound of the targets, if it is declared.
+    """
+    lines, read, target = [], units.conditioning, units.target
+    declared = not (feature_bound is None or isinstance(feature_bound, str))
+    if declared and read is not None and read.mean_square is not None:
+        reach = np.abs(read.centre) + 3.0 * read.scale * np.sqrt(read.mean_square)
+        if wide := int((reach < WIDE).sum()):
+            lines.append(
+                "feature_bound seems to be more than 100 times too wide for "
+                f"{counted(wide, 'column')}, as the centre and scales say that this fit has "
+                "released. Noise is in proportion to it: declare a closer bound, or leave it to "
+                "feature_bound='auto'."
+            )
+    if target_bound is not None:
+        centre = abs(target.centre)
+        if centre + target.scale < WIDE * target_bound:
+            lines.append(
+                f"target_bound={target_bound:g} seems to be more than 100 times too wide, as the "
+                "centre and scale of the targets say that this fit has released."
+            )
+        elif centre - target.scale > AT_BOUND * target_bound:
+            lines.append(
+                f"target_bound={target_bound:g} seems to be too small: by what this fit has "
+                "released, nearly all targets are at it or beyond it, and were clipped to it."
+            )
     return tuple(lines)
 
 

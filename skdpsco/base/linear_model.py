@@ -24,7 +24,7 @@ from skdpsco._validation import (
     check_X,
     is_auto,
 )
-from skdpsco.base.advice import BOUNDS_OF_1, PublicNumbers, advice_on
+from skdpsco.base.advice import BOUNDS_OF_1, PublicNumbers, advice_on, doubts_about
 from skdpsco.base.fit_plans import (
     FitTask,
     Prepared,
@@ -593,15 +593,15 @@ class PrivateLinearModel(PrivateEstimator):
                     found = calibration.release(result, *records, rng, units.sizes, pull)
                     units = units._replace(calibration=found)
                     notes = (*notes, calibration.note)
-                assumed = assumed_of(prepared.solver, plan)
-                said = (*notes, *assumptions, *self._weight_notes(), *assumed)
-                said = (clipping_note(units.bounds), *said)
+                said = (clipping_note(units.bounds), *notes, *assumptions)
+                said = (*said, *self._weight_notes(), *assumed_of(prepared.solver, plan))
                 release.assumptions = tuple(dict.fromkeys(said))
 
         if bounds is None or is_auto(self.feature_bound):
             self.feature_bound_ = units.bounds
         self._set_ranges(units)
         self._units = units
+        self._doubts = () if self._init else doubts_about(units, self.feature_bound, target_bound)
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds

@@ -9,17 +9,25 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from skdpsco._random import generator, warn_of_version, warn_privacy, warn_utility
+from skdpsco._callers import callers
+from skdpsco._random import (
+    generator,
+    refuse_if_strict,
+    warn_of_version,
+    warn_privacy,
+    warn_utility,
+)
 from skdpsco._typing import LedgerLike, Seed, Self
-from skdpsco._upstream import fitted_by_validation
 from skdpsco._validation import check_choice
 from skdpsco._versions import __version__
 from skdpsco.base.advice import counted
 from skdpsco.base.documentation import Documented
+from skdpsco.base.grants import Grant
 from skdpsco.base.labels import classifies_labels
 from skdpsco.base.progress import progress_bar
+from skdpsco.data.schema import Schema
 from skdpsco.data.units import of_units
-from skdpsco.privacy import Budget, Event, NoOpEvent, rho_of
+from skdpsco.privacy import Budget, BudgetExceededError, Event, NoOpEvent, rho_of
 from skdpsco.privacy._checks import abridged
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.relations import ADD_OR_REMOVE, REPLACE_ONE, WITHIN_GROUPS, unit_relation
@@ -28,13 +36,18 @@ from skdpsco.privacy.spending import Allowance, check_cost
 
 __all__ = [
     "DRAWN",
+    "FITTED_BEFORE",
     "LABELS_OF_UNITS",
     "MIN_RHO",
+    "OTHER_STEPS",
     "Payer",
     "PrivateEstimator",
     "check_budget",
+    "check_persons",
+    "check_steps",
     "fitted_names",
     "guaranteed",
+    "needs_units",
     "plan_within",
     "public_only",
     "releasing",
@@ -203,37 +216,131 @@ LABELS_OF_UNITS = (
     "classes must be declared where units are given: which labels occur among the records that are "
     "drawn is not public."
 )
-_said: set[str] = set()  # not a cache, whose counters would count the fits
-
-
 UNCOUNTED_FITS = (
-    "scikit-learn's searches and cross-validation fit the same records many times, and their "
-    "scores have no noise. Nothing counts the fits: pass ledger=Ledger(...), or use "
-    "PrivateGridSearchCV or private_cross_val_score of skdpsco.model_selection."
+    "Nothing counts the {}fits of {}: each of them spends its epsilon on the same records, and "
+    "their scores have no noise. Pass ledger=Ledger(...), or use PrivateGridSearchCV or "
+    "private_cross_val_score of skdpsco.model_selection."
 )
 SPLITS_BY_NUMBER = (
-    "The splits of scikit-learn's searches and cross-validation follow from the number of records, "
-    f"which is private with relation={ADD_OR_REMOVE!r}: where one record is missing, others are in "
-    "other parts. Each fit guarantees its epsilon for the part that it gets, not for the whole "
-    "table, and neither does a ledger."
+    "The splits of {} follow from the number of records, which is private with "
+    f"relation={ADD_OR_REMOVE!r}: where one record is missing, others are in other parts. Each fit "
+    "guarantees its epsilon for the part that it gets, not for the whole table, and neither does a "
+    "ledger."
 )
-
-
 SPLITS_OF_UNITS = (
-    "The splits of scikit-learn's searches and cross-validation follow from the number of records, "
-    "which is private where units are given: if one unit has another record, those of others are "
-    "in other parts. Each fit guarantees its epsilon for the units in its part, not for the whole "
-    "table, and neither does a ledger. Draw the records first, with draw_records, or use "
-    "PrivateGridSearchCV."
+    "The splits of {} follow from the number of records, which is private where units are given: "
+    "if one unit has another record, those of others are in other parts. Each fit guarantees its "
+    "epsilon for the units in its part, not for the whole table, and neither does a ledger. Draw "
+    "the records first, with draw_records, or use PrivateGridSearchCV."
+)
+BUDGET_ENDED = "The budget ended within {}, and fits that did not take place have the score NaN. {}"
+LARGE_EPSILON = 20.0  # odds may grow by a factor of 500 million
+HARDLY_PRIVATE = (
+    "epsilon={:g} is above 20 and protects hardly anyone: what an attacker concludes about a "
+    "record may become exp(epsilon) times as likely. Values from 0.1 to 10 are usual."
+)
+NO_LEDGER = (
+    "{} has no ledger, so nothing adds up what is spent on these records: pass ledger=Ledger(...)."
+)
+FITTED_BEFORE = "fit {} of this object without a ledger: fits to the same records add up"
+STEP_ONLY = "covers this step alone; not private: {}"
+NOT_COVERED = (
+    "The guarantee of a private step covers this step alone. Other steps of the {} are not "
+    "private: {}. (make_private_pipeline refuses such steps; its record_wise names harmless ones.)"
 )
 
+# One function that tells which steps of a pipeline, fitted to X, are not private: their names, and
+# the reasons. `inspection`, which knows, stands above this module and puts it here.
+OTHER_STEPS: list[Callable[[Any, Any], dict[str, str]]] = []
 
-def warn_of_validation(*texts: str) -> None:
-    """Say once per process what a cross-validation of scikit-learn that fits leaves unprotected."""
-    for text in texts if fitted_by_validation() else ():
-        if text not in _said:
-            _said.add(text)
-            warn_privacy(text)
+
+def check_steps(pipeline: Any, X: Any) -> dict[str, str]:
+    """The steps of a pipeline that are not private, and why.
+
+    Raises
+    ------
+    ValueError
+        If there are some, for a pipeline of `make_private_pipeline`.
+    """
+    found = OTHER_STEPS[0](pipeline, X)
+    if found and getattr(pipeline, "refuses_steps", False):
+        raise ValueError(_not_covered(pipeline, found))
+    return found
+
+
+def _not_covered(pipeline: Any, found: dict[str, str]) -> str:
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in found.items())
+    return NOT_COVERED.format(type(pipeline).__name__, reasons)
+
+
+def _warn_of_steps(ledger: Any) -> tuple[str, ...]:
+    """Say which steps of the pipeline whose fit calls this one are not private.
+
+    Returns
+    -------
+    assumptions : tuple of str
+        A line for the report, if there are such steps.
+
+    Raises
+    ------
+    ValueError
+        In strict mode, in place of a warning, and as in `check_steps`.
+    """
+    calls = callers()
+    if calls.pipeline is None or isinstance(ledger, Grant):  # or a search of ours has checked it
+        return ()
+    found = check_steps(calls.pipeline, calls.X)
+    if not found:
+        return ()
+    warn_privacy(_not_covered(calls.pipeline, found), calls=calls)
+    return (STEP_ONLY.format(", ".join(found)),)
+
+
+def needs_units(person: str) -> str:
+    """What to do where a schema declares persons, and nothing says how many records they have."""
+    return (
+        f"max_records_per_unit must be given, as the schema declares person={person!r}: how many "
+        f"records are drawn of every person. Then give fit the persons, units=frame[{person!r}]. "
+        "(If every person has one record, the schema need not name persons.)"
+    )
+
+
+def check_persons(estimator: Any, ledger: Any) -> None:
+    """Refuse a fit for single records if a schema among the parameters declares persons.
+
+    Raises
+    ------
+    ValueError
+        If there is such a schema, and ``ledger`` is not for units of several records.
+    """
+    if isinstance(ledger, Grant):  # what gives it has checked
+        return
+    params = estimator.get_params(deep=True).values()
+    persons = [one.person for one in params if isinstance(one, Schema) and one.person]
+    if persons and getattr(ledger, "max_records_per_unit", 1) == 1:
+        raise ValueError(needs_units(persons[0]))
+
+
+def _warn_of_wrapper(estimator: Any) -> None:
+    """Say what is unprotected where a wrapper, such as a cross-validation, clones an estimator.
+
+    Raises
+    ------
+    ValueError
+        In strict mode, in place of a warning.
+    """
+    adds = getattr(estimator, "relation", None) == ADD_OR_REMOVE
+    units = estimator.max_records_per_unit is not None
+    if estimator.ledger is not None and not adds and not units:
+        return
+    calls = callers(cloning=True)
+    if calls.wrapper and estimator.ledger is None:
+        count = "" if calls.n_fits is None else f"{calls.n_fits} "
+        warn_privacy(UNCOUNTED_FITS.format(count, calls.wrapper), calls=calls)
+    if calls.splits and adds:
+        warn_privacy(SPLITS_BY_NUMBER.format(calls.wrapper), calls=calls)
+    if calls.splits and units:
+        warn_privacy(SPLITS_OF_UNITS.format(calls.wrapper), calls=calls)
 
 
 def guaranteed(relation: str, budget: Budget) -> str:
@@ -280,7 +387,8 @@ def releasing(
     Raises
     ------
     ValueError, TypeError
-        If ``random_state`` is not legal; nothing has been charged then.
+        If ``random_state`` is not legal, and in strict mode in place of a `PrivacyWarning` and
+        without a ledger; nothing has been charged then.
     BudgetExceededError
         If the ledger's remaining budget is too small.
 
@@ -289,18 +397,19 @@ def releasing(
     UtilityWarning
         For each of ``warnings``.
     PrivacyWarning
-        If the noise is reproducible, at a ledger's first charge for neighbours within groups, and
-        once if scikit-learn's search or cross-validation fits without a ledger, or for a private
-        number of records.
+        If the noise is reproducible, if epsilon is above 20, and at a ledger's first charge for
+        neighbours within groups.
     """
     stacklevel += 3  # ours, that of `contextmanager`, and that of `warn_utility` or `warn_privacy`
     for line in warnings:
         warn_utility(line, stacklevel)
     rng, seeded = generator(random_state, stacklevel=stacklevel)
     ledger, name, parameters, relation = payer
-    unsaid = ((ledger is None, UNCOUNTED_FITS), (relation == ADD_OR_REMOVE, SPLITS_BY_NUMBER))
-    warn_of_validation(*(text for applies, text in unsaid if applies))
-    if ledger is not None:
+    if budget.epsilon > LARGE_EPSILON and not isinstance(ledger, Grant):
+        warn_privacy(HARDLY_PRIVATE.format(budget.epsilon), stacklevel)
+    if ledger is None:
+        refuse_if_strict(NO_LEDGER.format(name))
+    else:
         weakest_relation = getattr(ledger, "weakest_relation", None)
         if relation == WITHIN_GROUPS and weakest_relation and weakest_relation() == "replace-one":
             warn_privacy(
@@ -309,7 +418,13 @@ def releasing(
                 "Ledger.weakest_relation(). Set group_membership='private' to keep 'replace-one'.",
                 stacklevel,
             )
-        ledger.charge(event, name, parameters, relation)
+        try:
+            ledger.charge(event, name, parameters, relation)
+        except BudgetExceededError as error:
+            calls = callers()
+            if calls.hides_errors:
+                warn_utility(BUDGET_ENDED.format(calls.wrapper, error), stacklevel, calls)
+            raise
     release = Release(rng, seeded, assumptions)
     with np.errstate(all="ignore"):  # a warning about underflow would reveal data
         yield release
@@ -339,6 +454,8 @@ class PrivateEstimator(Documented, BaseEstimator):
     max_records_per_unit: int | None = None
     random_state: Seed
     verbose: int  # only for estimators that call `_follow`
+    _n_fits: int = 0  # those without a ledger, which nothing else counts
+    _doubts: tuple[str, ...] = ()  # of a draft: what releases say against its parameters
 
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -387,6 +504,10 @@ class PrivateEstimator(Documented, BaseEstimator):
             raise ValueError(f"{type(self).__name__} has no parameter {name!r}. {hints[name]}")
         return super().set_params(**params)
 
+    def __sklearn_clone__(self) -> Self:
+        _warn_of_wrapper(self)
+        return super().__sklearn_clone__()
+
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), VERSION_KEY: __version__}
 
@@ -420,14 +541,9 @@ class PrivateEstimator(Documented, BaseEstimator):
         Raises
         ------
         ValueError
-            If one of ``units`` and ``max_records_per_unit`` is missing, the labels of classes are
-            not declared, neighbours do not replace records of all kinds, or the records cannot be
-            drawn.
-
-        Warns
-        -----
-        PrivacyWarning
-            Once if scikit-learn's search or cross-validation fits.
+            If one of ``units`` and ``max_records_per_unit`` is missing, or both are although a
+            schema among the parameters declares a person, the labels of classes are not declared,
+            neighbours do not replace records of all kinds, or the records cannot be drawn.
         """
         k = self.max_records_per_unit
         if (k is None) != (units is None):
@@ -436,6 +552,7 @@ class PrivateEstimator(Documented, BaseEstimator):
                 "given together. (A search is given both in place of its estimator.)"
             )
         if k is None:
+            check_persons(self, self.ledger)
             return list(given.values())
         if self._relation != REPLACE_ONE:
             raise ValueError(
@@ -444,7 +561,6 @@ class PrivateEstimator(Documented, BaseEstimator):
             )
         if classifies_labels(self) and getattr(self, "classes", ()) is None:
             raise ValueError(LABELS_OF_UNITS)
-        warn_of_validation(SPLITS_OF_UNITS)
         return of_units(units, k, self.random_state, given)
 
     def _available(self, budget: Budget) -> Budget | Allowance:
@@ -507,13 +623,18 @@ class PrivateEstimator(Documented, BaseEstimator):
         """
         parameters = {} if self.ledger is None else public_only(self._changed_first())
         payer = Payer(self.ledger, type(self).__name__, parameters, self._relation)
+        alone = _warn_of_steps(self.ledger)
+        n_fits = self._n_fits + (self.ledger is None)
         with releasing(
             payer, event, budget, self.random_state, stacklevel=stacklevel + 2, **said
         ) as release:
             yield release
             if self.max_records_per_unit is not None:
                 release.assumptions += (DRAWN.format(self.max_records_per_unit),)
-        draft.privacy_ = release.privacy
+            if self.ledger is None and n_fits > 1:
+                release.assumptions += (FITTED_BEFORE.format(n_fits),)
+            release.assumptions += alone
+        draft.privacy_, draft._n_fits = release.privacy, n_fits
 
     def _report_free(self, report: PrivacyReport) -> None:
         """Report a fit that is post-processing of a release; a ledger gets a line without cost."""
@@ -549,18 +670,27 @@ class PrivateEstimator(Documented, BaseEstimator):
 
         All attributes change at once: an interrupt leaves the earlier ones, and if two threads fit
         one object, all results are those of the last.
+
+        Warns
+        -----
+        UtilityWarning
+            If releases speak against a parameter. If the warning is an error, no result is lost.
         """
         found = {name: vars(draft)[name] for name in fitted_names(draft)}
         state = vars(self).copy()
         for name in fitted_names(self):
             state.pop(name, None)
-        self.__dict__ = {**state, **found}
+        self.__dict__ = {**state, **found, "_n_fits": draft._n_fits}
+        for doubt in () if isinstance(self.ledger, Grant) else draft._doubts:
+            warn_utility(doubt, stacklevel=4)
         return self
 
     def _caption(self) -> str:
         if not hasattr(self, "privacy_"):
             return "private"
-        return f"private: epsilon = {self.privacy_.epsilon:g}, delta = {self.privacy_.delta:g}"
+        said = f"private: epsilon = {self.privacy_.epsilon:g}, delta = {self.privacy_.delta:g}"
+        alone = [a for a in self.privacy_.assumptions if a.startswith(STEP_ONLY[:10])]
+        return "; ".join((said, *alone))
 
     def _html_with_privacy(self, html: str) -> str:
         return html + self.privacy_._repr_html_() if hasattr(self, "privacy_") else html

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.utils import indexable
 from sklearn.utils.extmath import safe_sparse_dot
 
+from skdpsco._config import config_context
 from skdpsco._random import without_warnings
 from skdpsco._upstream import num_samples, safe_indexing
 from skdpsco._validation import LARGEST
@@ -146,7 +147,7 @@ def learnt_from(model: Any, public_data: Any, init: Any) -> tuple[PublicStart, A
     """
     if not isinstance(public_data, tuple | list) or len(public_data) != 2:
         raise TypeError("public_data must be a pair of X and y, or None.")
-    with without_warnings():  # which are about private records
+    with without_warnings(), config_context(strict=False):  # they are about private records
         try:
             records = indexable(*public_data)
             known = _public_fit(model, records)

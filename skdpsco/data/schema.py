@@ -46,7 +46,8 @@ class Schema:
         and `PrivateGroupDRO`.
     person : str or None, default=None
         Name of a column that identifies persons. It is not declared among ``columns``, and it is
-        never read.
+        never read. Estimators that are given the schema ask for ``max_records_per_unit``, and their
+        ``fit`` for the persons.
     source : str, default=""
         Where the declaration comes from, for readers.
 

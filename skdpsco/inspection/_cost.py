@@ -1,13 +1,13 @@
 """The private steps of an estimator, and what their fits may cost."""
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import ParameterGrid, RandomizedSearchCV, check_cv
+from sklearn.model_selection import ParameterGrid, RandomizedSearchCV
 
+from skdpsco._callers import n_splits_of
 from skdpsco.base.private_estimator import PrivateEstimator, check_budget
 from skdpsco.privacy import Budget, Event, RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
 from skdpsco.privacy.accounting import for_units
@@ -189,15 +189,4 @@ def _steps_with(search: Any, params: dict) -> list[PrivateEstimator]:
 def _n_splits(search: Any, fitted: bool) -> int | None:
     if fitted and hasattr(search, "n_splits_"):
         return search.n_splits_
-    if isinstance(search.cv, (list, tuple)):
-        return len(search.cv)
-    try:
-        if hasattr(search.cv, "get_n_splits"):
-            return search.cv.get_n_splits()
-        return check_cv(search.cv).get_n_splits() if _is_count(search.cv) else None
-    except (TypeError, ValueError):  # cv needs the data
-        return None
-
-
-def _is_count(cv: Any) -> bool:
-    return cv is None or isinstance(cv, Integral)  # not a generator, which could be used up
+    return n_splits_of(search.cv)

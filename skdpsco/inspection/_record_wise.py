@@ -56,6 +56,7 @@ from skdpsco.preprocessing import (
     RowClipper,
     TableEncoder,
 )
+from skdpsco.preprocessing.table import PrivatePipeline
 
 __all__ = [
     "KEEP_DTYPE",
@@ -278,6 +279,7 @@ ALWAYS_SPARSE = (
     TfidfTransformer,
     TfidfVectorizer,
 )
+PIPELINES = (Pipeline, PrivatePipeline)
 ENCODERS = (CategoricalDomainEncoder, OneHotEncoder)
 # These depend on the dtype of their input.
 KEEP_DTYPE = (OneHotEncoder, OrdinalEncoder, SimpleImputer)
@@ -337,7 +339,7 @@ def bounds(step: Any, given: bool) -> bool:
     kind = type(step)
     if isinstance(step, str) or step is None:
         return given
-    if kind is Pipeline:
+    if kind in PIPELINES:
         for _, child in step.steps:
             given = bounds(child, given)
         return given
@@ -402,7 +404,7 @@ def layout_of(step: Any, given: str) -> str:
     kind = type(step)
     if isinstance(step, str) or step is None:
         return given
-    if kind is Pipeline:
+    if kind in PIPELINES:
         for _, child in step.steps:
             given = layout_of(child, given)
         return given
@@ -465,7 +467,7 @@ def _is_dropped(step: Any) -> bool:
 
 def _leaves_cells_empty(step: Any) -> bool:
     """Whether the output is sparse and never has a full row, as categories exclude each other."""
-    if type(step) is Pipeline:
+    if type(step) in PIPELINES:
         return _leaves_cells_empty(step.steps[-1][1])
     if type(step) not in ENCODERS or not step.sparse_output:
         return False

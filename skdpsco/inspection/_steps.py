@@ -14,9 +14,10 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skdpsco._upstream import callbacks_of
-from skdpsco.base.private_estimator import PrivateEstimator, fitted_names, guaranteed
+from skdpsco.base.private_estimator import FITTED_BEFORE, PrivateEstimator, fitted_names, guaranteed
 from skdpsco.data.block_records import first_record
 from skdpsco.group_dro import PrivateGroupDRO
+from skdpsco.preprocessing.table import PrivatePipeline
 from skdpsco.privacy import Event, epsilon_of, rho_of
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.relations import (
@@ -88,7 +89,10 @@ ALTERNATIVES = {
     "MaxAbsScaler": _BOUNDS,
     "MinMaxScaler": _BOUNDS,
     "OneHotEncoder": "CategoricalDomainEncoder",
+    "PCA": "PrivatePCA",
     "PoissonRegressor": "PrivatePoissonRegressor",
+    "PowerTransformer": "PrivateQuantileClipper",
+    "QuantileTransformer": "PrivateQuantileClipper",
     "RandomizedSearchCV": "PrivateGridSearchCV",
     "Ridge": _RIDGE,
     "RidgeClassifier": _LOGISTIC,
@@ -97,8 +101,11 @@ ALTERNATIVES = {
     "SGDRegressor": _LASSO,
     "SelectKBest": _SELECTOR,
     "SelectPercentile": _SELECTOR,
+    "SimpleImputer": "TableEncoder",
     "StandardScaler": f"PrivateStandardScaler or {_BOUNDS}",
     "TfidfVectorizer": "HashingVectorizer",
+    "TruncatedSVD": "PrivatePCA",
+    "VarianceThreshold": _SELECTOR,
 }
 
 
@@ -243,6 +250,8 @@ class Walk:
         if report is not None:
             seed = "SEEDED: holds only without the seed" if report.seeded else ""
             counted = report.event if report.released is None else report.released
+            start = FITTED_BEFORE.split("{")[0]
+            note = joined(note, *(a for a in report.assumptions if a.startswith(start)))
             follows = "" if report.released is None else FOLLOWS
             if report.relation == ADD_OR_REMOVE:
                 notes = joined(seed, follows, note)
@@ -501,6 +510,7 @@ COMPOSITES: dict[type, Callable[[Walk, str, Any, str], None]] = {
     FrozenEstimator: _frozen,
     GridSearchCV: _search,
     Pipeline: _pipeline,
+    PrivatePipeline: _pipeline,
     RandomizedSearchCV: _search,
     TransformedTargetRegressor: _target,
     VotingClassifier: _voting,

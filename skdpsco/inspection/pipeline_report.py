@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from skdpsco.base.private_estimator import OTHER_STEPS, needs_units
+from skdpsco.preprocessing import TableEncoder
 from skdpsco.privacy import Event, compose, epsilon_of, rho_of
 from skdpsco.privacy._checks import abridged
 from skdpsco.privacy.relations import weakest
@@ -297,6 +299,26 @@ def check_private_steps(
         if not private_steps(estimator):
             raise ValueError(f"estimator must have a private step, got {abridged(estimator)}.")
     _check_used(walks)
+
+
+def _other_steps(pipeline: Any, X: Any) -> dict[str, str]:
+    """The steps that a fit of a pipeline to X makes "NOT private", with the reasons."""
+    walk = _walk(pipeline, getattr(pipeline, "record_wise", ()), fitted=False, X=X)
+    found = {
+        f"{row.name} ({row.estimator})" if row.name else row.estimator: row.note
+        for row in _not_private(walk)
+    }
+    of_records = any(
+        step.max_records_per_unit is None and step._budget().max_records_per_unit == 1
+        for _, step in private_steps(pipeline)
+    )
+    for name, step in pipeline.get_params(deep=True).items():
+        if of_records and isinstance(step, TableEncoder) and step.schema.person is not None:
+            found[f"{name} ({type(step).__name__})"] = needs_units(step.schema.person)
+    return found
+
+
+OTHER_STEPS.append(_other_steps)
 
 
 def _walk(

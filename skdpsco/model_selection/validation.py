@@ -10,7 +10,13 @@ from sklearn.base import BaseEstimator, clone
 
 from skdpsco._random import public_generator, seed_of, without_warnings
 from skdpsco._validation import check_int
-from skdpsco.base.private_estimator import Payer, check_budget, public_only, releasing
+from skdpsco.base.private_estimator import (
+    Payer,
+    check_budget,
+    check_persons,
+    public_only,
+    releasing,
+)
 from skdpsco.inspection._cost import declared_rho, relation_of
 from skdpsco.inspection._steps import check_record_wise
 from skdpsco.privacy import Budget, RepeatedEvent, ZCDPEvent, compose, epsilon_of
@@ -156,6 +162,7 @@ def private_cross_val_score(
     if not isinstance(fit_params, (Mapping, NoneType)):
         raise TypeError(f"fit_params must be None or a dict, got {type(fit_params).__name__}.")
     ledger = _allotment.ledger_of([estimator], ledger)
+    check_persons(estimator, ledger)
     budget = check_budget(epsilon, delta, ledger)
     k = budget.max_records_per_unit
     score_by = resolve_scorer(scoring, estimator)

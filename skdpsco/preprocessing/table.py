@@ -4,17 +4,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import get_config
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from skdpsco._typing import LedgerLike, MatrixLike, Self, TargetLike
 from skdpsco.base.documentation import Documented
-from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.base.grants import Grant
+from skdpsco.base.private_estimator import PrivateEstimator, check_steps, needs_units
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
 from skdpsco.data.schema import Schema
 
-__all__ = ["TableEncoder", "make_private_pipeline"]
+__all__ = ["PrivatePipeline", "TableEncoder", "make_private_pipeline"]
 
 
 class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
@@ -174,50 +176,121 @@ def check_schema(schema: Any) -> Schema:
     return schema
 
 
-def make_private_pipeline(
-    schema: Any,
-    model: Any,
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    ledger: LedgerLike | None = None,
-    sparse_output: bool = False,
-) -> Any:
-    """Make a scikit-learn pipeline of a `TableEncoder` and a private model of the schema's target.
+class PrivatePipeline(Pipeline):
+    """A pipeline that refuses steps that are not private; `make_private_pipeline` makes it.
 
     Parameters
     ----------
-    schema : Schema
-        The declared table, with its target.
-    model : private estimator
-        A classifier or regressor, or a search for one. A copy of it gets what the schema declares
+    steps : list of (str, estimator)
+        As for scikit-learn's `Pipeline`.
+    record_wise : list of str or callable, default=()
+        Names of steps, and functions, that treat every record by itself; the caller vouches.
+    transform_input, memory, verbose
+        As for scikit-learn's `Pipeline`.
+    """
+
+    refuses_steps = True
+
+    def __init__(
+        self,
+        steps: Any,
+        *,
+        record_wise: Any = (),
+        transform_input: Any = None,
+        memory: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(steps, transform_input=transform_input, memory=memory, verbose=verbose)
+        self.record_wise = record_wise
+
+    def fit(self, X: Any, y: Any = None, *, units: Any = None, **params: Any) -> Self:
+        """Fit all steps.
+
+        Parameters
+        ----------
+        X : array-like, data frame or RowBlocks
+            Records.
+        y : array-like or None, default=None
+            Targets.
+        units : array-like of shape (n_samples,) or None, default=None
+            The unit of every record, such as a person, for the private steps for which
+            ``max_records_per_unit`` is declared.
+        **params : dict
+            As for scikit-learn's `Pipeline`.
+
+        Returns
+        -------
+        self : object
+            The pipeline itself.
+
+        Raises
+        ------
+        ValueError
+            If a step is not private; nothing has been charged then.
+        """
+        if not isinstance(getattr(self.steps[-1][1], "ledger", None), Grant):
+            check_steps(self, X)  # otherwise a search has done it, and tries parts of the pipeline
+        routed = get_config()["enable_metadata_routing"]
+        if units is not None and routed:
+            params["units"] = units
+        elif units is not None:
+            private = [name for name, step in self.steps if isinstance(step, PrivateEstimator)]
+            params |= {f"{name}__units": units for name in private}
+        return super().fit(X, y, **params)
+
+
+def make_private_pipeline(
+    *steps: Any,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    ledger: LedgerLike | None = None,
+    max_records_per_unit: int | None = None,
+    sparse_output: bool = False,
+    record_wise: Any = (),
+) -> Any:
+    """Make a pipeline of private steps, which refuses others; a schema in it encodes a raw table.
+
+    Parameters
+    ----------
+    *steps : Schema or estimators
+        The last step is a private estimator, or a search for one. A `Schema` as the first one
+        stands for a `TableEncoder` of its columns, and the last step gets what the schema declares
         about the target, if it has these parameters: ``classes`` or ``target_bound``, and
-        ``groups``.
+        ``groups``. The pipeline holds copies.
     epsilon, delta : float or None, default=None
-        The privacy budget of the model; None keeps that of ``model``.
+        The privacy budget of the last step; None keeps its own.
     ledger : Ledger or None, default=None
-        The ledger of the model; None keeps that of ``model``.
+        The ledger of all private steps; None keeps theirs.
+    max_records_per_unit : int or None, default=None
+        How many records are drawn of every unit, for all private steps; None keeps theirs, or takes
+        the number of their ledger. A schema that declares a ``person`` needs one.
     sparse_output : bool, default=False
-        Whether the encoder returns a CSR matrix, which suits hundreds of categories. Features of
-        sparse matrices get no private centre and scale.
+        Whether the encoder of a schema returns a CSR matrix, which suits hundreds of categories.
+        Features of sparse matrices get no private centre and scale.
+    record_wise : list of str or callable, default=()
+        Names of steps, and functions, that are not known to treat every record by itself, but do.
+        Nothing checks it.
 
     Returns
     -------
     pipeline : sklearn.pipeline.Pipeline
         Fit it with ``pipeline.fit(frame[schema.features], frame[schema.target])``. Predictions need
-        the features only.
+        the features only. Where units have several records, ``fit`` is given ``units``, such as
+        ``frame["person"]``.
 
     Raises
     ------
     TypeError
-        If ``schema`` is not a `Schema` or ``model`` not a private estimator.
+        If a step is no estimator, or the last one is not private.
     ValueError
-        If the schema declares no target.
+        If a step is not private, the schema declares no target, or it declares a person and nothing
+        says how many records a person may have.
 
     See Also
     --------
     Schema : What is public about a table.
-    TableEncoder : The first step.
+    TableEncoder : The first step, for a schema.
+    skdpsco.inspection.privacy_report : What every step costs, or why it is not private.
 
     Examples
     --------
@@ -233,14 +306,46 @@ def make_private_pipeline(
     >>> pipeline.predict(pd.DataFrame({"age": [20, 80]})).tolist()
     ['no', 'yes']
     """
-    check_schema(schema)
-    if isinstance(model, type):
-        raise TypeError(f"model must be an instance, such as {model.__name__}(), not the class.")
-    if not isinstance(model, PrivateEstimator):
+    for step in steps:
+        if isinstance(step, type):
+            raise TypeError(f"steps must be instances: {step.__name__}(), not the class.")
+        known = step is steps[0] and isinstance(step, Schema)
+        if not (known or hasattr(step, "fit") or isinstance(step, str)):
+            raise TypeError(
+                f"steps must be estimators after at most one Schema, got {type(step).__name__}."
+            )
+    if not steps or not isinstance(steps[-1], PrivateEstimator):
+        last = type(steps[-1]).__name__ if steps else "no step"
         raise TypeError(
-            f"model must be a private estimator, got {type(model).__name__}. "
-            "PrivateLogisticRegression() is one, for instance."
+            f"steps must end with a private estimator, got {last}. PrivateLogisticRegression() is "
+            "one, for instance."
         )
+    schema = steps[0] if isinstance(steps[0], Schema) else None
+    parts = [clone(step) for step in steps[schema is not None :]]
+    budget = {"epsilon": epsilon, "delta": delta}
+    parts[-1].set_params(**{k: v for k, v in budget.items() if v is not None})
+    common = {"ledger": ledger, "max_records_per_unit": max_records_per_unit}
+    for part in parts:
+        if isinstance(part, PrivateEstimator):
+            part.set_params(**{k: v for k, v in common.items() if v is not None})
+    if schema is not None:
+        _declare(schema, parts)
+        parts = [TableEncoder(schema, sparse_output=sparse_output), *parts]
+    pipeline = PrivatePipeline(make_pipeline(*parts).steps, record_wise=record_wise)
+    check_steps(pipeline, np.zeros((1, 1)))  # dense records; a fit checks again, for its own
+    return pipeline
+
+
+def _declare(schema: Schema, parts: list[Any]) -> None:
+    """Hand to the steps of a pipeline what a schema declares about target and persons.
+
+    Raises
+    ------
+    ValueError
+        If the schema has no target of the kind that the last step predicts, or declares persons and
+        a step has no number of their records.
+    """
+    model = parts[-1]
     if schema.target is None:
         raise ValueError("schema must declare a target: Schema(columns, target=...).")
     words = any(isinstance(value, str) for value in schema.columns[schema.target].values())
@@ -250,10 +355,13 @@ def make_private_pipeline(
             f"model must be a {kind}, as the schema says that the target {schema.target!r} holds "
             f"{holds}; got {type(model).__name__}."
         )
-    budget = {"epsilon": epsilon, "delta": delta, "ledger": ledger}
-    model = clone(model).set_params(**{k: v for k, v in budget.items() if v is not None})
     model.set_params(**_about_target(schema, model.get_params(deep=True)))
-    return make_pipeline(TableEncoder(schema, sparse_output=sparse_output), model)
+    for part in parts if schema.person is not None else ():
+        if isinstance(part, PrivateEstimator) and part.max_records_per_unit is None:
+            of_ledger = getattr(part.ledger, "max_records_per_unit", 1)
+            if of_ledger == 1:
+                raise ValueError(needs_units(str(schema.person)))
+            part.set_params(max_records_per_unit=of_ledger)
 
 
 def _about_target(schema: Schema, params: dict[str, Any]) -> dict[str, Any]:

@@ -183,7 +183,8 @@ def test_only_documented_attributes_are_stored(cls, parameters, seed):
         expected.add("classes_")
     if "solver" not in parameters:
         expected |= {"radius_", "path_"}
-    assert set(vars(model)) - before == expected
+    assert set(vars(model)) - before == {*expected, "_n_fits"}
+    assert model._n_fits == 1  # how often it was fitted without a ledger
     for name in expected:  # the docstring names each of them
         assert f"\n    {name} : " in cls.__doc__
     assert {name: getattr(model, name) for name in before} == model.get_params()
