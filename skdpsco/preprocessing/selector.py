@@ -347,7 +347,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
                 draft, plan.event, budget, assumptions=assumptions, warnings=warnings
             ) as release,
         ):
-            if drawn:
+            if plan.grid is not None:
                 rng = release.rng
                 _, design, y, notes = release_stages(plan.stages, Units(None), design, y, rng)
                 release.assumptions += notes
