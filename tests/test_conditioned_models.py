@@ -88,12 +88,12 @@ def test_charge_and_report(make, params):
     for options in ({}, {"ledger": Ledger(2.0, 1e-5)}):
         report = fitted(make, params, *data, epsilon=2.0, **options).privacy_
         assert epsilon_of(report.event, 1e-6) <= 2.0 * (1.0 + 1e-9)
-        assert any("centre and scale" in line for line in report.assumptions)
+        assert any("centre and scale" in line for line in str(report).splitlines())
     report = fitted(make, params, *data, epsilon=2.0, conditioning=None).privacy_
-    assert not any("centre" in line for line in report.assumptions)
+    assert not any("centre" in line for line in str(report).splitlines())
     if make is not PrivateMonotoneGLM and make is not PrivateGroupDRO:
         report = fitted(make, params, *data, epsilon=2.0, radius=3.0).privacy_
-        assert any("found a centre of the features" in line for line in report.assumptions)
+        assert any("centre of the features" in line for line in str(report).splitlines())
 
 
 @pytest.mark.parametrize("conditioning", ["auto", None])
@@ -136,7 +136,7 @@ def test_sparse_records_are_conditioned_too(make, params):
     scores = []
     for given in (X, sparse.csr_matrix(X)):
         model = fitted(make, params, given, *records, epsilon=30.0)
-        assert any("found a centre" in line for line in model.privacy_.assumptions)
+        assert any("centre" in line for line in str(model.privacy_).splitlines())
         scores.append(quality(make, params, model, given, *records))
     assert scores[1] > scores[0] - 0.02
     assert min(scores) > (0.75 if (make, params) in CLASSIFIERS else 0.8)
@@ -155,8 +155,10 @@ def test_what_is_not_conditioned(tmp_path):
         (X, {"row_norm": 2.0}),
         (X, {"fit_intercept": False, "radius": 2.0}),
     ):
+        options = {"feature_bound": 1.0, **options}
         model = fitted(make, params, given, labels, y, epsilon=4.0, **options)
         assert np.array_equal(model.feature_range_, whole)
+    params = {"feature_bound": 1.0, **params}
     stream = make(n_samples=400, epsilon=4.0, random_state=0, **params).fit(blocks)
     assert np.array_equal(stream.feature_range_, whole)
 

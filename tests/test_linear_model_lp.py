@@ -169,7 +169,7 @@ def test_units_of_the_target(s):
         scaled = fitted(PrivateLinearRegressor, X, s * y, **other)
         assert_allclose(scaled.coef_, s * model.coef_, rtol=1e-9)
         assert_allclose(scaled.intercept_, s * model.intercept_, rtol=1e-9)
-    assert f"targets are clipped to +-{0.5 * s:g}" in scaled.privacy_.assumptions
+    assert f"targets are clipped to +-{0.5 * s:g}" in str(scaled.privacy_)
     params = {"target_bound": 0.5, "loss": Squared(10.0)}  # whose residual goes on
     clipped = fitted(PrivateLinearRegressor, X, y.clip(-0.5, 0.5), **params)
     same(fitted(PrivateLinearRegressor, X, y, **params), clipped)

@@ -62,7 +62,7 @@ from skdpsco.solvers import (
     Stagewise,
     check_supported,
 )
-from skdpsco.solvers.base import assumed_of
+from skdpsco.solvers.base import assumed_of, decided
 from skdpsco.solvers.l1.stagewise import centring_pays
 
 __all__ = ["INIT_NOTE", "PrivateLinearModel"]
@@ -570,19 +570,23 @@ class PrivateLinearModel(PrivateEstimator):
         with opened_design(self._design(X, prepared.first.bounds, intercept)) as design:
             with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:
                 rng = release.rng
+                counted: tuple[Any, ...] = ()
                 if count is not None:
                     n = count.release(n, rng)
-                    assumptions = (*count.notes(n), *assumptions)
+                    counted = (("number of records", count.event, f"about {n}"),)
+                    assumptions = (f"there are at most {count.most} records", *assumptions)
                     prepared = self._prepared_for_count(task, n, count.left, prepared.event)
                 if bounds is None:
                     design = design._replace(bounds=prepared.first.bounds)
-                units, design, y, notes = release_stages(
+                units, design, y, steps = release_stages(
                     prepared.stages, Units(prepared.first.bounds), design, y, rng
                 )
                 if weights is not None:
                     y = with_weights(y, weights)
                 problem, plan = self._problem_and_plan(task, prepared, units)
                 result = self._follow(prepared.solver, plan, problem, design, y, rng)
+                how = f"coefficients by {type(prepared.solver).__name__}"
+                steps = (*steps, (how, plan.event, decided(plan)))
                 calibration = prepared.calibration
                 if calibration is not None:
                     targets, total = self._calibration_targets(result, y, prepared.n_samples)
@@ -592,8 +596,9 @@ class PrivateLinearModel(PrivateEstimator):
                     records = design, targets, total
                     found = calibration.release(result, *records, rng, units.sizes, pull)
                     units = units._replace(calibration=found)
-                    notes = (*notes, calibration.note)
-                said = (clipping_note(units.bounds), *notes, *assumptions)
+                    steps = (*steps, (calibration.name, calibration.event, ""))
+                release.steps = (*counted, *steps)
+                said = (clipping_note(units.bounds), *assumptions)
                 said = (*said, *self._weight_notes(), *assumed_of(prepared.solver, plan))
                 release.assumptions = tuple(dict.fromkeys(said))
 

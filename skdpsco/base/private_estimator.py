@@ -31,7 +31,7 @@ from skdpsco.privacy import Budget, BudgetExceededError, Event, NoOpEvent, rho_o
 from skdpsco.privacy._checks import abridged
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.relations import ADD_OR_REMOVE, REPLACE_ONE, WITHIN_GROUPS, unit_relation
-from skdpsco.privacy.report import PrivacyReport
+from skdpsco.privacy.report import PrivacyReport, ReleasedStep
 from skdpsco.privacy.spending import Allowance, check_cost
 
 __all__ = [
@@ -182,6 +182,8 @@ class Release:
         Whether the noise is reproducible.
     assumptions : tuple of str
         Lines for the report. They may be replaced until the release has ended.
+    steps : tuple of (str, Event, str)
+        Names of steps, in order, with what they cost and what they found.
     privacy : PrivacyReport or None
         None until the release has ended without an error.
     """
@@ -189,6 +191,7 @@ class Release:
     rng: np.random.Generator
     seeded: bool
     assumptions: tuple[str, ...] = ()
+    steps: tuple[tuple[str, Event, str], ...] = ()
     privacy: PrivacyReport | None = None
 
 
@@ -428,6 +431,7 @@ def releasing(
     release = Release(rng, seeded, assumptions)
     with np.errstate(all="ignore"):  # a warning about underflow would reveal data
         yield release
+    steps = [ReleasedStep.of(name, part, event, found) for name, part, found in release.steps]
     event = for_units(event, budget.max_records_per_unit)
     release.privacy = PrivacyReport(
         epsilon=budget.epsilon,
@@ -437,6 +441,7 @@ def releasing(
         seeded=seeded,
         assumptions=release.assumptions,
         relation=guaranteed(relation, budget),
+        steps=tuple(steps),
     )
 
 

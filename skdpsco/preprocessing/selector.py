@@ -349,8 +349,9 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         ):
             if plan.grid is not None:
                 rng = release.rng
-                _, design, y, notes = release_stages(plan.stages, Units(None), design, y, rng)
-                release.assumptions += notes
+                _, design, y, release.steps = release_stages(
+                    plan.stages, Units(None), design, y, rng
+                )
                 if plan.target is not None:
                     target = release_target(plan.target, y, rng, design)
                     columns = partial(one_column, target=target)

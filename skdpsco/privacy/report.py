@@ -5,12 +5,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
-from .events import Event
+from .accounting import rho_of
+from .events import Event, leaves
 from .relations import ADD_OR_REMOVE
 
-__all__ = ["PrivacyReport", "html_table"]
+__all__ = ["PrivacyReport", "ReleasedStep", "html_table"]
 
 
 def html_table(caption: str, rows: Iterable[tuple[str, ...]]) -> str:
@@ -22,6 +23,39 @@ def html_table(caption: str, rows: Iterable[tuple[str, ...]]) -> str:
         for name, *values in rows
     )
     return f"<table><caption>{escape(caption)}</caption>{cells}</table>"
+
+
+class ReleasedStep(NamedTuple):
+    """One step of a fit.
+
+    Parameters
+    ----------
+    name : str
+        What the step finds.
+    n_releases : int
+    share : float
+        Part of the fit's cost in zCDP; NaN if that is infinite.
+    found : str
+        What was decided, from what has been released.
+    """
+
+    name: str
+    n_releases: int
+    share: float
+    found: str
+
+    @classmethod
+    def of(cls, name: str, event: Event, whole: Event, found: str) -> "ReleasedStep":
+        """The step that released ``event`` in a fit that is charged for ``whole``."""
+        cost, total = rho_of(event), rho_of(whole)
+        share = cost / total if 0.0 < total < math.inf else math.nan
+        return cls(name, sum(k for _, k in leaves(event)), share, found)
+
+    def __str__(self) -> str:
+        spent = "" if math.isnan(self.share) else f", {self.share:.1%} of the budget"
+        said = f": {self.found}" if self.found else ""
+        plural = "" if self.n_releases == 1 else "s"
+        return f"{self.name} ({self.n_releases} release{plural}{spent}){said}"
 
 
 @dataclass(frozen=True)
@@ -50,6 +84,9 @@ class PrivacyReport:
     released : Event or None
         For a fit that is post-processing of an earlier release and cost nothing more: the event of
         that release, which a sum over fits to the same records has to count.
+    steps : tuple of ReleasedStep
+        What the fit released, in order, and what it decided by that; empty for estimators that
+        release everything at once.
     """
 
     epsilon: float
@@ -60,6 +97,7 @@ class PrivacyReport:
     assumptions: tuple[str, ...] = ()
     relation: str = "replace-one"
     released: Event | None = None
+    steps: tuple[ReleasedStep, ...] = ()
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and values of the table."""
@@ -71,6 +109,7 @@ class PrivacyReport:
             ("neighbours", f"{self.relation}, number of records {secrecy}"),
             ("noise", "REPRODUCIBLE (random_state was set)" if self.seeded else "secret"),
         ]
+        rows += [(f"step {i}", str(step)) for i, step in enumerate(self.steps, 1)]
         return rows + [("assumes" if i == 0 else "", a) for i, a in enumerate(self.assumptions)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,7 +117,12 @@ class PrivacyReport:
         released = None if self.released is None else repr(self.released)
         events = {"event": repr(self.event), "released": released}
         rho = self.rho if math.isfinite(self.rho) else None
-        return {**vars(self), **events, "rho": rho, "assumptions": list(self.assumptions)}
+        steps = [
+            {**step._asdict(), "share": None if math.isnan(step.share) else step.share}
+            for step in self.steps
+        ]
+        assumptions = list(self.assumptions)
+        return {**vars(self), **events, "rho": rho, "assumptions": assumptions, "steps": steps}
 
     def to_json(self) -> str:
         """The dict of `to_dict` as a JSON object."""

@@ -8,7 +8,7 @@ are drawn towards a constant prediction, which noisy counts of the classes tell.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -285,13 +285,7 @@ class CalibrationPlan:
     spread_grid: float | None
     reading: ReadingPlan | None = None
 
-    @property
-    def note(self) -> str:
-        """A line for the report."""
-        ranges = ", and ranges of the features" if self.reading is not None else ""
-        return (
-            f"{self.share:.1%} of the budget's mu^2 found a slope and offset of the scores{ranges}"
-        )
+    name: ClassVar[str] = "slope and offset of the scores"
 
     def release(
         self,
@@ -455,10 +449,7 @@ class ClassPlan:
     share: float
     n_samples: int
 
-    @property
-    def note(self) -> str:
-        """A line for the report."""
-        return f"{self.share:.1%} of the budget's mu^2 found the shares of the classes"
+    name: ClassVar[str] = "shares of the classes"
 
     def release(
         self, result: Any, X: Any, y: Any, total: float, rng: np.random.Generator, *_: Any

@@ -240,6 +240,12 @@ class ConditioningPlan:
 
     part: ClassVar[str] = "conditioning"
 
+    @property
+    def name(self) -> str:
+        """What is found, in plain words."""
+        what = ("centre",) * self.centred + ("scale",) * self.scaled
+        return f"{' and '.join(what)} of the features"
+
     def release(self, X: Any, y: Any, rng: Any) -> Conditioning:
         """Release a centre and scales for records in arrays or blocks."""
         if self.narrowing is None:
@@ -259,9 +265,8 @@ class ConditioningPlan:
         return conditioning.apply(X, self.tiled), y
 
     def note(self, conditioning: Conditioning) -> str:
-        """A line for the report."""
-        what = ("centre",) * self.centred + ("scale",) * self.scaled
-        return f"{self.share:.0%} of the budget's mu^2 found a {' and '.join(what)} of the features"
+        """What was decided, for the report."""
+        return "features are read around their centres" if self.centred else ""
 
     @property
     def centred(self) -> bool:

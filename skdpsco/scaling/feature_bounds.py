@@ -101,6 +101,7 @@ class BoundPlan:
     room: float = FEATURE_BOUNDS.room
 
     part: ClassVar[str] = "bounds"
+    name: ClassVar[str] = "bounds of the features"
 
     @property
     def extremes(self) -> tuple[np.ndarray, ...]:

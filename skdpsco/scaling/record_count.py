@@ -61,11 +61,6 @@ class CountPlan:
         gaussian_mechanism(rng, count, self.grid)
         return min(max(round(count[0]), 1), self.most)
 
-    def notes(self, count: int) -> tuple[str, str]:
-        """Lines for the report."""
-        counted = f"{RECORD_COUNT.share:.0%} of rho counted the records: about {count}"
-        return counted, f"there are at most {self.most} records"
-
 
 def plan_count(budget: Any) -> CountPlan:
     """Spend a share of a budget's ``rho`` on the number of records, and keep the rest.

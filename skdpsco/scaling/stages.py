@@ -126,6 +126,10 @@ class Stage(Protocol):
         """The field of `Units` that is found."""
 
     @property
+    def name(self) -> str:
+        """What is found, in plain words."""
+
+    @property
     def extremes(self) -> tuple[Any, ...]:
         """The smallest and the largest value that may be found, or the only one."""
 
@@ -136,7 +140,7 @@ class Stage(Protocol):
         """The records and targets as the solver sees them."""
 
     def note(self, value: Any) -> str:
-        """A line for the report."""
+        """What was decided, for the report."""
 
 
 class KnownStage(NamedTuple):
@@ -164,6 +168,11 @@ class KnownStage(NamedTuple):
     def part(self) -> str:
         """The field of `Units`."""
         return self.stage.part
+
+    @property
+    def name(self) -> str:
+        """As in `Stage`."""
+        return self.stage.name
 
     @property
     def extremes(self) -> tuple[Any, ...]:
@@ -213,7 +222,7 @@ def rehearsed(stages: Sequence[Stage], units: Units) -> list[Units]:
 
 def release_stages(
     stages: Iterable[Stage], units: Units, X: Any, y: Any, rng: Any
-) -> tuple[Units, Any, Any, tuple[str, ...]]:
+) -> tuple[Units, Any, Any, tuple[tuple[str, Event, str], ...]]:
     """Release one stage after the other.
 
     Returns
@@ -222,13 +231,13 @@ def release_stages(
         Units that include the released values.
     X, y
         Records and targets as the solver sees them.
-    notes : tuple of str
-        Lines for the report.
+    steps : tuple of (str, Event, str)
+        Names of the stages, what they cost and what they found.
     """
-    notes = []
+    steps = []
     for stage in stages:
         value = stage.release(X, y, rng)
         X, y = stage.apply(value, X, y)
         units = units._replace(**{stage.part: value})
-        notes.append(stage.note(value))
-    return units, X, y, tuple(notes)
+        steps.append((stage.name, stage.event, stage.note(value)))
+    return units, X, y, tuple(steps)

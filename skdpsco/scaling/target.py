@@ -225,6 +225,7 @@ class TargetPlan:
     far_least: float = 0.0
 
     part: ClassVar[str] = "target"
+    name: ClassVar[str] = "units of the target"
 
     @property
     def extremes(self) -> tuple[Target, ...]:

@@ -29,6 +29,7 @@ __all__ = [
     "check_smooth",
     "check_supported",
     "curvature_of",
+    "decided",
     "prediction_spread",
 ]
 
@@ -78,7 +79,7 @@ class Plan:
     n_iter : int
         Number of private steps.
     summary : tuple of str
-        What was decided, one line each, for reports.
+        What was decided, one line each, for the report.
     assumptions : tuple of str
         Assumptions that privacy rests on and that nothing enforces, one sentence each. A solver
         that uses another one passes on the assumptions of that one.
@@ -344,6 +345,12 @@ def prediction_spread(problem: Problem) -> float:
     else:
         bound = constraint.norm_bound()
     return bound * (1.0 + 2.0**-40)
+
+
+def decided(plan: Plan) -> str:
+    """What a plan has decided, in one line for the report."""
+    steps = "1 step" if plan.n_iter == 1 else f"{plan.n_iter} steps"
+    return "; ".join(plan.summary) or steps
 
 
 def assumed_of(solver: Any, plan: Plan) -> tuple[str, ...]:
