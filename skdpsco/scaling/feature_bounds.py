@@ -32,7 +32,7 @@ _MEAN_CANDIDATES = np.arange(
 
 
 class BoundTuning(NamedTuple):
-    """Constants of levels, chosen so that a bound is hardly ever a guess.
+    """Constants of levels, fitted on the laws of examples/benchmarks/laws/columns.py.
 
     The level of a number is the power of two that is just above it.
 
