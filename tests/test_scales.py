@@ -8,8 +8,8 @@ from skdpsco._problem import Problem
 from skdpsco.data.design import as_design
 from skdpsco.losses import Squared
 from skdpsco.privacy import mu_of
-from skdpsco.scaling.column_scales import LOWEST, N_BINS, plan_scales, release_scales
-from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, levels_of_counts, plan_bounds
+from skdpsco.scaling.column_scales import plan_scales, release_scales
+from skdpsco.scaling.feature_bounds import plan_bounds
 
 
 def make_problem(n, d, intercept):
@@ -73,42 +73,6 @@ def test_the_smallest_bound_that_may_be_found_is_rehearsed():
     design = as_design(np.full((1000, 2), 1e-300), np.ones(2), False)
     found = plan.release(design, np.zeros(1000), np.random.Generator(np.random.PCG64(0)))
     assert found.tolist() == plan.extremes[0].tolist()
-
-
-def test_bounds_of_counts_leave_room_for_hidden_tails():
-    """Two and a half powers above the mean level of a tailed column, if noise hides eight records.
-
-    Half as much room if it hides four, none if it hides none, nor for columns of one magnitude,
-    even if noise makes the bin beside it credible.
-    """
-    n, counts = 4000, np.zeros((6, N_BINS))
-    tailed, one_sided, counted, one_magnitude, beside, empty = counts
-    top = -LOWEST - 20  # the bin of level -20
-    tailed[top - 3 : top + 1] = 1000.0  # the mean level is -21.5, its deviation 1.1
-    one_sided[top - 1 : top + 1] = 500.0, 3500.0  # the mean level is -20.125
-    counted[top] = 1000.0
-    counted[top + 5] = 1.0  # hidden
-    one_magnitude[top] = n
-    beside[top : top + 2] = n, 5.0  # by noise
-    for rows, hidden, levels in (
-        ((tailed, tailed, one_sided, one_magnitude, empty), 8.0, [-19, -19, -18, -20, -np.inf]),
-        ((tailed, tailed, one_sided, one_magnitude, empty), 4.0, [-20, -20, -19, -20, -np.inf]),
-        ((tailed, tailed, one_sided, counted, empty), 0.0, [-20, -20, -20, -15, -np.inf]),
-        ((tailed, counted, counted), 8.0, [-20, -20, -20]),  # most have no tails
-        ((tailed, tailed, beside), 8.0, [-19, -19, -19]),
-    ):
-        found = levels_of_counts(np.array(rows), hidden / FEATURE_BOUNDS.credible, n)
-        assert found.tolist() == levels
-
-
-def test_neighbouring_counts_are_added_where_none_is_believed():
-    """Half of the largest amounts are hidden one by one, and seen together; noise alone is not."""
-    counts, noise = np.zeros((3, N_BINS)), np.random.default_rng(0).normal(0.0, 20.0, (2, N_BINS))
-    top = -LOWEST - 20  # the bin of level -20
-    counts[0, top - 4 : top + 1] = 40.0, 80.0, 90.0, 80.0, 40.0
-    counts[:2] += noise
-    found = levels_of_counts(counts, 20.0, 4000)
-    assert found.tolist() == [-20.0, -np.inf, -np.inf]
 
 
 def test_mean_squares_stay_apart_where_histograms_are_pooled():

@@ -625,8 +625,8 @@ class PrivateLinearModel(PrivateEstimator):
     def _prepared(self, task: FitTask, n_samples: int, available: Any) -> Prepared:
         """What a fit to so many records may release.
 
-        Where there is no plan for all bounds that may be found, and for noise on samples, whose
-        costs cannot be compared, columns have the bound 1.
+        Where there is no plan for all bounds that may be found, and for noise on samples, columns
+        have the bound 1.
         """
         if task.bounds is not None or not is_auto(self.feature_bound):
             return self._prepared_once(task, n_samples, available)
@@ -641,7 +641,7 @@ class PrivateLinearModel(PrivateEstimator):
         return self._prepared_once(task._replace(bounds=ones), n_samples, available)
 
     def _prepared_once(self, task: FitTask, n_samples: int, available: Any) -> Prepared:
-        """`_prepared` for bounds that are known, or that are found whatever columns are.
+        """`_prepared` for bounds that are known, or that are found.
 
         It follows from the budget and public sizes. Where bounds of the features or the scale of
         the target are still to be released, plans are made for their extremes: whatever may fail

@@ -65,14 +65,11 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
-        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Columns are raw if
-        in many records the root mean square of the entries exceeds 2, or some entry 6; their bounds
-        are found privately, for at most an eighth of the budget. The bound of scaled columns is 3,
-        or 1 if ``conditioning`` finds no scales or there are few records. None finds bounds in
-        either case. Below about 180 records at epsilon 1 both "auto" and None mean 1. Numbers as
-        ``radius`` or ``row_norm`` are in units of the bounds, and blocks are read once: with them
-        "auto" means 1, which a warning says, and None is refused.
+        strings, or a schema gives the bound of every column by its name. If none is declared
+        ("auto" or None), bounds are found privately, for a small part of the budget; with too few
+        records for that they are 1. Numbers as ``radius`` or ``row_norm`` are in units of the
+        bounds, and blocks are read once: with them "auto" means 1, which a warning says, and None
+        is refused.
     row_norm : float or None, default=None
         Public bound on the l2 norm of a record after its features have been clipped and divided by
         their bounds; longer records are shortened to it. None means sqrt(n_features), which no

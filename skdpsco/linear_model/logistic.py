@@ -49,13 +49,9 @@ class PrivateLogisticL1(LogisticClassifier):
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
         strings, or a schema gives the bound of every column by its name. With one bound per column,
         features are measured in units of their bounds: the ball is ``sum_j b_j |w_j| <= radius *
-        max_j b_j``. "auto" lets a noisy count, for at most 4 % of the budget's mu^2, tell raw
-        columns from scaled ones. Columns are raw if in many records the root mean square of the
-        entries exceeds 2, or some entry 6; their bounds are found privately, for at most an eighth
-        of the budget. The bound of scaled columns is 3, or 1 if ``conditioning`` finds no scales or
-        there are few records. None finds bounds in either case. Below about 180 records at epsilon
-        1 both "auto" and None mean 1. A radius that is a number is in units of the bounds: with it
-        "auto" means 1, which a warning says, and None is refused.
+        max_j b_j``. If none is declared ("auto" or None), bounds are found privately, for a small
+        part of the budget; with too few records for that they are 1. A radius that is a number is
+        in units of the bounds: with it "auto" means 1, which a warning says, and None is refused.
     solver : {"stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe", \
             "anytime-mirror-descent"} or solver, default="stagewise"
         See `skdpsco.solvers`. All but the first need a number as radius. The last reads each record

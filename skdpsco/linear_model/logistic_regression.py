@@ -50,14 +50,10 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. "auto" lets a noisy count,
-        for at most 4 % of the budget's mu^2, tell raw columns from scaled ones. Columns are raw if
-        in many records the root mean square of the entries exceeds 2, or some entry 6; their bounds
-        are found privately, for at most an eighth of the budget. The bound of scaled columns is 3,
-        or 1 if ``conditioning`` finds no scales or there are few records. None finds bounds in
-        either case. Below about 180 records at epsilon 1 both "auto" and None mean 1. "auto" also
-        means 1 with ``solver="sgd"``, which a warning says, and with an ``init`` the bounds that it
-        has found, or 1 if it has found none.
+        strings, or a schema gives the bound of every column by its name. If none is declared
+        ("auto" or None), bounds are found privately, for a small part of the budget; with too few
+        records for that they are 1. "auto" also means 1 with ``solver="sgd"``, which a warning
+        says, and with an ``init`` the bounds that it has found, or 1 if it has found none.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
         See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise, and otherwise

@@ -41,7 +41,7 @@ __all__ = ["MINIMAX_SOLVERS", "TaskMoments", "minimax_solver"]
 class MinimaxTuning:
     """Constants of `GameSolver` and of "auto"; see docs/proofs/maximal_loss.md, section 6.
 
-    The shares were chosen by hand. The others follow from the measurements described there.
+    The shares were chosen by hand. The others were chosen on planted models.
     """
 
     non_smooth_draws: int = 8  # vertices per step for losses that are not smooth

@@ -67,7 +67,7 @@ class SearchTuning(NamedTuple):
     little_rho : float
         Largest zCDP of a search whose fits and scores share all records. With so little, fits gain
         less on their own records than they lose without a fifth of them, and than scores and the
-        scale of a target lose with this fifth alone; docs/proofs/search.md has measurements.
+        scale of a target lose with this fifth alone.
     score_share : float
         Share for scores if they share all records with the fits: sums over all of them need little.
     """

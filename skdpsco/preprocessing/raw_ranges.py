@@ -1,4 +1,4 @@
-"""Private ranges of raw columns, found as a linear model finds them."""
+"""Private ranges of columns, found as a linear model finds them."""
 
 import math
 from collections.abc import Callable

@@ -129,10 +129,10 @@ class PrivateStandardScaler(ColumnTransform):
         Public bounds of the columns, in units of X; `fit` and `transform` silently clip values
         beyond them. A dict, a Series whose index holds strings, or a schema gives the bound of
         every column by its name. Bounds must be in [-1e100, 1e100], with ``upper - lower`` at least
-        1e-100. The noise is proportional to ``upper - lower``. If both are None, about a fifth of
-        the budget finds them, as a linear model finds the bounds, the centre and the scales of raw
-        columns; if there are too few records for that, they are -1 and 1, and a `UtilityWarning`
-        says so.
+        1e-100. The noise is proportional to ``upper - lower``. If both are None, they are found
+        privately, for a part of the budget, as a linear model finds the bounds, the centre and the
+        scales of columns; if there are too few records for that, they are -1 and 1, and a
+        `UtilityWarning` says so.
     with_mean : bool, default=True
         Whether means are subtracted.
     with_std : bool, default=True

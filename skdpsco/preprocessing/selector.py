@@ -75,7 +75,7 @@ class SelectionPlan:
     event : Event
         The total cost.
     stages : tuple of Stage, default=()
-        How ranges of raw columns are found first.
+        How ranges of columns are found first, if no bounds are declared.
     """
 
     n_selected: int
@@ -184,10 +184,10 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         Public bound on ``|X|``. Values beyond it are clipped for the scores, but not in the output.
         Features are measured in units of their bounds, so that a feature that uses only a tenth of
         its bound has a tenth of the score. A dict, a Series whose index holds strings, or a schema
-        gives the bound of every column by its name. None finds ranges of the columns for about a
-        fifth of the budget, as a linear model does, and measures features in units of these ranges.
-        "auto" first finds whether columns are raw, by a noisy count; if they are not, or if there
-        are too few records (of which a `UtilityWarning` tells), the bound is 1.
+        gives the bound of every column by its name. If none is declared ("auto" or None), ranges of
+        the columns are found privately, for a part of the budget, as a linear model does, and are
+        the units of features; with too few records for that, of which a `UtilityWarning` tells, the
+        bounds are 1.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels for a classification. None takes those that occur in y, which assumes that
         the set of labels in y is public.

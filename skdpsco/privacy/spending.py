@@ -126,11 +126,10 @@ def check_cost(event: Event, budget: Any) -> None:
 
 
 def worst_of(events: Sequence[Event]) -> Event:
-    """Cost of adaptive releases about disjoint parts of the records, or of one of several.
+    """Cost of adaptive releases about disjoint parts of the records.
 
-    A record is in one part only, and an earlier release chooses the one. If none of the costs
-    covers the others, the result is in zCDP. Proofs: docs/proofs/boosted_mirror_descent.md, section
-    1, and docs/proofs/feature_bounds.md.
+    A record is in one part only. If none of the costs covers the others, the result is in zCDP.
+    Proof: docs/proofs/boosted_mirror_descent.md, section 1.
     """
     if len(set(events)) == 1:
         return events[0]

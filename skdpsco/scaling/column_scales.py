@@ -27,13 +27,10 @@ from skdpsco.privacy import Event, GaussianEvent, compose
 __all__ = [
     "COLUMN_SCALES",
     "LOWEST",
-    "N_BINS",
     "ScalePlan",
     "Scales",
-    "count_grid",
     "plan_scales",
     "release_scales",
-    "tallied",
 ]
 
 # Bin b counts entries with 2**(b + LOWEST - 1) <= |x| < 2**(b + LOWEST). The first bin also counts

@@ -22,8 +22,7 @@ __all__ = ["FEATURE_BOUNDS", "BoundPlan", "clipping_note", "find_bounds", "plan_
 
 HIGHEST = 31  # 2**HIGHEST is the largest bound that may be found
 LARGEST_BOUND = 2.0**HIGHEST
-# The bins of a tally are [2**(k-1), 2**k). Values are shrunk slightly, so that a power of two
-# counts in the bin that ends at it.
+# Entries are clipped to it while levels are found: beyond all bounds.
 LIMIT = LARGEST_BOUND * (1.0 + 2.0**-30)
 SMALLEST_BOUND = LARGEST_BOUND * 2.0**LOWEST
 MEDIAN_SQUARE = 0.4549  # of a standard normal number
@@ -33,7 +32,7 @@ _MEAN_CANDIDATES = np.arange(
 
 
 class BoundTuning(NamedTuple):
-    """Constants of levels, chosen so that a bound is hardly ever a guess.
+    """Constants of levels, fitted on the laws of examples/benchmarks/laws/columns.py.
 
     The level of a number is the power of two that is just above it.
 
@@ -82,7 +81,7 @@ FEATURE_BOUNDS = BoundTuning()
 
 @dataclass(frozen=True)
 class BoundPlan:
-    """How magnitudes are counted or measured.
+    """How levels of columns are found.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ __all__ = ["LEAST_WIDTH", "Narrowing", "plan_narrowing"]
 
 
 class NarrowingTuning(NamedTuple):
-    """Constants of the search.
+    """Constants of the search, fitted on the laws of examples/benchmarks/laws/columns.py.
 
     Parameters
     ----------

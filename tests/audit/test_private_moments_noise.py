@@ -28,9 +28,11 @@ BOUNDS = np.array([1.0, 0.5, 2.0, 1.0, 1.0, 0.5])
 def charges(plan, mu):
     """The mu of every release, in their order: together they are the plan's event."""
     shares, bounds = [1.0], []
-    if plan.bounds is not None:  # every column has a histogram, and all are one release
-        bounds = [mu * math.sqrt(feature_bounds.FEATURE_BOUNDS.share)]
-        mu *= math.sqrt(1.0 - feature_bounds.FEATURE_BOUNDS.share)
+    if plan.bounds is not None:  # tests/audit/test_levels_noise.py has their shares
+        tuning, one = feature_bounds.FEATURE_BOUNDS, leaves(plan.bounds.event)
+        median, filled, norm, levels = (1 / leaf.noise_multiplier for leaf, _ in one)
+        bounds = [median] * 5 + [filled] + ([norm] * tuning.n_norms + [levels]) * tuning.n_rounds
+        mu = math.sqrt(mu**2 - mu_of(plan.bounds.event) ** 2)
     if plan.conditioning is not None:
         shares = [CONDITIONING.norm_share / CONDITIONING.n_counts] * CONDITIONING.n_counts
         shares += [CONDITIONING.centre_share / 2]
@@ -84,7 +86,7 @@ def extreme_records(p):
 )
 def test_releases_change_by_what_is_charged(monkeypatch, n, row_norm, is_sparse, known):
     releases, mu, largest = Releases(monkeypatch), 100.0, []
-    # With five features the target is read in smaller units. (Their bounds would be levels.)
+    # With five features the target is read in smaller units.
     assert module._stretch(5, 1) > 1.1
     for p, shift in [*itertools.product((1, 2, 3), (1, 2)), *[(6, 5)] * known]:
         plan = plan_matrix(n, p, mu, True, row_norm, 0 if known else p)

@@ -30,7 +30,7 @@ SMOOTHINGS = ("none", "randomised")
 class OnePhaseTuning(NamedTuple):
     """Constants of the schedule "one-phase".
 
-    All were fitted on planted problems, see section 4 of docs/proofs/phased_erm.md. A triple holds
+    All were fitted on planted problems; see section 4 of docs/proofs/phased_erm.md. A triple holds
     the step length relative to the one with the smallest bound, the typical norm of the mean
     gradient relative to the bound on a record's, and the share of the points that are averaged.
 

@@ -62,8 +62,8 @@ class PhaseRule(NamedTuple):
         return max(1, int(min(self.patience, self.drift / max(step, SMALLEST))))
 
 
-# "practical" was fitted on the simulated data described in docs/proofs/phased_sgd.md, section 4;
-# "theorem" holds the constants of the bound.
+# "practical" was fitted on simulated data; "theorem" holds the constants of the bound. See
+# docs/proofs/phased_sgd.md, section 4.
 PHASE_RULES = {
     "practical": PhaseRule(ratio=2.5, tail=0.05, variance=0.3, patience=64),
     "theorem": PhaseRule(ratio=4.0, tail=1.0, variance=1.0, patience=1),

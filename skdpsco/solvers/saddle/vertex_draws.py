@@ -41,8 +41,8 @@ class DescentTuning:
     """Constants of the automatic rules of mirror descent on draws of vertices."""
 
     # The bounds assume the worst in every step: gradients that differ as much as possible between
-    # vertices, and means of vertices with the largest bias. On the games that were tried, this
-    # fraction of these terms gives the best steps: docs/proofs/mirror_descent.md, section 4.
+    # vertices, and means of vertices with the largest bias. This fraction of these terms decides on
+    # steps: docs/proofs/mirror_descent.md, section 4.
     ease: float = 0.01
     # Weight of what the levels of bias reduction add to second moments. This is noise, which is
     # eased less: docs/proofs/bias_reduced_mirror_descent.md, section 4.

@@ -45,7 +45,7 @@ MAX_SUBSETS = 2**15  # contrasts are measured if linear queries depend on at mos
 class MeasureTuning(NamedTuple):
     """Constants that decide what is measured, and how precisely.
 
-    They were chosen on simulated data, see docs/proofs/measure_project.md.
+    They were chosen on simulated data. See docs/proofs/measure_project.md, section 4.
 
     Parameters
     ----------
