@@ -53,15 +53,17 @@ class BoundTuning(NamedTuple):
     least_filled : float
         Least share of the entries of a column that are not 0.
     room, more_room : float
-        How far bounds are above mean levels, in typical differences of levels from their means; and
-        the n mu over the root of d from which on they are farther, by half of the power of
-        two of that number: less noise allows for tails.
+        How far bounds are above mean levels, in powers of two; and the n mu over the root of d from
+        which on they are farther, by the power of two of that number: less noise allows for tails.
+    varied : float
+        Typical difference of a level from the mean of its column from which on there is all of this
+        room. Columns such as indicators, whose entries are alike, have no tails.
     certain : float
         Levels differ certainly if they are as many typical differences from the median, of which
         none is smaller than the noise.
     """
 
-    level_share: float = 0.08
+    level_share: float = 0.05
     level_ratio: float = 40.0
     least_n_mu: float = 40.0
     median_share: float = 0.2
@@ -71,8 +73,9 @@ class BoundTuning(NamedTuple):
     n_norms: int = 4
     tail: float = 0.1
     least_filled: float = 0.05
-    room: float = 1.4
+    room: float = 2.5
     more_room: float = 250.0
+    varied: float = 1.2
     certain: float = 3.0
 
 
@@ -90,7 +93,7 @@ class BoundPlan:
         Grids by the names of the releases; none if nothing is released and all bounds are 1.
     event : Event
     room : float
-        How far bounds are above mean levels, in typical differences of levels.
+        How far bounds of columns with tails are above mean levels, in powers of two.
     """
 
     n_samples: int
@@ -162,7 +165,7 @@ def plan_bounds(n_samples: int, n_features: int, rho: float, added: bool = False
         )
         for name in parts
     }
-    room = tuning.room + max(math.log2(ratio / tuning.more_room), 0.0) / 2.0
+    room = tuning.room + max(math.log2(ratio / tuning.more_room), 0.0)
     return BoundPlan(n, d, grids, event, room)
 
 
@@ -191,7 +194,8 @@ def find_bounds(
         return map_reduce(X, y, level_sums, places, centre, c)
 
     centre, typical = _mean_levels(plan, filled, sums, rng)
-    return np.clip(2.0 ** (centre + plan.room * typical), SMALLEST_BOUND, LARGEST_BOUND)
+    room = plan.room * min(typical / FEATURE_BOUNDS.varied, 1.0)
+    return np.clip(2.0 ** (centre + room), SMALLEST_BOUND, LARGEST_BOUND)
 
 
 def _mean_levels(
