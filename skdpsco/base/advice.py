@@ -79,7 +79,7 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
     needed = max(needed, least_n_mu if unknown else 0.0)
     if n * mu < needed:
         enough = epsilon_of(GaussianEvent(n / (needed * k)), delta)
-        if unknown:  # draws are planned in zCDP
+        if unknown:  # its searches are planned in zCDP
             rho = Budget(epsilon, delta).rho * (needed / (n * mu)) ** 2
             enough = epsilon_of(ZCDPEvent(rho), delta)
         known = 0.0 < enough < LARGEST_EPSILON

@@ -115,12 +115,13 @@ def agreed(solver: Any, event: Event, cost: Event | None) -> Event:
 
 
 def mu_left(stages: Iterable[Stage], spend: Any) -> float:
-    """The mu of which conditioning and calibration get shares, after the draws of a target.
+    """The mu of which conditioning and calibration get shares, after the searches for a target.
 
-    Draws that take more than half of rho, since records are few, would leave the solver nothing.
+    If these take more than half of rho, since records are few, the shares are of twice what is
+    left, so that the solver keeps a part.
     """
-    drawn = sum(rho_of(stage.event) for stage in stages if stage.part == "target")
-    return Allowance(min(spend.rho, 2.0 * (spend.rho - drawn))).mu
+    spent = sum(rho_of(stage.event) for stage in stages if stage.part == "target")
+    return Allowance(min(spend.rho, 2.0 * (spend.rho - spent))).mu
 
 
 def is_sparse(X: Any) -> bool:

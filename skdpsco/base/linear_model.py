@@ -414,7 +414,7 @@ class PrivateLinearModel(PrivateEstimator):
         n, d = problem.n_samples, problem.n_features - problem.intercept
         conditions, budget = getattr(self, "conditioning", None) == "auto", self._budget()
         reach, k = self._largest_prediction(d), budget.max_records_per_unit
-        # The scale is found by draws, whose cost is in rho.
+        # The searches for the scale are planned in rho.
         least = least_n_mu() * mu / math.sqrt(2.0 * budget.rho) if self._finds_target() else 0.0
         public = PublicNumbers(n, d, mu, budget.epsilon, budget.delta, reach, conditions, k, least)
         return advice_on(public)
@@ -490,8 +490,8 @@ class PrivateLinearModel(PrivateEstimator):
         """How the units of a regression's targets are found."""
         if bound is not None and self._keeps_given_balls and self._ball_is_given():
             return declared_target(bound)
-        n_known, n_targets = self._known_weight(n_samples), getattr(loss, "n_targets", 1)
-        return plan_target(bound, bool(self.fit_intercept), n_samples, rho, n_targets, n_known)
+        n_targets = getattr(loss, "n_targets", 1)
+        return plan_target(bound, bool(self.fit_intercept), n_samples, rho, n_targets)
 
     def _curve(self, loss: Any) -> Curve | None:
         """The targets that calibration expects at a score; None if there is no calibration."""

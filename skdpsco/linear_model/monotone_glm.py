@@ -261,7 +261,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     def _set_ranges(self, units: Units) -> None:
         super()._set_ranges(units)
         if isinstance(self.link_, Identity):
-            bound, centre, scale = units.target
+            bound, centre, scale = units.target[:3]
             self.link_ = Identity(max(centre - scale, -bound), min(centre + scale, bound))
 
     def _order(self) -> float:

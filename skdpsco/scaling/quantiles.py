@@ -1,8 +1,9 @@
-"""Scores of candidates for a quantile, and the private choice of one: docs/proofs/target.md.
+"""Private choices of quantiles. Draws by scores: docs/proofs/preprocessing.md.
 
-Counts by halving: docs/proofs/conditioning.md.
+Counts by halving: docs/proofs/conditioning.md. A search by counts: docs/proofs/target.md.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ __all__ = [
     "halve",
     "longer_scores",
     "quantile_scores",
+    "search",
     "tolerated",
 ]
 
@@ -93,6 +95,46 @@ def halve(above: np.ndarray, tolerated: float, grid: float, rng: np.random.Gener
         gaussian_mechanism(rng, count, grid)
         low, high = (low, middle) if count[0] <= tolerated else (middle + 1, high)
     return high
+
+
+TRUST = 0.7  # in counts, which are between none and all near the quantile
+MOST_ODDS = 30.0  # of one count, as a logarithm
+
+
+def search(
+    above: np.ndarray,
+    plan: Any,
+    log_prior: np.ndarray | None,
+    rng: np.random.Generator,
+) -> int:
+    """Index of a candidate that about ``plan.tolerated`` values exceed.
+
+    It is the probabilistic bisection of Horstein (1963): a count with noise, at the median of what
+    is believed, moves the belief to one side of it, by as much as the noise leaves it credible.
+    Each of the counts ``above`` that are released has the sensitivity for which ``plan.grid`` is
+    made.
+    """
+    belief = np.ones(len(above)) if log_prior is None else np.exp(log_prior)
+    for _ in range(plan.n_counts):
+        k = min(middle(belief), len(above) - 2)
+        count = above[[k]]
+        deviation = gaussian_mechanism(rng, count, plan.grid)
+        odds = 2.0 * TRUST * (count[0] - plan.tolerated) * plan.tolerated / deviation**2
+        unlikely = slice(None, k + 1) if odds > 0.0 else slice(k + 1, None)
+        belief[unlikely] *= math.exp(-min(abs(odds), MOST_ODDS))
+    return middle(belief)
+
+
+@njit
+def middle(belief):
+    """Index of the median of an unnormalised law."""
+    total = belief.sum()
+    below = 0.0
+    for k in range(belief.shape[0]):
+        below += belief[k]
+        if below >= 0.5 * total:
+            return k
+    return belief.shape[0] - 1
 
 
 def tolerated(n: int, share: float, grid: float, most: float = 0.5) -> float:

@@ -1,0 +1,112 @@
+"""Scores of quantiles, draws by them, and the search of a quantile by counts with noise."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdpsco.mechanisms.samplers import EXPONENTIAL, SCALE_BITS
+from skdpsco.scaling.quantiles import (
+    choose_score,
+    count_up_to,
+    cover_scores,
+    quantile_scores,
+    search,
+)
+
+
+def seeded(seed=0):
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+@pytest.mark.parametrize(("tail", "penalty", "q"), [(0.001, 0.0, 0.5), (0.3, 0.7, 0.6)])
+def test_scores_are_counts(tail, penalty, q):
+    """Scores are computed record by record, with values on the candidates and beyond them."""
+    rng = np.random.default_rng(0)
+    candidates = np.linspace(-1, 1, 9)
+    for _ in range(50):
+        values = rng.choice([*candidates, -3.0, 0.1, 3.0], size=12)
+        up_to = [sum(v <= c for v in values) for c in candidates]
+        assert (count_up_to(values, candidates) == up_to).all()
+        up_to = np.array(up_to)
+        expected = [min(c, (1 - tail) * 12) - penalty * k for k, c in enumerate(up_to)]
+        assert cover_scores(up_to, 12, tail, penalty) == pytest.approx(expected)
+        left = [0, *candidates[:-1]]
+        right = [*candidates[1:], np.inf]
+        expected = [
+            -max(
+                (sum(v <= a for v in values) if k else 0) - q * 12,
+                sum(v > b for v in values) - (1 - q) * 12,
+            )
+            for k, (a, b) in enumerate(zip(left, right, strict=True))
+        ]
+        assert quantile_scores(up_to, 12, q) == pytest.approx(expected)
+
+
+def test_release_law_is_the_exponential_mechanism():
+    """Chi-square at 1e-8; a scale that is half or twice as large is refused at 1e-20."""
+    scores = np.array([-2.0, -1.0, -1.0, -2.5])
+    grid = 2.0**-SCALE_BITS * 0.7
+    N, rng, units = 40_000, seeded(), np.empty(4, dtype=np.int64)
+    counts = np.zeros(4)
+    for _ in range(N):
+        counts[choose_score(scores, grid, EXPONENTIAL, rng, units)] += 1
+
+    def p_value(scale):
+        weight = np.exp(scores / scale)
+        return stats.chisquare(counts, N * weight / weight.sum()).pvalue
+
+    assert p_value(0.7) > 1e-8
+    assert p_value(0.35) < 1e-20
+    assert p_value(1.4) < 1e-20
+
+
+def test_compiled_agrees_with_python():
+    scores = -np.abs(np.linspace(-3, 3, 12))
+    chosen = []
+    for seed in range(30):
+        pair = []
+        for function in (choose_score, choose_score.py_func):
+            generator, units = seeded(seed), np.empty(12, dtype=np.int64)
+            k = function(scores, 1e-7, EXPONENTIAL, generator, units)
+            pair.append((k, units.tolist(), generator.bit_generator.state))
+        assert pair[0] == pair[1]
+        chosen.append(pair[0][0])
+    assert len(set(chosen)) > 1  # noise matters
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_a_search_ends_near_the_quantile(share):
+    """Also where all values are equal, and where earlier counts were wrong."""
+    n, candidates = 1000, np.linspace(-4.0, 4.0, 1025)
+    deviation = share * n / 2.0  # a count is wrong every few times
+    for values in (seeded().normal(size=n), np.full(n, 2.22), np.full(n, -4.0)):
+        above = n - count_up_to(values, candidates).astype(float)
+        one = SimpleNamespace(grid=deviation / 2.0**SCALE_BITS, tolerated=share * n, n_counts=40)
+        at = [candidates[search(above, one, None, seeded(seed))] for seed in range(300)]
+        errors = np.abs(np.array(at) - np.quantile(values, 1.0 - share))
+        assert np.median(errors) < 0.25
+        assert np.mean(errors < 1.2) > 0.98
+
+
+def test_a_search_without_information_finds_what_its_prior_says():
+    one = SimpleNamespace(grid=1.0, tolerated=5.0, n_counts=20)
+    prior = -np.abs(np.arange(101) - 30.0)
+    assert search(np.full(101, 10.0), one, prior, seeded()) == 30
+
+
+def test_a_search_shows_one_count_at_a_time(monkeypatch):
+    """As many as are planned, each on the planned grid, whatever the values are."""
+    seen = []
+
+    def noise(rng, values, grid):
+        seen.append((len(values), grid))
+        return 1.0
+
+    monkeypatch.setattr("skdpsco.scaling.quantiles.gaussian_mechanism", noise)
+    one = SimpleNamespace(grid=0.25, tolerated=5.0, n_counts=7)
+    for above in (np.zeros(64), np.full(64, 10.0), np.linspace(10.0, 0.0, 64)):
+        seen.clear()
+        search(above, one, None, seeded())
+        assert seen == [(1, 0.25)] * 7
