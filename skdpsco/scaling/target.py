@@ -68,7 +68,7 @@ CLOSER = 2.0**-10  # of the second search of a centre: two steps of the first on
 SCALES = 2.0 ** np.arange(-22.0, 2.125, 0.125)
 STEADY_TAIL = 0.05
 STEADY_N_MU = 2600.0  # from which on a steady scale has slack
-LEAST_PART = 1e-3  # of a search that is made
+FAINTEST = 1e-3  # of a search that is made
 # The least scale if the bound is found: balls that are huge in units of the scale have no plan.
 LEAST_SCALE = 2.0**-38
 
@@ -228,7 +228,7 @@ def plan_target(
     return TargetPlan(
         bound,
         magnitude=planned(magnitude, least_tail) if bound is None else None,
-        centre=tuple(planned(share) for share in (centre, closer) if share > LEAST_PART * sure)
+        centre=tuple(planned(share) for share in (centre, closer) if share > FAINTEST * sure)
         if centred
         else (),
         scale=planned(scale, least_tail),
