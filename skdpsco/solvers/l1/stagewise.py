@@ -94,7 +94,7 @@ class StagewiseTuning(NamedTuple):
         The n mu per feature from which on targets of a regression are worth a few passes over all.
     all_records : float
         The n mu per feature, and root of the number of classes, from which on gradients in all
-        coordinates are more than noise.
+        coordinates tell more than a probe. (Without a probe it is ``sparse_records``.)
     all_signal : float
         Signal from which on all coordinates are refitted.
     descent_signal : float
@@ -350,7 +350,8 @@ class Stagewise:
         if newton_pays(problem.n_mu(1.0), d, mu, STAGEWISE.all_signal) and all_fit:
             return all_or_none(True)
         is_table = not problem.sparse and K == 1
-        known = n_mu >= STAGEWISE.all_records * d * math.sqrt(K)
+        enough = STAGEWISE.all_records if can_probe(problem) else STAGEWISE.sparse_records
+        known = n_mu >= enough * d * math.sqrt(K)
         if all_fit and known and conditioned and not problem.sparse:
             return all_or_none(True)
         is_guess = n_mu < STAGEWISE.guess * log_vertices or not fits

@@ -259,20 +259,19 @@ class GradientDescent:
     ----------
     clip : "auto" or float, default="auto"
         The clipping norm over the square root of the number of features, which is about the largest
-        derivative of a typical record. "auto" is 1.3 root mean squares of the targets for losses of
+        derivative of a typical record. "auto" is .75 root mean squares of the targets for losses of
         residuals, 0.6 Lipschitz constants for losses of labels and 0.8 for others, and the smaller
-        of both for `Huber`; and more if the noise is small. For residuals and
-        logistic slopes it falls after a quarter of the passes, at best to what a fifth of the
-        gradients exceed.
+        of both for `Huber`; and more if the noise is small. For residuals it falls after a quarter
+        of the passes with what is explained.
     preconditioned : bool, default=True
         Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
         for columns as large as their bounds.
     shrunk : bool or "each", default=False
-        Whether coefficients are shrunk towards 0 by as much as noise has lengthened them: a model
-        that is only noise then predicts about as well as a constant. With "each", every coefficient
-        of a feature has a factor of its own, which is best where few features matter; for labels
-        the largest factor is then 1, unless the fit begins at a model. Regressions are always
-        shrunk.
+        Whether the length of the coefficients is corrected: a model that is only noise then
+        predicts about as well as a constant. For squared errors one factor follows from a search
+        along the result in released gradients. With "each", and for other losses, every coefficient
+        of a feature is shrunk by a factor of its own; for labels the largest factor is then 1,
+        unless the fit begins at a model. Regressions are always shrunk.
 
     References
     ----------
@@ -402,7 +401,7 @@ class GradientDescent:
             noise = deviation_on(grid) / n  # standard deviation in every coordinate
             if t == 0:
                 first = gradient
-                if problem.has_residuals and plan.metric_grid is None:
+                if problem.is_quadratic and plan.metric_grid is None:
                     # Along b the curvature is at least b'b over b'inv(H)b, which is explained.
                     total = plan.kept * problem.mean_weight * coordinates.target**2
                     bent = excess(first, noise**2, GRADIENT_DESCENT.sure) / max(total, 1e-300)
@@ -430,7 +429,9 @@ class GradientDescent:
             ridge = np.tile(model.ridge, problem.loss.n_outputs)
             ones = coordinates.scale[-1] ** -2.0
             found = Descended(u, pull, first, mean_point, mean_gradient, ridge, ones)
-            searches = self.shrunk != "each" and problem is given
+            # Secants are curvatures of quadratic losses, whose weights stay the same.
+            searches = isinstance(unweighted(problem.loss), Squared) and problem is given
+            searches = searches and self.shrunk != "each"
             set_length(problem, found, coordinates.target, steps, searches, plan.kept)
         return coordinates, u
 
@@ -515,7 +516,7 @@ def with_shorter_gradients(
     For residuals r at w, and gradients g, ``E r**2 = E y**2 + w'g(0) + w'g(w)``. ``seen`` is w and
     both gradients; ``taken`` are the lengths, momenta and noises of the steps up to there.
     """
-    if not isinstance(unweighted(problem.loss), Squared | Huber):
+    if not problem.is_quadratic:
         return coordinates
     w, first, gradient = seen
     t, step = taken.shape[1], taken[0, -1]

@@ -91,9 +91,14 @@ class CompositeProblem(Problem):
         return self.weight * self.penalty.curvature * np.array(self.unit) ** 2
 
     @property
+    def is_quadratic(self) -> bool:
+        """Whether derivatives are residuals, so that gradients tell what a model explains."""
+        return isinstance(unweighted(self.loss), Squared | Huber)
+
+    @property
     def has_residuals(self) -> bool:
         """Whether derivatives near 0 are residuals, so that their size follows the targets."""
-        return isinstance(unweighted(self.loss), Squared | Huber | LogLink)
+        return self.is_quadratic or isinstance(unweighted(self.loss), LogLink)
 
 
 def unpenalised(problem: Problem) -> CompositeProblem:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.losses.library import SOFTMAX, Huber, Squared, lipschitz_l2, unweighted
+from skdpsco.losses.library import SOFTMAX, lipschitz_l2, unweighted
 from skdpsco.losses.log_link import LogLink, usual_mean
 from skdpsco.penalties import L1, L2, ElasticNet
 
@@ -246,7 +246,7 @@ def set_length(
     W = found.u.reshape(K, -1)
     features = found.part(K, slice(0, d))
     if searches:
-        total = problem.mean_weight * target**2 if problem.has_residuals else math.inf
+        total = problem.mean_weight * target**2 if problem.is_quadratic else math.inf
         factor = best_length(features, steps, responses, curvature, total)
         # The values of other penalties may be infinite for longer coefficients.
         scales = isinstance(problem.penalty, L1 | L2 | ElasticNet)
@@ -265,9 +265,7 @@ def set_length(
         if not (problem.has_residuals or problem.start):
             factors /= max(float(factors.max(initial=0.0)), 1e-100)
         W[:, :d] *= factors.reshape(K, d)
-    if problem.intercept and (
-        isinstance(unweighted(problem.loss), Squared | Huber) or problem.start
-    ):
+    if problem.intercept and (problem.is_quadratic or problem.start):
         p = features.point
         longer = float(W[:, :d].ravel() @ p) / max(float(p @ p), 1e-200)
         most = most if problem.start else min(most, SHRINKAGE.most_offset * target**2)
