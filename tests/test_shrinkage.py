@@ -221,7 +221,7 @@ def test_of_labels_the_ratios_of_coordinates_change(loss):
         u = rng.normal(0.0, 1e-3, (loss.n_outputs, d))
         u[:, :n_few] += 0.02 * rng.choice([-1.0, 1.0], (loss.n_outputs, n_few))
         shrunk = u.ravel().copy()
-        set_length(problem, result(shrunk), 1.0, steps_of(noise * lost), False)
+        set_length(problem, result(shrunk), 1.0, steps_of(noise * lost), "each")
         factors = shrunk.reshape(u.shape) / u
         assert factors.max() == pytest.approx(1.0)
         rest = np.linalg.norm((factors * u)[:, n_few % d :]) / np.linalg.norm(u[:, n_few % d :])

@@ -269,9 +269,9 @@ class GradientDescent:
     shrunk : bool or "each", default=False
         Whether the length of the coefficients is corrected: a model that is only noise then
         predicts about as well as a constant. For squared errors one factor follows from a search
-        along the result in released gradients. With "each", and for other losses, every coefficient
-        of a feature is shrunk by a factor of its own; for labels the largest factor is then 1,
-        unless the fit begins at a model. Regressions are always shrunk.
+        along the result in released gradients, for others from the planned noise. With "each"
+        every coefficient of a feature is shrunk by a factor of its own; for labels the largest
+        factor is then 1, unless the fit begins at a model. Regressions are always shrunk.
 
     References
     ----------
@@ -431,8 +431,8 @@ class GradientDescent:
             found = Descended(u, pull, first, mean_point, mean_gradient, ridge, ones)
             # Secants are curvatures of quadratic losses, whose weights stay the same.
             searches = isinstance(unweighted(problem.loss), Squared) and problem is given
-            searches = searches and self.shrunk != "each"
-            set_length(problem, found, coordinates.target, steps, searches, plan.kept)
+            how = "each" if self.shrunk == "each" else "search" if searches else "common"
+            set_length(problem, found, coordinates.target, steps, how, plan.kept)
         return coordinates, u
 
 

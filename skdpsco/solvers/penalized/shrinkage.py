@@ -216,14 +216,14 @@ def set_length(
     found: Descended,
     target: float,
     steps: GradientSteps,
-    searches: bool,
+    how: str,
     kept: float = 1.0,
 ) -> None:
     """Change the length of a result in place, and then its intercept.
 
-    The length of the features follows from a search along the result if ``searches``; otherwise
-    every coordinate is shrunk by a factor of its own. For centred targets and fits that begin at a
-    model the ones follow.
+    The length of the features follows from a search along the result if ``how`` is "search".
+    Otherwise all coordinates are shrunk by a "common" factor, or "each" by its own. For centred
+    targets and fits that begin at a model the ones follow.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def set_length(
     target : float
         Root mean square of the targets.
     steps : GradientSteps
-    searches : bool
+    how : str
     kept : float, default=1.0
         What clipping leaves of curvatures, if that is known to be less than usual.
     """
@@ -245,7 +245,7 @@ def set_length(
     most = SHRINKAGE.most_signal * max(target, slope / curvature) ** 2
     W = found.u.reshape(K, -1)
     features = found.part(K, slice(0, d))
-    if searches:
+    if how == "search":
         total = problem.mean_weight * target**2 if problem.is_quadratic else math.inf
         factor = best_length(features, steps, responses, curvature, total)
         # The values of other penalties may be infinite for longer coefficients.
@@ -259,10 +259,13 @@ def set_length(
         along = excess(first, steps.noises[0] ** 2, SHRINKAGE.doubt) / curvature**2
         # An l1 penalty subtracts from all coordinates a part of their noise, too.
         taken = float(u @ (features.pull - steps.penalty * u)) / curvature
-        doubt = SHRINKAGE.doubt if problem.start else 0.0
+        doubt = SHRINKAGE.doubt if problem.start and (how == "each" or K > 1) else 0.0
         square = excess(u, variance, doubt, max(taken, 0.0)) / reached**2
-        factors = own_factors(u, variance, min(max(square, along), most), reached)
-        if not (problem.has_residuals or problem.start):
+        truth = min(max(square, along), most)
+        factors = np.full(u.size, best_factor(truth, np.count_nonzero(u) * variance, reached))
+        if how == "each":
+            factors = own_factors(u, variance, truth, reached)
+        if how == "each" and not (problem.has_residuals or problem.start):
             factors /= max(float(factors.max(initial=0.0)), 1e-100)
         W[:, :d] *= factors.reshape(K, d)
     if problem.intercept and (problem.is_quadratic or problem.start):
