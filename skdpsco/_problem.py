@@ -73,10 +73,6 @@ class Problem:
         """
         return self.n_samples * mu * (2.0 if self.added else 1.0)
 
-    def penalty_slope(self, w: np.ndarray) -> float:
-        """Slope in s of the penalty of the coefficients ``s * w`` at s = 1; 0 without a penalty."""
-        return 0.0
-
     def feature_norm(self, order: float) -> float:
         """Bound on the norm of ``order`` >= 1 of a record's features, with the intercept's 1.
 

@@ -341,8 +341,6 @@ CASES = {
     "Stagewise, wide": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE), 12),
     "Stagewise, sparse": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE, True), 12),
     "Stagewise, screen": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDER, True, True), None),
-    "Stagewise, survey": (Stagewise(), linear(Logistic(), None, FEW), None),
-    "Stagewise, early": (Stagewise(), linear(Squared(1.0), None, ALIKE, False, True), None),
     "Stagewise, probe": (Stagewise(), known(Logistic(), WIDE), None),
     "Stagewise, probe of many": (Stagewise(), known(Squared(1.0), WIDE), None),
     "Stagewise, intercept": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE, False, True), None),

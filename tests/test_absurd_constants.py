@@ -89,7 +89,7 @@ def problems():
     for solver, ball in IN_BALLS.items():
         yield solver(), lambda ball=ball: Problem(Logistic(), ball(2.0), N, D), None
     yield Stagewise(), lambda: Problem(Logistic(), None, N, 20), None
-    yield Stagewise(), lambda: Problem(Logistic(), L1Ball(2.0), N, 20), None  # after a survey
+    yield Stagewise(), lambda: Problem(Logistic(), L1Ball(2.0), N, 20), None
     yield Stagewise(), lambda: Problem(Logistic(), None, N, 20), 4  # a path, and its best point
     polytope = Polytope(CORNERS)
     yield FrankWolfe("laplace"), lambda: Problem(Logistic(), polytope, N, D), 4

@@ -10,16 +10,12 @@ from scipy import sparse
 from scipy.special import expit
 
 from skdpsco import (
-    PrivateElasticNet,
     PrivateGroupDRO,
-    PrivateLasso,
     PrivateLinearClassifier,
-    PrivateLinearRegressor,
     PrivateLinearSVC,
     PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
-    PrivateMinimaxRegressor,
     PrivateMonotoneGLM,
     PrivateRidge,
     RowBlocks,
@@ -37,7 +33,6 @@ from skdpsco.scaling.calibration import (
     CALIBRATION,
     CLASS_CURVE,
     MARGIN_CURVE,
-    REGRESSION_CURVE,
     SHORT_CURVE,
     ClassCurve,
     calibration_pays,
@@ -51,25 +46,17 @@ from skdpsco.solvers.base import Result
 from skdpsco.solvers.groups.problem import GroupResult
 from skdpsco.solvers.l1.stagewise import STAGEWISE
 
-MODELS = [
-    PrivateLasso,
-    PrivateLogisticL1,
-    PrivateElasticNet,
-    PrivateLogisticRegression,
-    PrivateRidge,
-]
+MODELS = [PrivateLogisticL1, PrivateLogisticRegression]
 IN_BALLS = [  # the ball of some includes the intercept
     PrivateGroupDRO,
     PrivateLinearClassifier,
-    PrivateLinearRegressor,
     PrivateMinimaxClassifier,
-    PrivateMinimaxRegressor,
     PrivateMonotoneGLM,
 ]
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 CLASSIFIERS = {PrivateLogisticL1, PrivateLogisticRegression, PrivateLinearClassifier}
 is_classifier = {*CLASSIFIERS, PrivateGroupDRO, PrivateMinimaxClassifier}.__contains__
-CURVES = [CLASS_CURVE, REGRESSION_CURVE]
+CURVES = [CLASS_CURVE, MARGIN_CURVE]
 
 
 def data(n, d=10, shift=0.0, seed=0):
@@ -165,7 +152,7 @@ def test_the_share_falls_with_plenty_and_the_prior_with_it(curve):
     assert plans[-1].prior[0] < 1e-3
     assert (np.diff([p.expected for p in plans]) >= 0.0).all()
     assert plans[-1].expected == pytest.approx(1.0, abs=1e-6)
-    assert plans[0].expected == (1.0 if curve is REGRESSION_CURVE else pytest.approx(25 / 169))
+    assert plans[0].expected == pytest.approx(25 / 169)
 
 
 @pytest.mark.parametrize("curve", CURVES)
@@ -203,10 +190,11 @@ def test_a_given_ball_that_may_hold_the_intercept_is_not_calibrated(make):
     assert not any("slope and offset" in line for line in lines)
 
 
-@pytest.mark.parametrize("make", [PrivateLasso, PrivateLogisticL1])
-def test_a_given_ball_is_not_left(make):
+def test_a_given_ball_is_not_left():
     for seed in range(3):
-        model, *_ = fitted(make, radius=0.5, seed=seed)  # far smaller than the data ask for
+        model, *_ = fitted(
+            PrivateLogisticL1, radius=0.5, seed=seed
+        )  # far smaller than the data ask for
         assert np.abs(model.coef_).sum() <= 0.5 * (1.0 + 1e-9)
 
 
@@ -237,7 +225,7 @@ def test_rare_positives_stay_rare(make):
 
 
 @seeded_fits
-@pytest.mark.parametrize("make", [PrivateLogisticRegression, PrivateRidge])
+@pytest.mark.parametrize("make", [PrivateLogisticRegression, PrivateLogisticL1])
 def test_blocks_are_fitted_as_arrays_are(make):
     X, z, _ = data(2000)
     y = (z > 0).astype(int) if is_classifier(make) else z
@@ -254,7 +242,7 @@ def test_blocks_are_fitted_as_arrays_are(make):
 
 def test_losses_whose_minimum_is_not_a_mean_have_no_curve():
     assert curve_of(Logistic()) is CLASS_CURVE
-    assert curve_of(Squared()) is curve_of(Squared(1.0)) is REGRESSION_CURVE
+    assert curve_of(Squared()) is curve_of(Squared(1.0)) is None  # a search finds the length
     assert curve_of(SmoothHinge(2.0)) is MARGIN_CURVE
     assert curve_of(Multinomial(3)) == ClassCurve(3, is_margin=False)
     assert curve_of(OneVsRest(SmoothHinge(2.0), 3)) == ClassCurve(3, is_margin=True)
@@ -279,7 +267,7 @@ def test_scores_of_classes_are_drawn_towards_a_constant(is_margin, ratio):
     X = as_design(np.zeros((n, d)), np.ones(d), True)
     rng = np.random.Generator(np.random.PCG64(0))
     exact = dataclasses.replace(plan, grid=1e-11)
-    slope, shift, _ = exact.release(Result(coef.ravel(), 1), X, y, n, rng)
+    slope, shift = exact.release(Result(coef.ravel(), 1), X, y, n, rng)
     assert slope == pytest.approx(ratio**2 / (ratio**2 + 18.0**2))
     constant = (slope * coef[:, -1] - coef[:, -1] - shift) / (slope - 1.0)
     best = 2.0 * shares - 1.0 if is_margin else np.log(shares) - np.log(shares).mean()
@@ -338,13 +326,12 @@ def test_scores_of_classes_are_reported_and_may_be_kept(make):
 
 def test_a_link_is_the_curve_of_its_targets():
     z = np.linspace(-3.0, 3.0, 61)
-    for link in (Link(expit, 0.0, 1.0), resolve_link("identity", 1.0)):
-        loss, unit = link.moments()
-        curve = PrivateMonotoneGLM()._curve(loss)
-        mean, slope = curve.mean(z)
-        np.testing.assert_allclose(mean, link.encode(link(unit * z)), atol=2e-3)
-        assert (slope > 0.0).all()
-    assert curve is REGRESSION_CURVE
+    link = Link(expit, 0.0, 1.0)
+    loss, unit = link.moments()
+    mean, slope = PrivateMonotoneGLM()._curve(loss).mean(z)
+    np.testing.assert_allclose(mean, link.encode(link(unit * z)), atol=2e-3)
+    assert (slope > 0.0).all()
+    assert PrivateMonotoneGLM()._curve(resolve_link("identity", 1.0).moments()[0]) is None
 
 
 def weights_of(model, result, y, **draft):
@@ -379,7 +366,7 @@ def test_records_of_classes_weigh_as_in_the_mixture():
 def test_targets_of_one_prediction_are_mixed():
     y = np.array([[1.0, -1.0], [0.5, 0.5]])
     result = MinimaxResult(np.zeros(1), 1, task_weights=np.array([[0.25, 0.75]]))
-    seen, total = PrivateMinimaxRegressor()._calibration_targets(result, y, 2)
+    seen, total = PrivateMinimaxClassifier()._calibration_targets(result, y, 2)
     np.testing.assert_allclose(seen, [-0.5, 0.5])
     assert total == 2.0
 
@@ -454,7 +441,7 @@ def test_counts_of_long_scores_are_no_guesses(n_mu):
 
     It did so twice in one of 5,000 fits to delays of flights: R2 was below 0 where it is .87.
     """
-    plan = plan_calibration(20_000, 20_000, 24, n_mu / 20_000, REGRESSION_CURVE)
+    plan = plan_calibration(20_000, 20_000, 24, n_mu / 20_000, CLASS_CURVE)
     deviation = deviation_on(plan.spread_grid)
     assert deviation / 20_000 == pytest.approx(max(0.03, 0.03 * 373.0 / n_mu), rel=0.01)
 

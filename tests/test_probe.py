@@ -20,8 +20,7 @@ from skdpsco.solvers.l1 import probe as probe_module
 from skdpsco.solvers.l1 import refit as refit_module
 from skdpsco.solvers.l1 import vertex_path as path_module
 from skdpsco.solvers.l1.probe import PROBE, few_pay, plan_probe
-from skdpsco.solvers.l1.stagewise import radius_of
-from skdpsco.solvers.l1.survey import SURVEY
+from skdpsco.solvers.l1.stagewise import STAGEWISE, radius_of
 
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 N, D = 1500, 160
@@ -230,9 +229,9 @@ def test_a_probe_is_for_dense_records_of_many_columns():
     assert planned(0.3, Multinomial(3)).probe is None
     assert planned(0.3, n_features=61, mean_square=(0.3,) * 60).probe is None
     assert planned(0.03).probe is None  # a selection would be a guess
-    enough = SURVEY.records * (D + 1) / N
+    enough = STAGEWISE.all_records * (D + 1) / N
     assert planned(0.99 * enough).probe is not None
-    assert planned(1.01 * enough).survey is not None
+    assert planned(1.01 * enough).all_coordinates
     least = PROBE.residuals * (D + 1) / N
     assert planned(1.01 * least, Squared(1.0)).probe.first is not None
     assert planned(0.99 * least, Squared(1.0)).probe.first is None  # norms alone are counted

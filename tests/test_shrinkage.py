@@ -1,47 +1,106 @@
 """How far gradient steps have come, and how much of the result is kept."""
 
+import math
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skdpsco import PrivateHuberRegressor, PrivateLasso, PrivateMinimaxRegressor, PrivateRidge
-from skdpsco.losses import Huber, Logistic, Multinomial
-from skdpsco.scaling.target import Target
-from skdpsco.solvers import Problem
+from skdpsco import PrivateLasso, PrivateMinimaxRegressor, PrivateRidge
+from skdpsco.data.design import as_design
+from skdpsco.losses import Logistic, Multinomial, Squared
+from skdpsco.penalties import L1, L2
+from skdpsco.solvers import Allowance, CompositeProblem, GradientDescent, Problem
 from skdpsco.solvers.penalized.problem import unpenalised
 from skdpsco.solvers.penalized.shrinkage import (
     SHRINKAGE,
+    Descended,
     GradientSteps,
     best_factor,
+    best_length,
     excess,
+    offset,
     own_factors,
-    shrink_result,
+    set_length,
     typical_curvature,
 )
 
 
+def quadratic_descent(steps, curvature, noise):
+    """Result and mean point of steps on ``curvature * u**2 / 2``, in one coordinate."""
+    point = old = 0.0
+    points, gradients = [], []
+    for length, momentum, e in zip(steps.lengths, steps.momenta, noise, strict=True):
+        points.append(point)
+        gradients.append(curvature * point + e)
+        new = (point - length * gradients[-1]) / (1.0 + length * steps.penalty)
+        point, old = new + momentum * (new - old), new
+    p, g = (np.mean(x[-steps.n_averaged :], axis=0) for x in (points, gradients))
+    return (p - length * g) / (1.0 + length * steps.penalty), p
+
+
 @pytest.mark.parametrize("penalty", [0.0, 0.5])
-@pytest.mark.parametrize(("n_iter", "length"), [(1, 0.3), (4, 0.2), (50, 0.1), (50, 0.01)])
-@pytest.mark.parametrize(("n_first", "first_noise"), [(0, 1.0), (2, 3.0)])
-def test_gains_are_those_of_the_steps(n_iter, length, penalty, n_first, first_noise):
+@pytest.mark.parametrize(("n_iter", "n_averaged"), [(1, 1), (2, 2), (7, 1), (30, 8)])
+def test_responses_are_those_of_the_steps(n_iter, n_averaged, penalty):
+    """Steps are linear in the noise of every gradient, whatever their lengths and momenta."""
     rng = np.random.default_rng(0)
-    n_averaged, most = max(1, round(0.25 * n_iter)), max(0.9, 1.0 - 5.0 / n_iter)
-    truth = 3.0
-    point = old = np.zeros(20_000)
-    sums = np.zeros((2, len(point)))
-    for t in range(n_iter):
-        noise = first_noise if t < n_first else 1.0
-        gradient = point - truth + noise * rng.normal(size=len(point))
-        if t >= n_iter - n_averaged:
-            sums += point, gradient
-        new = (point - length * gradient) / (1.0 + length * penalty)
-        point, old = new + min(most, (t + 1.0) / (t + 4.0)) * (new - old), new
-    found = (sums[0] - length * sums[1]) / n_averaged / (1.0 + length * penalty)
-    steps = GradientSteps(n_iter, n_averaged, length, most, penalty, n_first, first_noise)
-    variance, reached = steps.gains()
-    assert variance == pytest.approx(found.var(), rel=0.05)
-    optimum = truth / (1.0 + penalty)
-    assert reached == pytest.approx(found.mean() / optimum, abs=4.0 * (variance / 20_000) ** 0.5)
+    lengths, momenta, noises = rng.uniform(0.0, 0.5, (3, n_iter))
+    steps = GradientSteps(lengths, momenta, noises, n_averaged, penalty)
+    expected = [quadratic_descent(steps, 1.7, impulse) for impulse in np.eye(n_iter)]
+    assert_allclose(steps.responses(1.7), np.transpose(expected), rtol=1e-12, atol=1e-14)
+    longer = steps._replace(lengths=lengths + 10.0)  # they count as steps to the minimum
+    shorter = steps._replace(lengths=np.full(n_iter, 1.0 / 1.7))
+    assert_allclose(longer.responses(1.7), shorter.responses(1.7))
+
+
+@pytest.mark.parametrize("penalty", [L2(0.0), L2(0.3), L1(0.02)])
+@pytest.mark.parametrize(
+    ("n_iter", "alike", "away"),
+    [(2, False, 0.03), (5, False, 0.03), (5, True, 0.3), (40, True, 0.03)],
+)
+def test_a_result_has_about_the_best_length_whatever_the_number_of_steps(
+    n_iter, alike, away, penalty
+):
+    """Without noise other multiples are worse: few steps know less of columns that are alike."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.2, 0.2, (4000, 8)) + alike * rng.uniform(-0.5, 0.5, (4000, 1)) * (
+        np.arange(8) < 4
+    )
+    y = np.clip(X @ rng.normal(size=8), -1.0, 1.0)
+    problem = CompositeProblem(
+        Squared(), None, 4000, 8, False, penalty=penalty, unit=(0.3,) * 8, centred=True
+    )
+    solver = GradientDescent(clip=100.0, shrunk=True)
+    plan = solver.plan(problem, Allowance(1e12), n_iter)
+    rows = as_design(X, np.ones(8), False)
+    run = plan, problem, rows, y, np.random.Generator(np.random.PCG64(0)), np.zeros(1, np.int64)
+    w = solver.run(*run).coef
+
+    def objective(factor):
+        v = 0.3 * factor * w
+        penalties = penalty.alpha * (np.abs(v).sum() if isinstance(penalty, L1) else v @ v / 2.0)
+        return 0.5 * np.mean((X @ (factor * w) - y) ** 2) + penalties
+
+    assert np.linalg.norm(w) > 0.0
+    assert objective(1.0) <= min(objective(1.0 - away), objective(1.0 + away))
+
+
+def test_noise_alone_gets_no_length():
+    """Gradients that are noise: what they add to both estimates is subtracted on average."""
+    rng, m = np.random.default_rng(0), 400
+    for n_iter, length in ((4, 0.1), (20, 0.05), (20, 0.5)):
+        n_averaged = max(1, n_iter // 4)
+        lengths, momenta = np.full(n_iter, length), np.arange(n_iter) / (np.arange(n_iter) + 3.0)
+        steps = GradientSteps(lengths, momenta, np.full(n_iter, 0.3), n_averaged)
+        factors = []
+        for _ in range(30):
+            noise = 0.3 * rng.normal(size=(n_iter, m))
+            w, p = quadratic_descent(steps, 0.8, noise)
+            gradient = 0.8 * p + noise[-n_averaged:].mean(axis=0)
+            found = Descended(w, np.zeros(m), noise[0], p, gradient, np.zeros(m))
+            factors.append(best_length(found, steps, steps.responses(0.8), 0.8, math.inf))
+        assert np.mean(factors) < 0.2
+        assert np.median(factors) < 0.1
 
 
 def test_the_factor_is_the_best_one():
@@ -114,66 +173,55 @@ def test_noise_costs_no_more_than_a_quarter_of_what_may_be_true():
             assert best_factor(0.7, noise, reached) ** 2 * noise <= 0.7 / 4.0 * (1.0 + 1e-9)
 
 
-def problem_and_noise():
-    """A problem with the Huber loss and 50 features, its steps, and the deviation of its noise."""
-    model = PrivateHuberRegressor()
-    problem = model._problem(Huber(0.3), 1000, np.ones(50), Target(1.0, 0.0, 1.0))
-    steps = GradientSteps(20, 5, 0.1, 0.9)
-    variance, reached = steps._replace(length=0.1 * SHRINKAGE.curved).gains()
-    assert reached > 0.5
-    return problem, steps, variance**0.5 * 0.1 / SHRINKAGE.curved
+def steps_of(noise):
+    """Twenty steps; ``noise`` is that of every gradient."""
+    ages = np.arange(20)
+    return GradientSteps(np.full(20, 0.1), ages / (ages + 3.0), np.full(20, noise), 5)
 
 
-def test_features_and_ones_shrink_apart():
-    problem, steps, deviation = problem_and_noise()
-    u = np.append(np.random.default_rng(0).normal(0.0, deviation, 50), 100.0 * deviation)
-    noise = u.copy()
-    shrink_result(problem, u, np.zeros((2, 51)), 0.1, 1e3, steps)
-    assert np.linalg.norm(u[:50]) < 0.6 * np.linalg.norm(noise[:50])
-    assert u[50] == pytest.approx(noise[50], rel=1e-3)
-    u = np.append(np.full(50, 100.0), 0.5 * deviation)
-    shrink_result(problem, u, np.zeros((2, 51)), 0.1, 1e3, steps)
-    assert_allclose(u[:50], 100.0, rtol=1e-3)
-    assert u[50] == 0.0
+def result(u):
+    """A result of which nothing else is known."""
+    return Descended(u, *np.zeros((5, u.size)))
+
+
+def ones_of(mean):
+    """What is released of the ones, if the mean of the targets is found to be this."""
+    found = -0.8 * np.array([mean])
+    return Descended(np.zeros(1), np.zeros(1), found, np.zeros(1), found, np.zeros(1))
 
 
 def test_an_offset_that_may_be_noise_is_small():
     """Targets are centred before: only what is clearly more than noise moves predictions far."""
-    problem, steps, deviation = problem_and_noise()
+    steps = steps_of(0.8)  # so that means have noise of deviation 1
     for deviations in (0.5, 1.5, 2.0, 5.0, 100.0):
-        # Noise that is as large as the targets are.
-        u = np.append(np.full(50, deviation), deviations * deviation)
-        shrink_result(problem, u, np.zeros((2, 51)), 0.1, deviation, steps)
-        small = (SHRINKAGE.most_offset**0.5 + 0.1) * deviation
-        assert 0.0 <= u[50] <= (small if deviations <= 1.9 else deviations * deviation)
-    u = np.append(np.full(50, deviation), 5.0 * deviation)
-    shrink_result(problem, u, np.zeros((2, 51)), 0.1, 1e3, steps)
-    assert u[50] > 0.9 * 5.0 * deviation
+        found = offset(ones_of(deviations), steps, 0.0, 0.8, SHRINKAGE.most_offset)[0]
+        assert 0.0 <= found <= (0.3 if deviations <= 1.9 else deviations)
+        assert found > 0.9 * deviations or deviations < 5.0
 
 
-def test_a_long_first_gradient_is_believed():
-    problem, steps, deviation = problem_and_noise()
-    u = np.append(np.full(50, 0.9 * deviation), 0.0)
-    assert_allclose(u[:50], 0.9 * deviation)
-    shrink_result(problem, u, (np.append(np.full(50, 10.0), 0.0), np.zeros(51)), 0.1, 1e3, steps)
-    assert_allclose(u[:50], 0.9 * deviation, rtol=1e-2)
-    shrink_result(problem, u, (np.append(np.full(50, 0.1), 0.0), np.zeros(51)), 0.1, 1e3, steps)
-    assert (u == 0.0).all()
+def test_an_offset_makes_up_for_features_that_are_not_centred():
+    """Residuals at the point tell how far the features move predictions, for any length."""
+    curvature, mean, moved, own = 0.8, 0.3, -0.5, 0.1
+    first, gradient = (curvature * np.array([x - mean]) for x in (0.0, moved + own))
+    ones = Descended(np.zeros(1), np.zeros(1), first, np.array([own]), gradient, np.zeros(1))
+    for longer in (0.0, 0.5, 1.0, 2.0):
+        found = offset(ones, steps_of(1e-9), longer, curvature, 0.06)
+        assert found == pytest.approx([mean - longer * moved])
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
 def test_of_labels_the_ratios_of_coordinates_change(loss):
     """Their scores get a length afterwards: few columns stand out, and many are left alone."""
     d, problem = 200, unpenalised(Problem(loss, None, 1000, 200, False))
-    steps, rng = GradientSteps(20, 5, 0.1, 0.9), np.random.default_rng(0)
-    curvature = typical_curvature(loss)
-    variance, _ = steps._replace(length=0.1 * curvature).gains()
-    noise = 1e-3 * curvature / variance**0.5
+    rng, curvature = np.random.default_rng(0), typical_curvature(loss)
+    noise = 1e-3 / np.linalg.norm(steps_of(1.0).responses(curvature)[0])
+    # Of several classes a part of the noise is taken out of every gradient.
+    lost = (1.0 - 1.0 / loss.n_outputs) ** -0.5 if loss.n_outputs > 1 else 1.0
     for n_few, least, most in ((5, 0.0, 0.3), (d, 0.9, 1.0), (0, 0.5, 1.0)):
         u = rng.normal(0.0, 1e-3, (loss.n_outputs, d))
         u[:, :n_few] += 0.02 * rng.choice([-1.0, 1.0], (loss.n_outputs, n_few))
-        shrunk, zero = u.ravel().copy(), np.zeros((2, u.size))
-        shrink_result(problem, shrunk, zero, noise, 1.0, steps, True)
+        shrunk = u.ravel().copy()
+        set_length(problem, result(shrunk), 1.0, steps_of(noise * lost), "each")
         factors = shrunk.reshape(u.shape) / u
         assert factors.max() == pytest.approx(1.0)
         rest = np.linalg.norm((factors * u)[:, n_few % d :]) / np.linalg.norm(u[:, n_few % d :])

@@ -22,7 +22,6 @@ from skdpsco.privacy import (
     GaussianEvent,
     NoOpEvent,
     epsilon_of,
-    gdp_of,
     is_gaussian,
     mu_of,
     rho_of,
@@ -547,24 +546,16 @@ def test_stages_follow_from_public_sizes():
     assert intercept.mu == budget.mu
 
 
-def test_a_survey_takes_the_place_of_a_path_if_gradients_are_more_than_noise():
-    problem = Problem(Squared(1.0), None, 4000, 200)
+def test_all_coordinates_are_fitted_if_gradients_tell_enough_of_each():
+    problem = Problem(Squared(1.0), None, 4000, 200, centred=True, mean_square=(0.1,) * 200)
 
     def plan(ratio, n_iter=None):  # of n mu to the number of features
         return Stagewise().plan(problem, Allowance(0.5 * (ratio / 20.0) ** 2), n_iter)
 
-    assert plan(3.4).survey is None
-    assert plan(3.4).path is not None
-    assert plan(6.0, n_iter=20).survey is None
-    made = plan(6.0)
-    assert made.path is None
-    assert made.clips_gradients  # as descent in all coordinates may follow
-    survey, mu = made.survey, 6.0 / 20.0
-    assert made.event == GaussianEvent(1.0 / mu)
-    # Whatever a survey finds, the same is spent.
-    assert gdp_of(survey.late.event) == pytest.approx(made.mu, rel=1e-9)
-    assert gdp_of(survey.early.event) ** 2 == pytest.approx(0.84 * mu**2, rel=1e-9)
-    assert gdp_of(survey.first.event) ** 2 == pytest.approx(0.12 * mu**2, rel=1e-9)
+    assert plan(11.9).probe is not None
+    assert plan(12.1, n_iter=20).path is not None
+    assert plan(12.1).all_coordinates
+    assert plan(12.1).clips_gradients
 
 
 def test_without_a_plan_nothing_is_read():

@@ -12,7 +12,6 @@ from skdpsco.data.pieces import pieces, slice_rows
 from skdpsco.data.products import dot_and_norm_rows, predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.linear_model import (
-    PrivateLasso,
     PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateRidge,
@@ -22,7 +21,6 @@ from skdpsco.penalties import L2
 from skdpsco.scaling.conditioning import Conditioning, plan_conditioning
 from skdpsco.solvers import gradient_sums
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
-from skdpsco.solvers.l1 import stagewise, survey
 from skdpsco.solvers.penalized.metric import metric_grid, shortened_products
 from skdpsco.solvers.penalized.problem import CompositeProblem
 from skdpsco.solvers.penalized.second_moments import (
@@ -234,32 +232,6 @@ def test_gradient_descent_reads_tiles(monkeypatch, model, y, tiled):
     monkeypatch.setattr(gradient_sums, "add_gradients", spy)
     model.set_params(epsilon=50.0, delta=1e-5, feature_bound=2.0).fit(X, y)
     assert seen == {tiled}
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("n_useful", [2, 60])
-@pytest.mark.parametrize("model", [PrivateLasso, PrivateLogisticL1])
-def test_a_survey_and_what_follows_read_tiles_as_rows(monkeypatch, model, n_useful):
-    """Either few columns are refitted, or gradient descent takes all."""
-    n, d = 3_000, 60
-    rng, seen = np.random.default_rng(1), []
-    rows, w = rng.normal(size=(n, d)), np.zeros(d)
-    w[:n_useful] = 2.0 / math.sqrt(n_useful)
-    scores = rows @ w + rng.normal(size=n)
-    y = np.where(scores > 0.0, 1, -1) if model is PrivateLogisticL1 else scores
-    original = survey.follow_survey
-
-    def spy(plan, problem, X, *arguments):
-        found = original(plan, problem, X, *arguments)
-        seen.append((type(X) is Tiles, found[-1] is None))
-        return found
-
-    monkeypatch.setattr(stagewise, "follow_survey", spy)
-    private = model(epsilon=8.0, feature_bound=5.0, random_state=0)
-    tiled = private.fit(rows, y).coef_
-    monkeypatch.setattr(stagewise.StagewisePlan, "only_gradients", False)
-    np.testing.assert_allclose(private.fit(rows, y).coef_, tiled, rtol=1e-6, atol=1e-9)
-    assert seen == [(True, n_useful == 2), (False, n_useful == 2)]
 
 
 def test_little_noise_keeps_double_precision():

@@ -466,15 +466,8 @@ class PrivateLinearModel(PrivateEstimator):
             and (self._conditioned or drowned)
             and not getattr(self, "standard_errors", False)  # whose step finds both
             and not (self._keeps_given_balls and self._ball_is_given())
-            and calibration_pays(n_known, d, mu, curve, self._chooses_range())
+            and calibration_pays(n_known, d, mu, curve)
         )
-
-    def _chooses_range(self) -> bool:
-        """Whether predictions may read features in narrower ranges than the fit, where that pays.
-
-        Public. Not where others share these ranges, or the coefficients alone.
-        """
-        return False
 
     def _finds_target(self) -> bool:
         """Whether the scale of the target is found privately, without a declared bound."""
@@ -592,9 +585,8 @@ class PrivateLinearModel(PrivateEstimator):
                     targets, total = self._calibration_targets(result, y, prepared.n_samples)
                     if callable(targets):
                         design, targets = design.with_targets(targets), None
-                    pull = problem.penalty_slope(result.coef) if self._chooses_range() else 0.0
                     records = design, targets, total
-                    found = calibration.release(result, *records, rng, units.sizes, pull)
+                    found = calibration.release(result, *records, rng, units.sizes)
                     units = units._replace(calibration=found)
                     steps = (*steps, (calibration.name, calibration.event, ""))
                 release.steps = (*counted, *steps)
@@ -689,9 +681,9 @@ class PrivateLinearModel(PrivateEstimator):
         calibration = None
         curve, n_known = self._curve(seen), self._known_weight(n)
         if curve is not None and self._calibrates(curve, n_known, d, budget.mu):
-            sizes, reads = (n, n_known, d), self._chooses_range()
+            sizes = n, n_known, d
             calibration = planned(
-                lambda spend: plan_calibration(*sizes, mu_left(stages, spend), curve, added, reads)
+                lambda spend: plan_calibration(*sizes, mu_left(stages, spend), curve, added)
             )
         last = NoOpEvent() if calibration is None else calibration.event
         released = compose(last, *(stage.event for stage in stages))

@@ -53,8 +53,7 @@ class Dense(NamedTuple):
 class KeptScores(Dense):
     """Products of records and coefficients, to which a constant may be added.
 
-    Only `predict_all` reads them, as they are, in place of a column whose coefficient is 1; and
-    `skdpsco.scaling.reading`, one column for every range of the features.
+    Only `predict_all` reads them, as they are, in place of a column whose coefficient is 1.
     """
 
 

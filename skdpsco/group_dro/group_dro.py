@@ -58,7 +58,7 @@ from skdpsco.group_dro.options import (
     too_small,
 )
 from skdpsco.privacy.relations import WITHIN_GROUPS
-from skdpsco.scaling.calibration import REGRESSION_CURVE, SHORT_CURVE, TargetCurve
+from skdpsco.scaling.calibration import SHORT_CURVE, TargetCurve
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.moments import GroupMoments, needed_size
@@ -165,8 +165,8 @@ class PrivateGroupDRO(PrivateLinearModel):
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for at most 6 % of the budget's mu^2, if there is an intercept,
-        features are conditioned, ``radius="auto"``, the loss is logistic or squared and there are
-        enough records. Records count as in the worst mixture of groups that was found. None keeps
+        features are conditioned, ``radius="auto"``, the loss is logistic and there are enough
+        records. Records count as in the worst mixture of groups that was found. None keeps
         the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
@@ -512,7 +512,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     def _curve(self, loss: Any) -> TargetCurve | None:
         if getattr(loss, "class_weights", None) is not None:
             return None
-        return {"logistic": SHORT_CURVE, "squared": REGRESSION_CURVE}.get(self.loss)
+        return SHORT_CURVE if self.loss == "logistic" else None
 
     def _known_weight(self, n_samples: int) -> float:
         """The number of records if all groups were as small as the smallest, with equal weights."""

@@ -33,16 +33,6 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
         tags.target_tags.multi_output = True
         return tags
 
-    def _chooses_range(self) -> bool:
-        taken = self._init is not None or self._known_units is not None or not self._alone
-        return bool(
-            self._conditioned
-            and self.clip_features
-            and not taken
-            and not self._ball_is_given()
-            and self._relation != ADD_OR_REMOVE
-        )
-
     def _coefficients(self, moments: Any, problem: LeastSquares) -> np.ndarray:
         """Coefficients for one target, from its moments and the problem that they pose."""
         raise NotImplementedError

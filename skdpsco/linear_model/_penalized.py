@@ -260,7 +260,3 @@ class UncalibratedModel(CompositeModel):
         if self._steady_scale and not self.standard_errors:  # which clipping should not bias
             return plan_target(bound, bool(self.fit_intercept), n_samples, rho, steady=True)
         return super()._plan_target(loss, bound, n_samples, rho)
-
-    def _curve(self, loss: Any) -> None:
-        """Return None: the best linear prediction is not a mean."""
-        return

@@ -77,14 +77,6 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
         is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
         only scales are found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for 6 % of the budget's mu^2, up to 10 % if records are few and
-        less if the budget is large, if there is an intercept, features are conditioned and there
-        are enough records. It may undo part of the shrinkage by a strong penalty; as the budget
-        grows, the solution tends to that of the objective. Where a noisy comparison says that
-        predictions are better if they read features in a narrower range, for at most 3 % more,
-        `feature_range_` is narrower. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
@@ -98,7 +90,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
         descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent". Intervals
         are for coefficients without any penalty, unless ``l1_ratio`` is 0: those of the model are
-        not nearly normal. Coefficients are not calibrated then, and shrunk by the penalty alone.
+        not nearly normal. Coefficients are then shrunk by the penalty alone.
         Fits to moments have standard errors anyway.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
@@ -118,8 +110,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
-        features were conditioned, which calibration may make smaller still where targets do not
-        follow columns far out. It is a release.
+        features were conditioned. It is a release.
     n_iter_ : int
         Number of private rounds, passes or steps; 0 for a fit to moments.
     coef_covariance_ : ndarray of shape (n_features, n_features)
@@ -153,11 +144,11 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     Every one of several targets has a fit of its own, with a part of the budget, and takes the
     centre and scales of the features from the first. With a large budget, few columns, or on
     Dask all are fitted to one release of the moments of all columns instead, which costs what a
-    fit to one of them does and has standard errors; `n_iter`, `clip`, `order` and
-    `calibration` are then ignored. ``solver="moments"`` asks for that.
+    fit to one of them does and has standard errors; `n_iter`, `clip` and `order` are then
+    ignored. ``solver="moments"`` asks for that.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
-    more; `solver`, `conditioning` and `calibration` are then ignored.
+    more; `solver` and `conditioning` are then ignored.
 
     References
     ----------
@@ -210,7 +201,6 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         order: Literal["cyclic", "random"] = "cyclic",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
         clip_features: bool = True,
         max_weight: float | None = None,
         standard_errors: bool = False,
@@ -232,7 +222,6 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         self.order = order
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
         self.clip_features = clip_features
         self.max_weight = max_weight
         self.standard_errors = standard_errors
@@ -309,27 +298,18 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
         is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
         only scales are found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for 6 % of the budget's mu^2, up to 10 % if records are few and
-        less if the budget is large, if there is an intercept, features are conditioned and there
-        are enough records. It may undo part of the shrinkage by a strong penalty; as the budget
-        grows, the solution tends to that of the objective. Where a noisy comparison says that
-        predictions are better if they read features in a narrower range, for at most 3 % more,
-        `feature_range_` is narrower. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
-        weight, so small weights lose accuracy. The solver "moments" takes no weights, and with them
-        scores are not calibrated.
+        weight, so small weights lose accuracy. The solver "moments" takes no weights.
     standard_errors : bool, default=False
         Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
         and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
         descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent".
-        Coefficients are neither shrunk nor calibrated then. Fits to moments have standard errors
+        Coefficients are then shrunk by the penalty alone. Fits to moments have standard errors
         anyway.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
@@ -349,8 +329,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
-        features were conditioned, which calibration may make smaller still where targets do not
-        follow columns far out. It is a release.
+        features were conditioned. It is a release.
     n_iter_ : int
         Number of private rounds, passes or steps; 0 for a fit to moments.
     coef_covariance_ : ndarray of shape (n_features, n_features)
@@ -384,12 +363,11 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     Every one of several targets has a fit of its own, with a part of the budget, and takes the
     centre and scales of the features from the first. With a large budget, few columns, or on
     Dask all are fitted to one release of the moments of all columns instead, which costs what a
-    fit to one of them does and has standard errors; `n_iter`, `clip`, `order` and
-    `calibration` are then ignored. ``solver="moments"`` asks for that.
+    fit to one of them does and has standard errors; `n_iter`, `clip` and `order` are then
+    ignored. ``solver="moments"`` asks for that.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
-    more; it then knows its standard errors. `solver`, `conditioning` and `calibration` are then
-    ignored.
+    more; it then knows its standard errors. `solver` and `conditioning` are then ignored.
 
     References
     ----------
@@ -438,7 +416,6 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         order: Literal["cyclic", "random"] = "cyclic",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
         clip_features: bool = True,
         max_weight: float | None = None,
         standard_errors: bool = False,
@@ -459,7 +436,6 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         self.order = order
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
         self.clip_features = clip_features
         self.max_weight = max_weight
         self.standard_errors = standard_errors

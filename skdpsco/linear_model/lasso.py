@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 
 from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
 from skdpsco._validation import (
-    CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     TARGETS_CONSTRAINTS,
@@ -76,20 +75,13 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         of them are fitted by gradient descent: with ``radius="auto"`` and ``n_iter="auto"``, from n
         mu = 3.5 n_features on, as long as there is more than hardly any noise. Without an intercept
         the centre is 0, and only scales are found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for 6 % of the budget's mu^2, up to 10 % if records are few and
-        less if the budget is large, if there is an intercept, features are conditioned and there
-        are enough records. Coefficients stay in the ball. Where a noisy comparison says that
-        predictions are better if they read features in a narrower range, for at most 3 % more,
-        `feature_range_` is narrower. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
-        weight, so small weights lose accuracy. Scores are not calibrated.
+        weight, so small weights lose accuracy.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, and all else is planned from this count.
@@ -108,8 +100,7 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
-        features were conditioned, which calibration may make smaller still where targets do not
-        follow columns far out. It is a release.
+        features were conditioned. It is a release.
     n_iter_ : int
         Number of private steps.
     coef_covariance_ : ndarray of shape (n_features, n_features)
@@ -132,8 +123,8 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         nothing was chosen. For a fit to moments it is the radius that was given, or the largest l1
         norm of the coefficients of a target.
     path_ : RadiusPath
-        ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost and without
-        calibration ("stagewise" only).
+        ``radius`` and ``coef`` of the solutions of smaller radii, at no further cost
+        ("stagewise" only).
 
     See Also
     --------
@@ -152,12 +143,11 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     Every one of several targets has a fit of its own, with a part of the budget, and takes the
     centre and scales of the features from the first. With a large budget, few columns, or on
     Dask all are fitted to one release of the moments of all columns instead, which costs what a
-    fit to one of them does and has standard errors; `n_iter` and
-    `calibration` are then ignored.
+    fit to one of them does and has standard errors; `n_iter` is then ignored.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
-    more. "auto" then takes an l1 penalty that noise exceeds in hardly any column, and `solver`,
-    `conditioning` and `calibration` are ignored.
+    more. "auto" then takes an l1 penalty that noise exceeds in hardly any column, and `solver`
+    and `conditioning` are ignored.
 
     References
     ----------
@@ -178,7 +168,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
-        **CALIBRATION_CONSTRAINTS,
         **TARGETS_CONSTRAINTS,
     }
 
@@ -208,7 +197,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
         clip_features: bool = True,
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
@@ -226,7 +214,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
         self.clip_features = clip_features
         self.max_weight = max_weight
         self.relation = relation

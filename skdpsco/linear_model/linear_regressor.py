@@ -106,18 +106,13 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         centred features: the prediction at the centre instead of that at 0. This holds for sparse
         columns if "projected-descent" fits them, and they stay sparse. Without an intercept the
         centre is 0, and only scales are found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most 6 % of the budget's mu^2, if there is an intercept,
-        features are conditioned, ``radius="auto"``, the loss is squared and there are enough
-        records. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
-        weight, so small weights lose accuracy. Scores are not calibrated, and only losses of this
+        weight, so small weights lose accuracy. Only losses of this
         package take weights.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
@@ -232,7 +227,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         shuffle: bool = True,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
         clip_features: bool = True,
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
@@ -255,7 +249,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
         self.clip_features = clip_features
         self.max_weight = max_weight
         self.relation = relation

@@ -25,7 +25,7 @@ from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.block_records import read_records
 from skdpsco.linear_model._penalized import PENALTY
 from skdpsco.linear_model.links import Identity, Link, resolve_link
-from skdpsco.scaling.calibration import CALIBRATION, REGRESSION_CURVE, TargetCurve
+from skdpsco.scaling.calibration import CALIBRATION, TargetCurve
 from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import Problem
@@ -109,8 +109,8 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     calibration : "auto" or None, default="auto"
         "auto" corrects the length of the coefficients and the intercept by a private table of
         predictions and targets, for at most 6 % of the budget's mu^2, if there is an intercept,
-        features are conditioned, ``radius="auto"`` and there are enough records. None keeps the
-        solver's result.
+        features are conditioned, ``radius="auto"``, the link is not the identity and there are
+        enough records. None keeps the solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.
@@ -267,9 +267,9 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     def _order(self) -> float:
         return 2.0
 
-    def _curve(self, loss: Any) -> TargetCurve:
+    def _curve(self, loss: Any) -> TargetCurve | None:
         if loss.linear:
-            return REGRESSION_CURVE
+            return None
         least = CALIBRATION.least_slope * float(loss.slopes.max())
 
         def mean(z):

@@ -87,12 +87,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         centre instead of that at 0. Sparse columns stay sparse, and get a centre only if "moments"
         or "gradient-descent" fits them. Without an intercept the centre is 0, and only scales are
         found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most 6 % of the budget's mu^2, if there is an intercept,
-        features are conditioned, ``radius="auto"``, the only loss is squared and there are enough
-        records. Targets count as in the worst mixture of tasks that was found. None keeps the
-        solver's result.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.
@@ -196,7 +190,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
         clip_features: bool = True,
         solver: Literal[
             "auto",
@@ -224,7 +217,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
         self.clip_features = clip_features
         self.solver = solver
         self.n_iter = n_iter

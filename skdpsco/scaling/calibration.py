@@ -14,29 +14,21 @@ import numpy as np
 
 from skdpsco._clipping import clip, within
 from skdpsco._kernels import njit
-from skdpsco.data.design import CSR, Dense
+from skdpsco.data.design import CSR, Dense, KeptScores
 from skdpsco.data.pieces import one_record
 from skdpsco.data.products import predict_all
-from skdpsco.data.record_sums import BlockDesign, map_reduce, without_gil
-from skdpsco.losses.library import Logistic, Multinomial, OneVsRest, SmoothHinge, Squared
+from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
+from skdpsco.losses.library import Logistic, Multinomial, OneVsRest, SmoothHinge
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy._cache import cached
 from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.conditioning import shrunk
 from skdpsco.scaling.quantiles import halve, longer_scores
-from skdpsco.scaling.reading import (
-    READING,
-    ReadingPlan,
-    kept_scores,
-    plan_reading,
-    reading_share,
-)
 
 __all__ = [
     "CALIBRATION",
     "CLASS_CURVE",
-    "REGRESSION_CURVE",
     "SHORT_CURVE",
     "Calibration",
     "CalibrationPlan",
@@ -125,14 +117,10 @@ CALIBRATION = CalibrationTuning()
 
 
 class Calibration(NamedTuple):
-    """Predictions ``w'u + b`` become ``slope * w'u + b + shift``; a shift of each, if several.
-
-    Features u are clipped to ``+-limit`` before, unless it is None.
-    """
+    """Predictions ``w'u + b`` become ``slope * w'u + b + shift``; a shift of each, if several."""
 
     slope: float
     shift: float | np.ndarray
-    limit: np.ndarray | None = None
 
 
 class TargetCurve(NamedTuple):
@@ -142,9 +130,6 @@ class TargetCurve(NamedTuple):
     ----------
     mean : callable
         The mean target at scores, in [-1, 1], and its slope, which is positive.
-    residual : float or None
-        Mean square of the residuals of predictions. None takes the largest possible one, ``1 -
-        mean**2``, which is exact for the targets -1 and 1.
     prior : tuple of float
         Expected deviation of slopes from 1 in units of ``1 / ratio``, and the width of offsets in
         units of that deviation.
@@ -165,7 +150,6 @@ class TargetCurve(NamedTuple):
     """
 
     mean: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-    residual: float | None = None
     prior: tuple[float, float] = (50.0, 0.5)
     least_records: float = 8.0
     level_records: float = 40.0
@@ -202,8 +186,6 @@ CLASS_CURVE = TargetCurve(
 # length, since lengthening them costs accuracy where records are few.
 SHORT_CURVE = TargetCurve(logistic_mean, spread=1.0)
 MARGIN_CURVE = TargetCurve(clipped_mean, least_records=12.0, wanted_records=24.0, noisy_ratio=12.0)
-# Few records say little about targets that have been centred before, or lie around 0.
-REGRESSION_CURVE = TargetCurve(clipped_mean, 0.1, (20.0, 0.1), 25.0, 25.0, (1.0, 0.5, 0.25))
 
 
 class ClassCurve(NamedTuple):
@@ -245,8 +227,7 @@ def curve_of(loss: Any) -> Curve | None:
         return MARGIN_CURVE
     if type(loss) is OneVsRest and not loss.weighted and curve_of(loss.loss) is MARGIN_CURVE:
         return ClassCurve(loss.n_classes, True)
-    # Where residuals are clipped below 1, the minimum is nearer to the median.
-    return REGRESSION_CURVE if type(loss) is Squared and loss.clip >= 1.0 else None
+    return None
 
 
 @dataclass(frozen=True)
@@ -269,8 +250,6 @@ class CalibrationPlan:
     n_samples : int
     location_grid, spread_grid : float or None
         Grids of the location of the scores, and of counts of long ones; None if not released.
-    reading : ReadingPlan or None
-        How narrower ranges of the features are compared, before all else; None if they are not.
     """
 
     event: Event
@@ -283,7 +262,6 @@ class CalibrationPlan:
     n_samples: int
     location_grid: float | None
     spread_grid: float | None
-    reading: ReadingPlan | None = None
 
     name: ClassVar[str] = "slope and offset of the scores"
 
@@ -295,7 +273,6 @@ class CalibrationPlan:
         total: float,
         rng: np.random.Generator,
         sizes: float | np.ndarray = 1.0,
-        penalty: float = 0.0,
     ) -> Calibration:
         """A slope and a shift of the scores of a solver's coefficients, the intercept last.
 
@@ -314,15 +291,9 @@ class CalibrationPlan:
         rng : numpy.random.Generator
         sizes : float or ndarray of shape (n_features,), default=1.0
             About three root mean squares of every feature.
-        penalty : float, default=0.0
-            Slope of the penalty in the length of the coefficients.
         """
-        w, radius, read = result.coef.copy(), result.radius, None
-        if self.reading is not None:
-            read = self.reading.release(w, X, y, np.asarray(sizes), penalty, rng)
-        limit, steeper, moved = (1.0, 1.0, 0.0) if read is None else read
-        sizes = np.minimum(sizes, limit)
-        w[:-1] *= steeper
+        w, radius = result.coef.copy(), result.radius
+        sizes = np.minimum(sizes, 1.0)
         b, w[-1] = float(w[-1]), 0.0
         length = float(np.abs(w).sum())
         shorter = min(1.0, CALIBRATION.longest / max(length, 1e-100))
@@ -333,7 +304,7 @@ class CalibrationPlan:
         w *= longer
         size, length, shorter = size * longer, length * longer, shorter * longer
         top = CALIBRATION.top * size
-        records, w = scored(X, y, w, None if read is None else limit)
+        records, w = scored(X, y, w)
         # Where the centre of the features is noisy, coefficients may point along its error.
         location = self.located(records, y, w, top, rng)
         w[-1] = -location
@@ -347,7 +318,7 @@ class CalibrationPlan:
         counts = counts - (counts.sum() - total) / len(counts)
         sides = np.concatenate([[0.0], edges, [2.0 * top]])
         limits = np.append(-sides[:0:-1], sides)
-        there = max(-CALIBRATION.longest, min(b, CALIBRATION.longest)) + moved + location / longer
+        there = max(-CALIBRATION.longest, min(b, CALIBRATION.longest)) + location / longer
         slope, shift = self.fitted(
             typical_scores(limits, counts, CALIBRATION.typical_score * size * spread),
             (counts, sums),
@@ -360,7 +331,7 @@ class CalibrationPlan:
         if radius is not None and slope * length > radius:
             slope = radius / length
         shift += there - slope / shorter * location - b
-        return Calibration(slope * steeper, shift, None if read is None else read.limit)
+        return Calibration(slope, shift)
 
     def located(self, X: Any, y: Any, w: np.ndarray, top: float, rng: np.random.Generator) -> float:
         """About the mean of the scores, each of them cut to ``+-top``; 0 if it is not released."""
@@ -403,8 +374,8 @@ class CalibrationPlan:
         x, slope, shift = x - mean, 0.0, 0.0
         for _ in range(100):
             rho, slopes = curve.mean_around(start + slope * x + shift, (expected + slope) * spread)
-            own = 1.0 - rho * rho if curve.residual is None else curve.residual
-            d = slopes / (noise * (1.0 + rho * rho) + weights * own)
+            # Residuals have at most the square 1 - rho**2, that of the targets -1 and 1.
+            d = slopes / (noise * (1.0 + rho * rho) + weights * (1.0 - rho * rho))
             # The prior is Gaussian for the slope, and Cauchy's for the offset: most are near 0, a
             # few are far.
             known, near = deviation**-2, 2.0 / (width**2 + shift**2)
@@ -483,14 +454,9 @@ def counts_of(X: Dense | CSR, y: np.ndarray, n_classes: int) -> np.ndarray:
     return np.bincount(classes, minlength=n_classes).astype(np.float64)
 
 
-def calibration_pays(
-    n_known: float, n_features: int, mu: float, curve: Curve, chooses_range: bool = False
-) -> bool:
-    """Whether an offset would be more than noise, and calibration can still improve the scores.
-
-    Scores of features in narrower ranges can be improved by more; see `plan_calibration`.
-    """
-    if not chooses_range and n_known * mu / math.sqrt(n_features) > CALIBRATION.most_ratio:
+def calibration_pays(n_known: float, n_features: int, mu: float, curve: Curve) -> bool:
+    """Whether an offset would be more than noise, and calibration can still improve the scores."""
+    if n_known * mu / math.sqrt(n_features) > CALIBRATION.most_ratio:
         return False
     if isinstance(curve, ClassCurve):  # shares that are noise count as equal
         return True
@@ -521,7 +487,6 @@ def plan_calibration(
     mu: float,
     curve: Curve,
     added: bool = False,
-    chooses_range: bool = False,
 ) -> CalibrationPlan | ClassPlan:
     """Spend a share of ``mu**2`` on a table of scores and targets, or on counts of classes.
 
@@ -536,8 +501,6 @@ def plan_calibration(
     curve : TargetCurve or ClassCurve
     added : bool, default=False
         As in `skdpsco._problem.Problem`.
-    chooses_range : bool, default=False
-        Whether features may be read in a narrower range; only if records are replaced.
 
     Raises
     ------
@@ -564,11 +527,6 @@ def plan_calibration(
         parts = {"spread": (spread_share / n_counts, n_counts), **parts}
     if worth > 0.0:
         parts = {"location": (CALIBRATION.location_share * worth, 1), **parts}
-    read_share, most = reading_share(n_samples, n_features, mu)
-    chooses_range = chooses_range and read_share > 0.0
-    if chooses_range:
-        lines = READING.lines * read_share
-        parts = {"lines": (lines, 1), "gains": (read_share - lines, 1), **parts}
     multiplier, event = share_mu(mu, parts)
     # Weight and weighted target of a record have norm sqrt(2), and differ by 2 at most.
     change = math.sqrt(2.0) if added else 2.0
@@ -585,7 +543,6 @@ def plan_calibration(
     prior = deviation, offset * deviation
     expected = ratio**2 / (ratio**2 + curve.noisy_ratio**2)
     share = sum(part * count for part, count in parts.values())
-    reading = plan_reading(n_samples, multiplier, most) if chooses_range else None
     return CalibrationPlan(
         event,
         grid,
@@ -597,7 +554,6 @@ def plan_calibration(
         n_samples,
         location_grid,
         spread_grid,
-        reading,
     )
 
 
@@ -637,17 +593,20 @@ def write_typical_scores(limits, weights, spread, out):
             spread = max(math.sqrt(square), limits[K] / 64.0)
 
 
-def scored(X: Any, y: Any, w: np.ndarray, limit: Any = None) -> tuple[Any, np.ndarray]:
-    """Records in pieces, and their coefficients; of those in memory scores are all that is read.
-
-    Features are clipped to ``+-limit`` unless it is None.
-    """
+def scored(X: Any, y: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Records in pieces, and their coefficients; of those in memory scores are all that is read."""
     if isinstance(X, BlockDesign):
-        if limit is None:
-            return X, w
-        return X._replace(conditioning=X.conditioning.narrower(limit)), w * np.append(limit, 1.0)
-    limits = None if limit is None else limit[None]
-    return kept_scores(X, y, w, limits), np.array([1.0, 0.0])
+        return X, w
+    scores = np.empty((len(y), 1))
+    map_reduce(in_pieces(X, scores), scores, written_scores, w)
+    return in_pieces(KeptScores(scores, np.ones(1), 1), y), np.array([1.0, 0.0])
+
+
+@without_gil
+def written_scores(X: Any, scores: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Write scores in the place of targets; there is nothing to add up."""
+    predict_all(X, w, scores)
+    return np.zeros(0)
 
 
 @without_gil

@@ -185,11 +185,6 @@ class Conditioning(NamedTuple):
             scale = rounded_down(scale, np.float32)
         return inner._replace(centre=centre, scale=scale)
 
-    def narrower(self, limit: np.ndarray) -> "Conditioning":
-        """The same with scales times ``limit``, which is at most 1: others are clipped."""
-        scale = self.scale * limit
-        return self._replace(scale=rounded_down(scale, np.float32) if self.single else scale)
-
     def ranges(self, bounds: np.ndarray) -> np.ndarray:
         """Interval to which every column is clipped, in the user's units."""
         low = np.fmax(self.centre - self.scale, -1.0)

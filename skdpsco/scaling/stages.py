@@ -49,10 +49,7 @@ class Units(NamedTuple):
         """Interval to which every column is clipped, in the user's units."""
         if self.conditioning is None:
             return self.bounds * np.array([[-1.0], [1.0]])
-        read = self.conditioning
-        if self.calibration is not None and self.calibration.limit is not None:
-            read = read.narrower(self.calibration.limit)
-        return read.ranges(self.bounds)
+        return self.conditioning.ranges(self.bounds)
 
     @property
     def sizes(self) -> Any:

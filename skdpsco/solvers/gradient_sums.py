@@ -10,7 +10,6 @@ import numpy as np
 
 from skdpsco._clipping import clip_records
 from skdpsco._kernels import njit
-from skdpsco.constraints.norms import lp_norm
 from skdpsco.constraints.sets import minimiser, n_vertices, vertex
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.products import (
@@ -27,7 +26,6 @@ from skdpsco.data.record_sums import map_reduce, without_gil
 from skdpsco.losses.kernels import bounded_derivatives, bounded_values
 from skdpsco.losses.library import for_kernels, lipschitz_l2
 from skdpsco.mechanisms.samplers import gaussian_mechanism, select, to_grid
-from skdpsco.scaling.quantiles import count_above
 from skdpsco.solvers.vertex_choice import select_vertex, vertices_of
 
 __all__ = [
@@ -35,10 +33,8 @@ __all__ = [
     "add_gradients",
     "choose_vertex",
     "clipped_gradient_sum",
-    "longer_gradients",
     "walk_minimisers",
     "walk_vertices",
-    "write_gradient_norms",
     "write_minimiser",
     "write_vertex",
 ]
@@ -97,19 +93,6 @@ def clipped_gradient_sum(
 
 
 @without_gil
-def longer_gradients(
-    X: Dense | CSR, y: np.ndarray, loss: Any, w: np.ndarray, scale: np.ndarray, limits: np.ndarray
-) -> np.ndarray:
-    """How many gradients in the coordinates ``scale * w`` exceed each of the increasing ``limits``.
-
-    Derivatives are clipped to the bound that the loss declares.
-    """
-    v, u, norms = as_vector(w, X), as_lengths(1.0 / scale, X), np.empty(len(y))
-    room = run_room(X, loss.n_outputs)
-    write_gradient_norms(X, y, for_kernels(loss), v, u, lipschitz_l2(loss), room, norms)
-    return count_above(norms, limits)
-
-
 def _sum_in_one_pass(X, y, loss, w, unit, limits) -> tuple[np.ndarray, np.ndarray]:
     out, v = np.zeros_like(w), as_vector(w, X)
     u = v[:0] if unit is None else as_lengths(unit, X)
@@ -145,21 +128,6 @@ def add_gradients(X, y, loss, v, u, limits, room, out):
             clip_records(R, some, bound)
         add_rows(X, start, common, R, out)
     return total
-
-
-@njit
-def write_gradient_norms(X, y, loss, v, u, slope, room, out):
-    """Write the norm of every gradient; the arguments are those of `add_gradients`."""
-    Z, numbers = room
-    common = common_bound(X)
-    for start in range(0, y.shape[0], Z.shape[0]):
-        targets = y[start : start + Z.shape[0]]
-        R, some = Z[: targets.shape[0]], numbers[: targets.shape[0]]
-        dot_and_norm_rows(X, start, common, v, u, R, some)
-        bounded_derivatives(loss, R, targets, slope, np.inf, R)
-        for i in range(some.shape[0]):
-            size = abs(R[i, 0]) if R.shape[1] == 1 else lp_norm(R[i], 2.0)
-            out[start + i] = some[i] * size
 
 
 def walk_vertices(

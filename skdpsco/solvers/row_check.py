@@ -12,7 +12,7 @@ import numpy as np
 from skdpsco.data.design import Tiles
 from skdpsco.data.products import as_lengths, as_vector, norms_of, predict_all, run_room
 from skdpsco.losses.library import Weighted, for_kernels, with_weights
-from skdpsco.solvers.gradient_sums import GradientLimits, add_gradients, write_gradient_norms
+from skdpsco.solvers.gradient_sums import GradientLimits, add_gradients
 
 __all__ = ["check_rows"]
 
@@ -73,10 +73,9 @@ def _numbers_of_rows(X: Any, y: np.ndarray, loss: Any, w: np.ndarray) -> Iterato
         add_gradients(X, y, kernels, v, u, limits._replace(cap=cap), room, np.zeros_like(w))
         last = (n - 1) % len(room.Z) + 1
         yield from (room.Z[:last].copy(), room.numbers[:last].copy())
-    norms, scores = np.empty(n), np.empty((n, loss.n_outputs))
-    write_gradient_norms(X, y, kernels, v, lengths, 1e300, room, norms)
+    scores = np.empty((n, loss.n_outputs))
     predict_all(X, w, scores)
-    yield from (norms, scores)
+    yield scores
     if not isinstance(X, Tiles):
         norms = np.empty(n)
         norms_of(X, lengths, norms)

@@ -30,8 +30,6 @@ from skdpsco.solvers import gradient_sums as sums_module
 from skdpsco.solvers.gradient_sums import (
     GradientLimits,
     add_gradients,
-    clipped_gradient_sum,
-    longer_gradients,
 )
 from skdpsco.solvers.penalized import gradient_descent as module
 from skdpsco.solvers.penalized import metric as metric_module
@@ -195,43 +193,6 @@ def test_gradients_move_by_what_is_charged_and_hardly_less(recorded, loss, inter
             largest = max(largest, found)
     # Half the noise would not have passed. (Where next to nothing is clipped, much less would.)
     assert largest > 0.5 or clip > 1.0
-
-
-@pytest.mark.parametrize("layout", ["dense", "csr", "tiles", "csr less a centre"])
-@pytest.mark.parametrize("loss", [Squared(), Huber(0.5)])
-@pytest.mark.filterwarnings("ignore:(overflow|invalid)")
-def test_counts_of_long_gradients_move_by_one_at_most(loss, layout):
-    scale, limits = np.array([0.7, 0.7, 0.3]), np.array([1e-9, 0.2, 0.5, 1.0, 4.0])
-    features = itertools.product((-9.0, 0.0, 0.4), repeat=2)
-    records = [(x, y) for x, y in itertools.product(features, (-1.0, 0.2))]
-    conditioning = Conditioning(np.array([0.4, 0.8]), np.array([1.4, 1.8]))
-    for point in (np.zeros(3), np.ones(3), np.full(3, 1e300), np.full(3, math.nan)):
-        counts = []
-        for record in records:
-            rows, y = zip(record, records[0], records[-1], strict=True)
-            matrix = sparse.csr_matrix(np.array(rows)) if "csr" in layout else np.array(rows)
-            X = as_design(matrix, BOUNDS, True)
-            if layout in ("tiles", "csr less a centre"):
-                X = conditioning.apply(X, tiled=layout == "tiles")
-            counts.append(longer_gradients(X, np.array(y), loss, point, scale, limits))
-        moved = [np.abs(a - b).max() for a, b in itertools.combinations(counts, 2)]
-        assert max(moved) <= 1.0
-        if point[0] == 1.0:
-            assert max(moved) == 1.0
-
-
-def test_counts_of_long_gradients_are_of_their_norms():
-    X = as_design(np.array([[0.5, 0.2], [0.0, 0.1], [-1.0, 0.5]]), BOUNDS, True)
-    y, scale = np.array([-1.0, 0.2, 0.3]), np.array([0.7, 0.7, 0.3])
-    sums = [
-        clipped_gradient_sum(Rows(X)[[i]], y[[i]], Squared(), np.ones(3), scale, 1e9)
-        for i in range(3)
-    ]
-    norms = np.sort(np.linalg.norm(sums, axis=1))
-    limits = norms * (1.0 + 1e-9)
-    np.testing.assert_array_equal(
-        longer_gradients(X, y, Squared(), np.ones(3), scale, limits), [2.0, 1.0, 0.0]
-    )
 
 
 def test_one_record_without_a_finite_norm_counts_for_nothing():

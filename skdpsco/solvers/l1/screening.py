@@ -26,7 +26,7 @@ from skdpsco.privacy.spending import share_mu
 from skdpsco.solvers.base import curvature_of
 from skdpsco.solvers.l1.refit import newton_pays
 
-__all__ = ["ScreenPlan", "chance_threshold", "max_columns", "plan_screen", "select_coordinates"]
+__all__ = ["ScreenPlan", "plan_screen", "select_coordinates"]
 
 
 class ScreenTuning(NamedTuple):

@@ -35,7 +35,6 @@ from skdpsco.solvers.l1.refit import (
     plan_refit,
 )
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
-from skdpsco.solvers.l1.survey import SurveyPlan, follow_survey, plan_survey, survey_pays
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
 from skdpsco.solvers.penalized.problem import unpenalised
@@ -93,8 +92,9 @@ class StagewiseTuning(NamedTuple):
         scores are not calibrated, and a rare class would be drowned.
     residual_records : float
         The n mu per feature from which on targets of a regression are worth a few passes over all.
-    columns : float
-        Number of features from which on a survey comes before gradient steps in all.
+    all_records : float
+        The n mu per feature, and root of the number of classes, from which on gradients in all
+        coordinates tell more than a probe. (Without a probe it is ``sparse_records``.)
     all_signal : float
         Signal from which on all coordinates are refitted.
     descent_signal : float
@@ -135,7 +135,7 @@ class StagewiseTuning(NamedTuple):
     label_guess: float = 25.0
     label_records: float = 27.0
     residual_records: float = 1.2
-    columns: float = 50.0
+    all_records: float = 12.0
     all_signal: float = 25.0
     descent_signal: float = 25.0
     sparse_records: float = 3.5
@@ -168,8 +168,6 @@ class StagewisePlan(Plan):
         Selection by a noisy gradient, instead of a path.
     n_samples : float
         The refit is planned with it; see `Problem.n_mu`.
-    survey : SurveyPlan or None
-        Gradients that decide between a refit of some coordinates and gradient descent in all.
     descent : GradientDescentPlan or None
         Plan of gradient steps in all coordinates, if the noise is too large for Newton steps.
     probe : ProbePlan or None
@@ -183,20 +181,18 @@ class StagewisePlan(Plan):
     all_coordinates: bool = False
     screen: ScreenPlan | None = None
     n_samples: float = 0.0
-    survey: SurveyPlan | None = None
     descent: GradientDescentPlan | None = None
     probe: ProbePlan | None = None
 
     @property
     def only_gradients(self) -> bool:
-        """Whether gradient descent is all that the plan asks for, or may follow; see `Plan`."""
-        descent = self.descent if self.survey is None else self.survey.late
-        return descent is not None and descent.only_gradients
+        """Whether gradient descent is all that the plan asks for; see `Plan`."""
+        return self.descent is not None and self.descent.only_gradients
 
     @property
     def clips_gradients(self) -> bool:
-        """Whether gradient descent in all coordinates is planned, or may follow; see `Plan`."""
-        return self.descent is not None or self.survey is not None
+        """Whether gradient descent in all coordinates is planned; see `Plan`."""
+        return self.descent is not None
 
     def refit(self, n_columns: int) -> RefitPlan:
         """The plan of the refit of this many columns; whatever their number, it costs ``mu``."""
@@ -354,8 +350,10 @@ class Stagewise:
         if newton_pays(problem.n_mu(1.0), d, mu, STAGEWISE.all_signal) and all_fit:
             return all_or_none(True)
         is_table = not problem.sparse and K == 1
-        if is_table and d >= STAGEWISE.columns and survey_pays(problem, mu):
-            return self._after_survey(problem, budget, radius, choose)
+        enough = STAGEWISE.all_records if can_probe(problem) else STAGEWISE.sparse_records
+        known = n_mu >= enough * d * math.sqrt(K)
+        if all_fit and known and conditioned and not problem.sparse:
+            return all_or_none(True)
         is_guess = n_mu < STAGEWISE.guess * log_vertices or not fits
         if can_probe(problem) and not is_guess:
             return self._after_probe(problem, rho, radius, choose)
@@ -379,8 +377,6 @@ class Stagewise:
         if problem.sparse and noise_fits(budget.mu, D, d):
             screen, rest = plan_screen(problem, budget.mu)
             return self._then_refit(problem, budget, radius, choose, rest, screen=screen)
-        if survey_pays(problem, mu):
-            return self._after_survey(problem, budget, radius, choose)
         return self._along_path(problem, rho)
 
     def _then_refit(self, problem, budget, radius, choose, rest, **found):
@@ -393,11 +389,6 @@ class Stagewise:
             n_samples=problem.n_mu(1.0),
             **found,
         )
-
-    def _after_survey(self, problem, budget, radius, choose):
-        survey, rest = plan_survey(problem, budget.mu)
-        found = {"survey": survey, **survey.late.passed_on()}
-        return self._then_refit(problem, budget, radius, choose, rest, **found)
 
     def _after_probe(self, problem, rho, radius, choose):
         probe, event, left = plan_probe(problem, rho, self._along_path)
@@ -492,7 +483,7 @@ class Stagewise:
         intercepts = np.arange(K) * problem.n_features + problem.n_features - 1
         if not problem.intercept:
             intercepts = intercepts[:0]
-        radius, path, hard, descent = plan.radius, None, 0.0, plan.descent
+        radius, path, hard = plan.radius, None, 0.0
         if plan.path is not None:
             ball, begin = L1Ball(plan.radius), None
             if len(begun) > 0:
@@ -510,20 +501,13 @@ class Stagewise:
         elif plan.screen is not None:
             support = np.union1d(select_coordinates(plan.screen, problem, X, y, rng), intercepts)
             hard = STAGEWISE.hard
-        elif plan.survey is not None:
-            start, selected, descent = follow_survey(plan.survey, problem, X, y, rng)
-            support = np.union1d(selected, intercepts)
-            hard = STAGEWISE.hard
         elif plan.all_coordinates:
             support = np.arange(D)
         else:
             support = intercepts
-        if descent is not None:
-            composite = unpenalised(problem)
-            if plan.survey is not None:
-                coef, composite = start, replace(composite, start=tuple(start.tolist()))
+        if plan.descent is not None:
             solver = GradientDescent(shrunk="each")
-            coef += solver.run(descent, composite, X, y, rng, progress).coef
+            coef = solver.run(plan.descent, unpenalised(problem), X, y, rng, progress).coef
             inside = np.delete(coef, intercepts)
             if plan.choose_radius:  # coefficients are long where features are far below their units
                 radius = max(radius, STAGEWISE.room * float(np.abs(inside).sum()))

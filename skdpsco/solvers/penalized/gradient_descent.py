@@ -1,7 +1,7 @@
 """Private proximal gradient descent. Proof: docs/proofs/gradient_descent.md."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,8 +13,8 @@ from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.library import (
     SOFTMAX,
     Huber,
-    Logistic,
     SmoothQuantile,
+    Squared,
     derivative,
     derivatives,
     lipschitz_l2,
@@ -26,13 +26,11 @@ from skdpsco.penalties import prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
 from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
-from skdpsco.scaling.quantiles import halve, longer_scores
 from skdpsco.solvers.base import Plan, Result, check_bound_on, check_derivatives
-from skdpsco.solvers.gradient_sums import clipped_gradient_sum, longer_gradients
+from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.solvers.penalized.metric import METRIC, metric_grid, metric_pays, release_metric
 from skdpsco.solvers.penalized.problem import CompositeProblem
-from skdpsco.solvers.penalized.quadratic_model import Model
-from skdpsco.solvers.penalized.shrinkage import GradientSteps, shrink_result
+from skdpsco.solvers.penalized.shrinkage import Descended, GradientSteps, excess, set_length
 
 __all__ = [
     "GRADIENT_DESCENT",
@@ -45,7 +43,6 @@ __all__ = [
     "passes",
     "plenty",
     "release_coordinates",
-    "release_spread",
     "share_scales",
     "stable_step",
     "unscaled",
@@ -92,6 +89,10 @@ class GradientDescentTuning(NamedTuple):
         larger units rare ones make no row long, and steps follow them less far into the noise.
     length : float
         Length of a step, relative to the one from smoothness and the mean squared norm.
+    first : float
+        Least length of the first step, relative to the one from smoothness and the root of it.
+    along : float
+        Largest length of steps, relative to one to the minimum along the first gradient.
     intercept : float
         Largest square of the column of ones, in mean squared norms.
     off_centre : float
@@ -107,48 +108,13 @@ class GradientDescentTuning(NamedTuple):
     residual_clip, slope_clip : float
         Clipping norms over the root of the number of features: in root mean squares of the targets
         if derivatives are residuals, otherwise in Lipschitz constants.
-    fall_after, fall_counts : float, int
-        Share of the passes after which the clipping norm of residuals and of logistic slopes may
-        fall, since these are shorter when much is explained; and the number of counts of long
-        gradients in this release, which search among 2**fall_counts candidates.
-    residual_fall, class_fall : float
-        The smallest candidate over the norm, for residuals and for logistic slopes. The latter fall
-        less: where classes are nearly separable, few long gradients say what is still wrong.
-    fall_tail : float
-        Share of the gradients that may be longer than the norm, over the square of the factor by
-        which norms have grown, or those of residuals would have.
-    fall_noise, fall_share : float
-        Deviation of a count's noise, over the tolerated count; and the share of mu**2 for all
-        counts, beyond which the norm does not fall.
+    least_left : float
+        Least share of the targets' mean square to which that of residuals is believed to fall.
     class_noise, class_fewest : float
         ``noise`` and ``fewest`` of softmax regression, whose derivatives are shorter and less
         curved, relative to their bounds. Fitted on four tables with 3 to 10 classes.
     class_slope_clip : float
         ``slope_clip`` of losses for labels. It grows to ``slope_clip`` before norms of slopes do.
-    way : float
-        How far all steps should go, in inverses of the largest curvature, over the square of n mu
-        per feature: where less is known, a descent should end sooner. If the usual steps fall short
-        of it, their length follows from the spread of scores. This and all that follows was fitted
-        on bags of words, indicators and normal columns, independent ones or with common factors.
-    uncalibrated_way : float
-        ``way`` for targets of losses after which no slope of scores is released.
-    longest_way : float
-        Largest way, after which directions as curved as most have converged.
-    usual_spread, spread_way : float
-        Spread of scores where all directions are alike, as it is found, rounded up. Where few
-        directions hold most of the variance it is larger, and more is known of each: ways are
-        longer in proportion, but by this no longer than ``spread_way``.
-    spread_share : float
-        Share of mu**2 for the release of the scores' spread.
-    spread_counts : int
-        Number of counts in this release; they search among 2**spread_counts candidates.
-    spread_tail, spread_deviations : float
-        Share of the scores that may exceed the spread, and the number of standard deviations that
-        this share of a normal distribution exceeds.
-    spread_length : float
-        Length of a step, relative to the one from smoothness and the spread.
-    spread_scores : float
-        Largest spread of scores after the first step; noise should move no score far.
     """
 
     noise: float = 6.0
@@ -159,42 +125,27 @@ class GradientDescentTuning(NamedTuple):
     thorough: float = 6.0
     more: float = 2.0 / 3.0
     plenty: float = 3000.0
-    residual_plenty: float = 250.0
-    residual_growth: float = 3.0
+    residual_plenty: float = 80.0
+    residual_growth: float = 5.0
     skewed: float = 75.0
     counted: float = 25.0
     max_passes: int = 5000
     level: float = 0.3
     length: float = 2.0
+    first: float = 0.5
+    along: float = 0.5
     intercept: float = 0.4
     off_centre: float = 0.5
     few_passes: float = 8.0
     sure: float = 3.0
     tail: float = 0.25
     more_tail: float = 0.5
-    residual_clip: float = 1.3
+    residual_clip: float = 0.75
     slope_clip: float = 0.8
-    fall_after: float = 0.25
-    fall_counts: int = 3
-    residual_fall: float = 0.2
-    class_fall: float = 0.8
-    fall_tail: float = 0.2
-    fall_noise: float = 0.25
-    fall_share: float = 0.03
+    least_left: float = 0.2
     class_noise: float = 4.0
     class_fewest: float = 6.0
     class_slope_clip: float = 0.6
-    way: float = 0.07
-    uncalibrated_way: float = 0.2
-    longest_way: float = 16.0
-    usual_spread: float = 1.22
-    spread_way: float = 4.0
-    spread_share: float = 0.04
-    spread_counts: int = 4
-    spread_tail: float = 0.2
-    spread_deviations: float = 1.28
-    spread_length: float = 0.5
-    spread_scores: float = 0.5
 
 
 GRADIENT_DESCENT = GradientDescentTuning()
@@ -213,35 +164,25 @@ class GradientDescentPlan(Plan):
         Grid of a sum of gradients with norms of at most 1; it scales with the clipping norm.
     slack : float
         Factor of the automatic clipping norm, which grows if the noise is small.
-    spread_grid : float or None
-        Grid of counts of large scores along the first gradient, which decide the length of steps;
-        None if the mean squared norm decides it.
-    way : float
-        How far all steps should go, in inverses of the largest curvature.
     slope_clip : float
         Automatic clipping norm of slopes; see `GradientDescentTuning`.
-    fall_grid : float or None
-        Grid of counts of long gradients, after which the clipping norm falls; None if it does not.
-    tolerated : float
-        Number of gradients that may then be longer.
     metric_grid : float or None
         Grid of second moments of rows with norms of at most 1, whose metric steps are taken in;
         None if columns are only scaled.
     counted : float
         Share of the derivative of a count of 1 that automatic clipping norms are not below.
+    kept : float
+        What clipping is expected to leave of a mean gradient, with which the penalty is multiplied.
     """
 
     scales: ScalePlan | None = None
     preconditioned: bool = True
     grid: float = 0.0
     slack: float = 1.0
-    spread_grid: float | None = None
-    way: float = 0.0
     slope_clip: float = GRADIENT_DESCENT.slope_clip
-    fall_grid: float | None = None
-    tolerated: float = 0.0
     metric_grid: float | None = None
     counted: float = 0.0
+    kept: float = 1.0
 
     @property
     def clips_gradients(self) -> bool:
@@ -267,10 +208,15 @@ class GradientDescentPlan(Plan):
         averaged = self.averaged_passes(0.0)
         return deviation_on(self.grid) * norm / problem.n_samples / math.sqrt(averaged)
 
+    @property
+    def falls_at(self) -> int:
+        """The pass from which on the clipping norm of residuals is smaller."""
+        return min(self.n_iter // 4 + 1, self.n_iter - 1)
+
     def averaged_passes(self, shrinkage: float) -> int:
         """Number of the last passes whose points and gradients are averaged."""
         if self.metric_grid is not None:  # all that have the last clipping norm
-            return self.n_iter - math.ceil(GRADIENT_DESCENT.fall_after * self.n_iter)
+            return self.n_iter - self.falls_at
         share = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * shrinkage**2
         return max(1, round(share * self.n_iter))
 
@@ -313,20 +259,19 @@ class GradientDescent:
     ----------
     clip : "auto" or float, default="auto"
         The clipping norm over the square root of the number of features, which is about the largest
-        derivative of a typical record. "auto" is 1.3 root mean squares of the targets for losses of
+        derivative of a typical record. "auto" is .75 root mean squares of the targets for losses of
         residuals, 0.6 Lipschitz constants for losses of labels and 0.8 for others, and the smaller
-        of both for `Huber`; and more if the noise is small. For residuals and
-        logistic slopes it falls after a quarter of the passes, at best to what a fifth of the
-        gradients exceed.
+        of both for `Huber`; and more if the noise is small. For residuals it falls after a quarter
+        of the passes with what is explained.
     preconditioned : bool, default=True
         Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
         for columns as large as their bounds.
     shrunk : bool or "each", default=False
-        Whether coefficients are shrunk towards 0 by as much as noise has lengthened them: a model
-        that is only noise then predicts about as well as a constant. With "each", every coefficient
-        of a feature has a factor of its own, which is best where few features matter; for labels
-        the largest factor is then 1, unless the fit begins at a model. Regressions are always
-        shrunk.
+        Whether the length of the coefficients is corrected: a model that is only noise then
+        predicts about as well as a constant. For squared errors one factor follows from a search
+        along the result in released gradients, for others from the planned noise. With "each"
+        every coefficient of a feature is shrunk by a factor of its own; for labels the largest
+        factor is then 1, unless the fit begins at a model. Regressions are always shrunk.
 
     References
     ----------
@@ -366,29 +311,9 @@ class GradientDescent:
         scales, mu_steps = share_scales(self, problem, mu)
         ratio = plenty(problem, budget)
         slack = clip_growth(problem, ratio)
-        few = max(slack, growth_of_residuals(ratio)) ** 2
-        tolerated = GRADIENT_DESCENT.fall_tail / few * problem.n_samples
-        parts = {}
-        if not metric and falls_short(problem, mu, n_passes):
-            k = GRADIENT_DESCENT.spread_counts
-            parts["spread"] = (GRADIENT_DESCENT.spread_share / k, k)
-        if metric:
-            parts["metric"] = (METRIC.share, 1)
-        count_share = (GRADIENT_DESCENT.fall_noise * tolerated * mu_steps) ** -2.0
-        cheap = GRADIENT_DESCENT.fall_counts * count_share <= GRADIENT_DESCENT.fall_share
-        falls = problem.has_residuals or (is_logistic(problem) and slack == 1.0)
-        if cheap and self.clip == "auto" and n_passes > 1 and falls:
-            parts["fall"] = (count_share, GRADIENT_DESCENT.fall_counts)
-        multipliers, first = share_mu(mu_steps, parts)
-        left = 1.0 - sum(share * count for share, count in parts.values())
-        multiplier = math.sqrt(n_passes / left) / mu_steps
+        multipliers, first = share_mu(mu_steps, {"metric": (METRIC.share, 1)} if metric else {})
+        multiplier = math.sqrt(n_passes / (1.0 - METRIC.share * metric)) / mu_steps
         event = RepeatedEvent(GaussianEvent(multiplier), n_passes)
-        grids: Any = {
-            f"{name}_grid": metric_grid(problem, found)
-            if name == "metric"
-            else gaussian_grid(1.0, found, 1, problem.n_samples)
-            for name, found in multipliers.items()
-        }
         return GradientDescentPlan(
             event=compose(scales.event if scales else NoOpEvent(), first, event),
             n_iter=n_passes,
@@ -396,12 +321,17 @@ class GradientDescent:
             preconditioned=self.preconditioned,
             grid=gradient_grid(problem, multiplier, 1.0 if problem.added else 2.0),
             slack=slack,
-            way=length_of_way(problem, mu),
             slope_clip=slope_clip_of(problem, ratio),
-            tolerated=tolerated,
+            kept=self.kept_part(problem, slack),
             counted=min(ratio * GRADIENT_DESCENT.plenty / GRADIENT_DESCENT.counted, 1.0),
-            **grids,
+            metric_grid=metric_grid(problem, multipliers["metric"]) if metric else None,
         )
+
+    def kept_part(self, problem: CompositeProblem, slack: float) -> float:
+        """The mean slope of clipped residuals, for normal ones; 1 for other losses."""
+        if self.clip != "auto" or not isinstance(unweighted(problem.loss), Squared):
+            return 1.0
+        return math.erf(slack * GRADIENT_DESCENT.residual_clip / math.sqrt(2.0))
 
     def run(
         self,
@@ -446,39 +376,36 @@ class GradientDescent:
         coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         n, T = problem.n_samples, plan.n_iter
         trace = coordinates.mean_square_norm
-        length = GRADIENT_DESCENT.length / trace if plan.metric_grid is None else METRIC.length
-        step = length / (likely_smoothness(problem.loss) * problem.mean_weight)
-        model = release_metric(plan.metric_grid, problem, (coordinates.scale, trace), X, y, rng)
+        step = first_length(plan, problem, trace)
         largest_momentum = max(0.9, 1.0 - 5.0 / T)
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, first, old = point, point, point, point
         sums = np.zeros((2, len(point)))
         age, n_averaged = 0, plan.averaged_passes(coordinates.shrinkage)
-        noise = first_noise = 0.0
-        falls_at = math.ceil(GRADIENT_DESCENT.fall_after * T)
+        taken, noise = np.zeros((3, T)), 0.0
+        # Clipped gradients are a part of whole ones, beside which the penalty would be too large.
+        problem = given = replace(problem, weight=problem.weight * plan.kept)
+        model = release_metric(plan.metric_grid, problem, (coordinates.scale, trace), X, y, rng)
         for t in range(T):
-            if t == falls_at and plan.fall_grid is not None:
-                coordinates = with_shorter_gradients(plan, problem, coordinates, X, y, point, rng)
+            if t == plan.falls_at and self.clip == "auto":
+                explained = (last, first, last_gradient), taken[:, :t]
+                coordinates = with_shorter_gradients(problem, coordinates, *explained)
             weight = problem.mean_weight
             problem, (X, y) = self.before_pass(t, plan, problem, coordinates, (X, y), point, rng)
             step *= weight / problem.mean_weight
             grid = plan.grid * coordinates.clip
             gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
-            if t == 0 and plan.spread_grid is not None:
-                spread = release_spread(plan, problem, coordinates, X, y, gradient, rng)
-                coordinates, gradient = with_ones(problem, coordinates, gradient, spread)
-                model = Model(model.M, problem, 1.0 / coordinates.scale)
-                longer = measured_step(problem, gradient, spread)
-                # With momentum T steps go as far as T**2 / 2 without.
-                bend = problem.loss.smoothness() * problem.mean_weight
-                most = 2.0 * way_along(plan.way, spread) / (bend * T**2)
-                step = max(step, min(longer, most))
-            elif t > 0:
+            if t > 0:  # noise is that of the gradient before
                 move = point - last
                 step = stable_step(step, move, gradient - last_gradient, noise, model.apply(move))
             noise = deviation_on(grid) / n  # standard deviation in every coordinate
             if t == 0:
-                first, first_noise = gradient, noise
+                first = gradient
+                if problem.is_quadratic and plan.metric_grid is None:
+                    # Along b the curvature is at least b'b over b'inv(H)b, which is explained.
+                    total = plan.kept * problem.mean_weight * coordinates.target**2
+                    bent = excess(first, noise**2, GRADIENT_DESCENT.sure) / max(total, 1e-300)
+                    step = min(step, GRADIENT_DESCENT.along / max(bent, 1e-300))
             last, last_gradient = point, gradient
             new = model.proximal_step(point, gradient, step)
             move = new - old
@@ -487,19 +414,25 @@ class GradientDescent:
             age = 0 if backwards else age + 1
             if t >= T - n_averaged:
                 sums += point, gradient
-            point = new + min(largest_momentum, age / (age + 3.0)) * move
+            momentum = min(largest_momentum, age / (age + 3.0))
+            taken[:, t] = step, momentum, noise
+            point = new + momentum * move
             old = new
             progress[0] += 1
         mean_point, mean_gradient = sums / n_averaged
         u = model.proximal_step(mean_point, mean_gradient, step)
         if self.shrunk:
-            lengths = step, largest_momentum, coordinates.penalty
-            steps = GradientSteps(T, n_averaged, *lengths, falls_at, first_noise / noise)
-            if isinstance(problem.loss, SOFTMAX):  # see `noisy_gradient`
-                noise *= math.sqrt(1.0 - 1.0 / problem.loss.n_outputs)
             pull = model.apply(mean_point - u) / step - mean_gradient  # the pull of the penalty
-            each = self.shrunk == "each"
-            shrink_result(problem, u, (first, pull), noise, coordinates.target, steps, each)
+            lengths, momenta, noises = taken
+            penalty = coordinates.penalty * plan.kept
+            steps = GradientSteps(lengths, momenta, noises, n_averaged, penalty)
+            ridge = np.tile(model.ridge, problem.loss.n_outputs)
+            ones = coordinates.scale[-1] ** -2.0
+            found = Descended(u, pull, first, mean_point, mean_gradient, ridge, ones)
+            # Secants are curvatures of quadratic losses, whose weights stay the same.
+            searches = isinstance(unweighted(problem.loss), Squared) and problem is given
+            how = "each" if self.shrunk == "each" else "search" if searches else "common"
+            set_length(problem, found, coordinates.target, steps, how, plan.kept)
         return coordinates, u
 
 
@@ -556,100 +489,44 @@ def slope_clip_of(problem: CompositeProblem, ratio: float) -> float:
     return min(max(GRADIENT_DESCENT.class_slope_clip, most * ratio**0.25), most)
 
 
-def is_logistic(problem: CompositeProblem) -> bool:
-    """Whether derivatives are those of the logistic loss."""
-    return isinstance(unweighted(problem.loss), Logistic)
-
-
 def likely_smoothness(loss: Any) -> float:
     """The largest curvature; for a mean that is an exponential, twice the usual one."""
     loss = unweighted(loss)
     return 2.0 * usual_mean(loss) if isinstance(loss, LogLink) else loss.smoothness()
 
 
-def falls_short(problem: CompositeProblem, mu: float, n_passes: int) -> bool:
-    """Whether several steps of the usual length do not go as far as is worth going; public."""
-    usual = GRADIENT_DESCENT.length / 2.0 * n_passes**2
-    far = length_of_way(problem, mu) * problem.n_features
-    return problem.centred and n_passes > 1 and usual < far
+def first_length(plan: Any, problem: CompositeProblem, trace: float) -> float:
+    """Length of the first step; the curvatures that show shorten later ones.
 
-
-def length_of_way(problem: CompositeProblem, mu: float) -> float:
-    """How far all steps should go, in inverses of the largest curvature; public."""
-    loss, known = unweighted(problem.loss), problem.n_mu(mu) / problem.n_features
-    uncalibrated = isinstance(loss, Huber | SmoothQuantile | LogLink)
-    if isinstance(loss, SmoothQuantile):  # few records are near an outer one
-        known *= 2.0 * min(loss.level, 1.0 - loss.level)
-    way = GRADIENT_DESCENT.uncalibrated_way if uncalibrated else GRADIENT_DESCENT.way
-    return min(way * known**2, GRADIENT_DESCENT.longest_way)
-
-
-def way_along(way: float, spread: float) -> float:
-    """How far all steps should go, given the scores' spread along the first gradient."""
-    longer = max(spread / GRADIENT_DESCENT.usual_spread, 1.0)
-    return max(min(way * longer, GRADIENT_DESCENT.spread_way), way)
-
-
-def release_spread(
-    plan: Any,
-    problem: Any,
-    coordinates: Coordinates,
-    X: Any,
-    y: Any,
-    gradient: np.ndarray,
-    rng: np.random.Generator,
-) -> float:
-    """Standard deviation of the scores along a gradient of norm 1, from a private quantile."""
-    along = gradient.reshape(problem.loss.n_outputs, -1).copy()
-    if problem.intercept:
-        along[:, -1] = 0.0  # the ones do not count
-    w = unscaled(problem, coordinates, along.ravel() / max(float(np.linalg.norm(along)), 1e-300))
-    powers = np.arange(1 - 2**GRADIENT_DESCENT.spread_counts, 1) / 2.0
-    limits = math.sqrt(coordinates.mean_square_norm) * 2.0**powers
-    above = map_reduce(X, y, longer_scores, w, problem.loss.n_outputs, limits)
-    tolerated = GRADIENT_DESCENT.spread_tail * problem.n_samples
-    found = limits[halve(above, tolerated, plan.spread_grid, rng)]
-    return float(found) / GRADIENT_DESCENT.spread_deviations
-
-
-def with_ones(
-    problem: Any, coordinates: Coordinates, gradient: np.ndarray, size: float
-) -> tuple[Coordinates, np.ndarray]:
-    """Coordinates in which the ones of the intercept are ``size``, and a gradient in them."""
-    scale, gradient = coordinates.scale.copy(), gradient.copy()
-    scale[-1] = 1.0 / size
-    gradient.reshape(problem.loss.n_outputs, -1)[:, -1] *= coordinates.scale[-1] / scale[-1]
-    return coordinates._replace(scale=scale), gradient
-
-
-def measured_step(problem: CompositeProblem, gradient: np.ndarray, spread: float) -> float:
-    """Length of steps, from the spread of the scores along the first gradient."""
-    bend = problem.loss.smoothness() * problem.mean_weight
-    step = GRADIENT_DESCENT.spread_length / (bend * spread**2)
-    scores = float(np.linalg.norm(gradient)) * spread
-    return min(step, GRADIENT_DESCENT.spread_scores / max(scores, 1e-300))
+    ``trace`` is the sum of all curvatures, in units of the loss's. Of many independent columns,
+    none has a large part of it.
+    """
+    smoothness = likely_smoothness(problem.loss) * problem.mean_weight
+    if plan.metric_grid is not None:
+        return METRIC.length / smoothness
+    longer = GRADIENT_DESCENT.first / math.sqrt(trace) if problem.centred else 0.0
+    return max(GRADIENT_DESCENT.length / trace, longer) / smoothness
 
 
 def with_shorter_gradients(
-    plan: Any,
-    problem: Any,
-    coordinates: Coordinates,
-    X: Any,
-    y: Any,
-    point: np.ndarray,
-    rng: np.random.Generator,
+    problem: CompositeProblem, coordinates: Coordinates, seen: Any, taken: np.ndarray
 ) -> Coordinates:
-    """Coordinates with a smaller clipping norm, from a private quantile of gradients' norms."""
-    w = unscaled(problem, coordinates, point) + problem.begin
-    tuning = GRADIENT_DESCENT
-    least = tuning.residual_fall if problem.has_residuals else tuning.class_fall
-    factors = least ** np.linspace(1.0, 0.0, 2**tuning.fall_counts)
-    limits = coordinates.clip / plan.slack * factors
-    above = map_reduce(X, y, longer_gradients, problem.loss, w, coordinates.scale, limits)
-    found = limits[halve(above, plan.tolerated, plan.fall_grid, rng)]
-    least = least_clip(plan, problem.loss) * math.sqrt(coordinates.mean_square_norm)
-    clip = max(float(found) * plan.slack, min(least, coordinates.clip))
-    return coordinates._replace(clip=clip)
+    """Coordinates with a clipping norm that falls by what released gradients say is explained.
+
+    For residuals r at w, and gradients g, ``E r**2 = E y**2 + w'g(0) + w'g(w)``. ``seen`` is w and
+    both gradients; ``taken`` are the lengths, momenta and noises of the steps up to there.
+    """
+    if not problem.is_quadratic:
+        return coordinates
+    w, first, gradient = seen
+    t, step = taken.shape[1], taken[0, -1]
+    smoothness = likely_smoothness(problem.loss) * problem.mean_weight
+    # Without the part of noise, of which w is made, too.
+    noise = min(step * t * t / 2.0, 1.0 / smoothness) * len(w) * taken[2, 0] ** 2
+    square = max(problem.mean_weight * coordinates.target**2, 1e-300)
+    left = 1.0 + (float(w @ (first + gradient)) + noise) / square
+    left = math.sqrt(min(max(left, GRADIENT_DESCENT.least_left), 1.0))
+    return coordinates._replace(clip=coordinates.clip * left)
 
 
 def least_clip(plan: GradientDescentPlan, loss: Any) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from skdpsco._problem import Problem
 from skdpsco.losses.library import Huber, Squared, unweighted
 from skdpsco.losses.log_link import LogLink
-from skdpsco.penalties import L1, L2, checked
+from skdpsco.penalties import L2, checked
 
 __all__ = ["CompositeProblem", "CoordinateModel", "anchored", "unpenalised"]
 
@@ -90,18 +90,15 @@ class CompositeProblem(Problem):
         """Curvature of the penalty in every feature's coefficients, of shape (n_features,)."""
         return self.weight * self.penalty.curvature * np.array(self.unit) ** 2
 
-    def penalty_slope(self, w: np.ndarray) -> float:
-        """For an elastic net and its special cases; a box has none."""
-        sizes = np.abs(w * np.array(self.unit))
-        first = getattr(self.penalty, "l1", 0.0)
-        if isinstance(self.penalty, L1):
-            first = self.penalty.alpha
-        return float(self.weight * (first * sizes.sum() + self.penalty.curvature * sizes @ sizes))
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether derivatives are residuals, so that gradients tell what a model explains."""
+        return isinstance(unweighted(self.loss), Squared | Huber)
 
     @property
     def has_residuals(self) -> bool:
         """Whether derivatives near 0 are residuals, so that their size follows the targets."""
-        return isinstance(unweighted(self.loss), Squared | Huber | LogLink)
+        return self.is_quadratic or isinstance(unweighted(self.loss), LogLink)
 
 
 def unpenalised(problem: Problem) -> CompositeProblem:

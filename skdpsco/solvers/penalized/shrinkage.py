@@ -8,10 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.losses.library import SOFTMAX, Huber, Squared, lipschitz_l2, unweighted
+from skdpsco.losses.library import SOFTMAX, lipschitz_l2, unweighted
 from skdpsco.losses.log_link import LogLink, usual_mean
+from skdpsco.penalties import L1, L2, ElasticNet
 
-__all__ = ["GradientSteps", "excess", "own_factors", "shrink_result", "typical_curvature"]
+__all__ = [
+    "Descended",
+    "GradientSteps",
+    "excess",
+    "set_length",
+]
 
 
 class ShrinkageTuning(NamedTuple):
@@ -37,6 +43,13 @@ class ShrinkageTuning(NamedTuple):
         Number of steps that find a mixture of laws; chosen by hand, for time.
     alike : float
         Number of coordinates of one law that are added to a mixture.
+    curvature_doubt : float
+        What is beyond a typical curvature is believed where its square exceeds its variance by this
+        factor.
+    least_curvature : float
+        The least curvature, relative to a typical one.
+    longest : float
+        Largest factor of a result.
     """
 
     curved: float = 0.8
@@ -46,57 +59,86 @@ class ShrinkageTuning(NamedTuple):
     offset_doubt: float = 12.0
     mixture_steps: int = 100
     alike: float = 10.0
+    curvature_doubt: float = 3.0
+    least_curvature: float = 0.1
+    longest: float = 4.0
 
 
 SHRINKAGE = ShrinkageTuning()
 
 
 class GradientSteps(NamedTuple):
-    """Gradient steps as `GradientDescent.run` takes them, if the loss is ``u**2 / 2``.
+    """Gradient steps as they were taken.
 
     Parameters
     ----------
-    n_iter, n_averaged : int
-    length : float
-        At most 1: longer steps with momentum, which real curvatures allow, would diverge here.
-    momentum : float
-        The largest momentum.
+    lengths, momenta, noises : ndarray of shape (n_iter,)
+        For every step its length, the momentum after it and the deviation of its gradient's noise.
+    n_averaged : int
+        Number of the last points and gradients that are averaged for the result.
     penalty : float
-        Curvature of the penalty.
-    n_first : int
-        Number of first steps whose gradients have other noise.
-    first_noise : float
-        Deviation of this noise, in units of that of later gradients.
+        Mean curvature of the penalty.
     """
 
-    n_iter: int
+    lengths: np.ndarray
+    momenta: np.ndarray
+    noises: np.ndarray
     n_averaged: int
-    length: float
-    momentum: float
     penalty: float = 0.0
-    n_first: int = 0
-    first_noise: float = 1.0
 
-    def gains(self) -> tuple[float, float]:
-        """Variance of a result if later gradients have unit noise, and share of an optimum reached.
+    def responses(self, curvature: float) -> np.ndarray:
+        """How result and mean point follow the noise of every gradient, of shape (2, n_iter).
 
-        There are no restarts. The result is linear in what is added to gradients: its factor is
-        found for the last gradient first, as are those of the last step ``u`` and the point ``y``
-        before that gradient. Points and gradients of the last steps are averaged.
+        For a loss of this curvature, in one coordinate, both are linear in what is added to
+        gradients. Factors are found for the last gradient first, as are those of the last step u
+        and of the point y before that gradient. Steps are at most as long as one to the minimum.
         """
-        shorter = 1.0 / (1.0 + self.length * self.penalty)
-        kept, added = (1.0 - self.length) * shorter, self.length * shorter
-        of_points, of_gradients = shorter / self.n_averaged, -added / self.n_averaged
-        u = y = variance = reached = 0.0
-        for t in reversed(range(self.n_iter)):
-            last = float(t >= self.n_iter - self.n_averaged)
-            momentum = min(self.momentum, (t + 1.0) / (t + 4.0))
-            moved = u + (1.0 + momentum) * y  # the factor of the new step
-            own = last * of_gradients - added * moved
-            variance += (own * (self.first_noise if t < self.n_first else 1.0)) ** 2
-            reached -= own
-            u, y = -momentum * y, kept * moved + last * (of_points + of_gradients)
-        return variance, reached * (1.0 + self.penalty)
+        T, K = len(self.lengths), self.n_averaged
+        lengths = np.minimum(self.lengths, 1.0 / curvature).tolist()
+        momenta, out = self.momenta.tolist(), np.empty((2, T))
+        last_shorter = 1.0 / (1.0 + lengths[-1] * self.penalty)
+        last_parts = (last_shorter / K, -lengths[-1] * last_shorter / K), (1.0 / K, 0.0)
+        for factors, (of_points, of_gradients) in zip(out, last_parts, strict=True):
+            u = y = 0.0
+            for t in reversed(range(T)):
+                last = float(t >= T - K)
+                moved = u + (1.0 + momenta[t]) * y  # the factor of the new step
+                shorter = 1.0 / (1.0 + lengths[t] * self.penalty)
+                own = last * of_gradients - lengths[t] * shorter * moved
+                factors[t] = own
+                u, y = -momenta[t] * y, shorter * moved + last * of_points + curvature * own
+        return out
+
+
+class Descended(NamedTuple):
+    """What a descent has found, flat: everything has been released.
+
+    Parameters
+    ----------
+    u, pull : ndarray
+        The result, and the gradient of the penalty there.
+    first : ndarray
+        The first gradient, at 0.
+    point, gradient : ndarray
+        Means of the last points and gradients.
+    ridge : ndarray
+        Curvatures of the penalty.
+    ones : float
+        Square of the column of ones.
+    """
+
+    u: np.ndarray
+    pull: np.ndarray
+    first: np.ndarray
+    point: np.ndarray
+    gradient: np.ndarray
+    ridge: np.ndarray
+    ones: float = 1.0
+
+    def part(self, n_outputs: int, columns: slice) -> "Descended":
+        """That of some columns, of every output."""
+        parts: Any = [x.reshape(n_outputs, -1)[:, columns].ravel() for x in self[:-1]]
+        return Descended(*parts)
 
 
 def excess(x: np.ndarray, variance: float, doubt: float = 0.0, taken: float = 0.0) -> float:
@@ -169,68 +211,121 @@ def own_factors(x: np.ndarray, variance: float, square: float, reached: float) -
     return np.minimum(by_law @ (laws / total) / reached, 1.0).reshape(x.shape)
 
 
-def shrink_result(
+def set_length(
     problem: Any,
-    u: np.ndarray,
-    gradients: tuple[np.ndarray, np.ndarray],
-    noise: float,
+    found: Descended,
     target: float,
     steps: GradientSteps,
-    each: bool = False,
+    how: str,
+    kept: float = 1.0,
 ) -> None:
-    """Shrink coordinates in place.
+    """Change the length of a result in place, and then its intercept.
 
-    They are those of the features and, for centred targets and fits that begin at a model, of the
-    ones.
+    The length of the features follows from a search along the result if ``how`` is "search".
+    Otherwise all coordinates are shrunk by a "common" factor, or "each" by its own. For centred
+    targets and fits that begin at a model the ones follow.
 
     Parameters
     ----------
     problem : CompositeProblem
-    u : ndarray
-        The coordinates.
-    gradients : tuple of two ndarrays
-        Gradient of the mean loss at 0, and gradient of the penalty at ``u``.
-    noise : float
-        Deviation of the noise in every coordinate of a gradient, after the first steps.
+    found : Descended
     target : float
         Root mean square of the targets.
     steps : GradientSteps
-        The steps that were taken, with the true curvatures of loss and penalty.
-    each : bool, default=False
-        Whether coordinates of features have factors of their own. For labels, whose scores are
-        lengthened or shortened afterwards, the largest of these is 1 unless there is a start.
+    how : str
+    kept : float, default=1.0
+        What clipping leaves of curvatures, if that is known to be less than usual.
     """
-    curvature = typical_curvature(problem.loss) * problem.mean_weight
-    length = min(steps.length * curvature, 1.0)
-    steps = steps._replace(length=length, penalty=steps.penalty / curvature)
-    gain, reached = steps.gains()
-    reached = max(min(reached, 1.0), 1e-100)
-    variance = gain * (noise / curvature) ** 2
+    curvature = min(typical_curvature(problem.loss), kept) * problem.mean_weight
+    K, d = problem.loss.n_outputs, problem.n_features - problem.intercept
+    if isinstance(problem.loss, SOFTMAX):  # their gradients sum to 0 over classes
+        steps = steps._replace(noises=steps.noises * math.sqrt(1.0 - 1.0 / K))
+    responses = steps.responses(curvature)
     slope = target if problem.has_residuals else lipschitz_l2(problem.loss)
     most = SHRINKAGE.most_signal * max(target, slope / curvature) ** 2
-    d = problem.n_features - problem.intercept
-    W, first, pull = (x.reshape(problem.loss.n_outputs, -1) for x in (u, *gradients))
-    along = excess(first[:, :d], (noise * steps.first_noise) ** 2, SHRINKAGE.doubt) / curvature**2
-    # An l1 penalty subtracts from all coordinates a part of their noise, too.
-    shortened = float((W * (pull / curvature - steps.penalty * W))[:, :d].sum())
-    parts = [(slice(0, d), along, max(shortened, 0.0))]
-    centred = isinstance(unweighted(problem.loss), Squared | Huber) or problem.start
-    if problem.intercept and centred:
-        beyond = excess(W[:, d:], variance, SHRINKAGE.offset_doubt) / reached**2
-        parts.append((slice(d, None), beyond, 0.0))
-    for part, along, taken in parts:
-        doubt = SHRINKAGE.doubt if problem.start and (each or len(W) > 1) else 0.0
-        square = excess(W[:, part], variance, doubt, taken) / reached**2
-        if part.start == d and not problem.start:
-            square = min(square, SHRINKAGE.most_offset * target**2)
+    W = found.u.reshape(K, -1)
+    features = found.part(K, slice(0, d))
+    if how == "search":
+        total = problem.mean_weight * target**2 if problem.is_quadratic else math.inf
+        factor = best_length(features, steps, responses, curvature, total)
+        # The values of other penalties may be infinite for longer coefficients.
+        scales = isinstance(problem.penalty, L1 | L2 | ElasticNet)
+        W[:, :d] *= factor if scales else min(factor, 1.0)
+    else:
+        variance = float(np.square(responses[0] * steps.noises).sum())
+        reached = -float(responses[0].sum()) * (curvature + steps.penalty)
+        reached = max(min(reached, 1.0), 1e-100)
+        u, first = features.u, features.first
+        along = excess(first, steps.noises[0] ** 2, SHRINKAGE.doubt) / curvature**2
+        # An l1 penalty subtracts from all coordinates a part of their noise, too.
+        taken = float(u @ (features.pull - steps.penalty * u)) / curvature
+        doubt = SHRINKAGE.doubt if problem.start and (how == "each" or K > 1) else 0.0
+        square = excess(u, variance, doubt, max(taken, 0.0)) / reached**2
         truth = min(max(square, along), most)
-        if each and part.start == 0:
-            factors = own_factors(W[:, part], variance, truth, reached)
-            if not (problem.has_residuals or problem.start):
-                factors /= max(float(factors.max(initial=0.0)), 1e-100)
-            W[:, part] *= factors
-        else:
-            W[:, part] *= best_factor(truth, np.count_nonzero(W[:, part]) * variance, reached)
+        factors = np.full(u.size, best_factor(truth, np.count_nonzero(u) * variance, reached))
+        if how == "each":
+            factors = own_factors(u, variance, truth, reached)
+        if how == "each" and not (problem.has_residuals or problem.start):
+            factors /= max(float(factors.max(initial=0.0)), 1e-100)
+        W[:, :d] *= factors.reshape(K, d)
+    if problem.intercept and (problem.is_quadratic or problem.start):
+        p = features.point
+        longer = float(W[:, :d].ravel() @ p) / max(float(p @ p), 1e-200)
+        most = most if problem.start else min(most, SHRINKAGE.most_offset * target**2)
+        ones = found.part(K, slice(d, None))
+        W[:, d:] = offset(ones, steps, longer, curvature * found.ones, most)[:, None]
+
+
+def offset(
+    ones: Descended, steps: GradientSteps, longer: float, curvature: float, most: float
+) -> np.ndarray:
+    """The intercept that belongs to features whose coefficients are ``longer`` than at the point.
+
+    It follows from the mean residuals at 0 and at the mean point, and is shrunk as a number whose
+    square is ``most`` at most, unless it exceeds its noise by far.
+    """
+    variances = np.square(steps.noises)
+    K, curved = steps.n_averaged, curvature
+    moved = ones.gradient - ones.first - curved * ones.point  # by the features
+    found = -(ones.first + longer * moved) / curved
+    variance = (1.0 - longer) ** 2 * variances[0] + longer**2 * variances[-K:].sum() / K**2
+    variance /= curved**2
+    square = excess(found, variance)
+    if not excess(found, variance, SHRINKAGE.offset_doubt) > 0.0:
+        square = min(square, most)
+    return found * best_factor(square, found.size * variance, 1.0)
+
+
+def best_length(
+    found: Descended, steps: GradientSteps, responses: np.ndarray, curvature: float, total: float
+) -> float:
+    """The factor of a result w at which a quadratic loss would be smallest along it.
+
+    That is w'b / w'Hw for the negative gradient b at 0 and the curvatures H, less what a penalty
+    takes. Both are estimated from released gradients, less what their noise adds on average.
+    ``total`` is the mean square of targets, of which no more can be explained.
+    """
+    w, p = found.u, found.point
+    variances, K = np.square(steps.noises), steps.n_averaged
+    m, size, own = np.count_nonzero(w), float(w @ w), curvature
+    along = m * responses[0, 0] * variances[0] - float(w @ found.first)
+    # Along p the curvature is known, and w'Hw is at least q'Hp for q = 2w - p.
+    for q, of_q in ((p, responses[1]), (2.0 * w - p, 2.0 * responses[0] - responses[1])):
+        square = float(q @ p)
+        if not square > 0.5 * size > 0.0:
+            continue
+        bias = of_q[-K:] @ variances[-K:] / K - of_q[0] * variances[0]
+        beyond = (float(q @ (found.gradient - found.first)) - m * bias) / square - curvature
+        unknown = float(q @ q) * (variances[0] + variances[-K:].sum() / K**2) / square**2
+        sure = max(1.0 - SHRINKAGE.curvature_doubt * unknown / max(beyond**2, 1e-200), 0.0)
+        own = curvature + beyond * sure if q is p else max(own, curvature + beyond * sure)
+    own = max(own, SHRINKAGE.least_curvature * curvature)
+    ridged = float(found.ridge @ (w * w))
+    along = max(along - max(float(found.pull @ w) - ridged, 0.0), 0.0)
+    # No more can be explained than there is; and what may be noise is not believed.
+    bent = max(own * size, along**2 / total) + ridged
+    sure = along**2 / max(along**2 + size * variances[0], 1e-300)
+    return min(sure * along / max(bent, 1e-300), SHRINKAGE.longest)
 
 
 def typical_curvature(loss: Any) -> float:
