@@ -140,6 +140,7 @@ class Log:
     def __init__(self):
         self.calibrated, self.drawn, self.known, self.last = [], [], {}, None
         self.modules = set()  # those that calibrate
+        self.searches = set()  # noise of rounds that look for columns far from 0
 
     def calibrate(self, kind, amount, value, span=sys.maxsize):
         """Log a grid on which every ``span`` numbers are a release."""
@@ -147,6 +148,8 @@ class Log:
         if caller.f_code is mechanisms.release.__code__:
             caller = caller.f_back
         self.modules.add(caller.f_globals["__name__"])
+        if caller.f_globals["__name__"] == "skdpsco.scaling.narrowing":
+            self.searches.add(float(amount))
         noise = (kind, float(amount), span)
         self.calibrated.append(noise)
         self.known[float(value)] = noise
@@ -527,6 +530,7 @@ def observe(name):
 def observed(name, kind, event, not_planned=()):
     """What the log says about a case, in JSON."""
     planned = [(next(numbers(leaf), None), count) for leaf, count in leaves(event)]
+    counts = [[amount, count] for (_, amount), count in Counter(LOG.drawn).items()]
     return {
         "name": name,
         "solver": kind,
@@ -535,7 +539,8 @@ def observed(name, kind, event, not_planned=()):
         "charged": rho_of(event),
         "drawn": sum(cost_of(*noise) for noise in LOG.drawn),
         "planned": [[amount, count] for amount, count in planned if amount is not None],
-        "counts": [[amount, count] for (_, amount), count in Counter(LOG.drawn).items()],
+        "counts": counts,
+        "rounds": [[amount, count] for amount, count in counts if amount in LOG.searches],
         "not_planned": list(not_planned),
     }
 

@@ -208,7 +208,7 @@ def test_models_cost_nothing(moments):
 
 def test_reports_of_pipelines_count_the_moments_beside_other_steps(moments):
     """Otherwise a step that follows from moments would seem to cost nothing beside other fits."""
-    pca, model = PrivatePCA(3).fit(moments), PrivateRidge(epsilon=1.0, target_bound=1.0)
+    pca, model = PrivatePCA(3).fit(moments), PrivateRidge(epsilon=1.0, target_bound=40.0)
     pipeline = make_pipeline(FrozenEstimator(pca), model).fit(X, Y)
     report = privacy_report(pipeline)
     charged = moments.privacy_.event, pipeline[-1].privacy_.event
@@ -247,23 +247,28 @@ def test_one_charge_within_the_budget():
 
 
 @pytest.mark.parametrize(
-    ("declared", "found"),
+    ("declared", "known"),
     [
-        ({}, [32.0, 16.0, 16.0, 8.0, 64.0]),
-        ({"feature_bound": 30.0}, [30.0] * D + [64.0]),
-        ({"target_bound": 40.0}, [32.0, 16.0, 16.0, 8.0, 40.0]),
+        ({}, [np.nan] * (D + 1)),
+        ({"feature_bound": 30.0}, [30.0] * D + [np.nan]),
+        ({"target_bound": 40.0}, [np.nan] * D + [40.0]),
     ],
 )
-def test_bounds_that_are_not_declared_are_found(declared, found):
+def test_bounds_that_are_not_declared_are_found(declared, known):
+    largest, known = np.abs(np.column_stack([X, Y])).max(axis=0), np.array(known)
+    unknown = np.isnan(known)
     make = PrivateMoments(**{"epsilon": 4.0, "feature_bound": None, "random_state": 0, **declared})
     for rows in (X, sparse.csr_matrix(X), RowBlocks.from_arrays(X, block_size=700)):
         ledger = Ledger(4.0, 1e-6)
         moments = clone(make).set_params(ledger=ledger).fit(rows, Y)
-        assert moments.moments_.bounds.tolist() == found
+        found = moments.moments_.bounds
+        assert (found[~unknown] == known[~unknown]).all()
+        assert (found > largest)[unknown].all()
+        assert (found < 32.0 * largest)[unknown].all()
         (charge,) = ledger.charges()
         assert charge.rho == pytest.approx(Budget(4.0, 1e-6).rho)
     pca = PrivatePCA(epsilon=4.0, feature_bound=None).fit(X)
-    assert pca.feature_bound_.tolist() == (2.0 ** np.log2(pca.feature_bound_).round()).tolist()
+    assert (pca.feature_bound_ > largest[:D]).all()
     few = PrivateMoments(epsilon=2.0, delta=1e-4, feature_bound=None).fit(X[:60] / 30.0)
     assert few.moments_.bounds.tolist() == [1.0] * D
 

@@ -68,11 +68,15 @@ def test_rare_targets_count_in_the_mean_square():
     assert np.median(found) == pytest.approx(0.05**0.5, rel=0.2)
 
 
-def test_the_smallest_bound_that_may_be_found_is_rehearsed():
+def test_bounds_that_may_be_found_are_rehearsed():
     plan = plan_bounds(1000, 2, 1.0)
-    design = as_design(np.full((1000, 2), 1e-300), np.ones(2), False)
-    found = plan.release(design, np.zeros(1000), np.random.Generator(np.random.PCG64(0)))
-    assert found.tolist() == plan.extremes[0].tolist()
+    smallest, largest = plan.extremes
+    for size in (1e-300, 1e300):
+        design = as_design(np.full((1000, 2), size), np.ones(2), False)
+        found = plan.release(design, np.zeros(1000), np.random.Generator(np.random.PCG64(0)))
+        assert (smallest <= found).all()
+        assert (found <= largest).all()
+        assert np.allclose(np.log2(found), np.log2(smallest if size < 1.0 else largest), atol=1.0)
 
 
 def test_mean_squares_stay_apart_where_histograms_are_pooled():
