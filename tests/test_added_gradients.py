@@ -387,7 +387,7 @@ def test_what_a_record_adds_where_sparse_coordinates_are_selected(loss, monkeypa
 # ------------------------------------------------------------------------------ rows
 
 
-@each("kernel", ["add_gradients", "write_gradient_norms", "predict_all", "norms_of"])
+@each("kernel", ["add_gradients", "predict_all", "norms_of"])
 @each("table", [np.asarray, sparse.csr_matrix])
 def test_a_machine_whose_numbers_depend_on_the_row_is_refused(monkeypatch, kernel, table):
     """Planted: the last row of tables of an odd length is computed in another way."""

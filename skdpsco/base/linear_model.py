@@ -658,7 +658,9 @@ class PrivateLinearModel(PrivateEstimator):
 
         stages: list[Stage] = [] if given is None else known_stages(given, task.regression)
         if task.bounds is None:
-            stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho, added)))
+            scales = self._conditioned and not self._ball_is_given()
+            tight = getattr(solver, "fills_range", False) or not scales
+            stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho, added, tight)))
         if task.regression and (given is None or given.target is None):
             bound = task.target_bound
             found = planned(lambda spend: self._plan_target(loss, bound, n, spend.rho))

@@ -52,9 +52,12 @@ class BoundTuning(NamedTuple):
         Share of the records that may exceed a norm.
     least_filled : float
         Least share of the entries of a column that are not 0.
-    room, more_room : float
-        How far bounds are above mean levels, in powers of two; and the n mu over the root of d from
-        which on they are farther, by the power of two of that number: less noise allows for tails.
+    room, most_room, least_room : float
+        How far bounds are above mean levels, in powers of two: usually, where there is little
+        noise, which allows for tails, and where noise grows with the bounds.
+    more_room : float
+        The n mu over the root of d from which on there is more room, by the power of two of that
+        number.
     varied : float
         Typical difference of a level from the mean of its column from which on there is all of this
         room. Columns such as indicators, whose entries are alike, have no tails.
@@ -74,6 +77,8 @@ class BoundTuning(NamedTuple):
     tail: float = 0.1
     least_filled: float = 0.05
     room: float = 2.5
+    most_room: float = 4.5
+    least_room: float = 1.0
     more_room: float = 250.0
     varied: float = 1.2
     certain: float = 3.0
@@ -131,10 +136,13 @@ def clipping_note(bounds: np.ndarray) -> str:
     return f"features are clipped to +-{brief}"
 
 
-def plan_bounds(n_samples: int, n_features: int, rho: float, added: bool = False) -> BoundPlan:
+def plan_bounds(
+    n_samples: int, n_features: int, rho: float, added: bool = False, tight: bool = False
+) -> BoundPlan:
     """Spend a share of ``rho`` on levels of columns; nothing if they would be noise.
 
-    ``added`` is as in `skdpsco._problem.Problem`.
+    ``added`` is as in `skdpsco._problem.Problem`; ``tight`` says that noise grows with the bounds,
+    since no scales are found.
 
     Raises
     ------
@@ -165,7 +173,8 @@ def plan_bounds(n_samples: int, n_features: int, rho: float, added: bool = False
         )
         for name in parts
     }
-    room = tuning.room + max(math.log2(ratio / tuning.more_room), 0.0)
+    more = max(math.log2(ratio / tuning.more_room), 0.0)
+    room = tuning.least_room if tight else min(tuning.room + more, tuning.most_room)
     return BoundPlan(n, d, grids, event, room)
 
 

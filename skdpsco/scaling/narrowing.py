@@ -52,7 +52,7 @@ class NarrowingTuning(NamedTuple):
 
 
 NARROWING = NarrowingTuning()
-LEAST_WIDTH = 2.0 * (3.0 / NARROWING.n_parts) ** NARROWING.n_rounds  # that may be found
+LEAST_WIDTH = 2.0 * (2.0 / NARROWING.n_parts) ** NARROWING.n_rounds  # that may be found
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,8 @@ def plan_narrowing(n_samples: int, n_features: int, mu: float) -> Narrowing | No
     # With as much noise as this, the few parts of a short interval could not be told from others.
     if share > tuning.most * tuning.share:
         return None
-    share = min(share, tuning.share)
+    # Rounding would take a grid that is finer, where there are very many records.
+    share = max(min(share, tuning.share), tuning.n_rounds / (2.0**18 * mu) ** 2)
     multiplier, event = share_mu(mu, {"counts": (share / tuning.n_rounds, tuning.n_rounds)})
     narrowing = Narrowing(event, n, d, multiplier["counts"], share)
     narrowing.grid(d)  # fewer columns have a grid, too
