@@ -102,12 +102,26 @@ BUGS = [
         "        ledger.charge(event, name, parameters, relation)\n", "        pass\n",
         "ledger_estimators"),
     Bug("the charge comes after the noise", "base/private_estimator.py",
-        "        ledger.charge(event, name, parameters, relation)\n"
-        "    release = Release(rng, seeded, assumptions)\n"
+        '            ledger.charge(event, name, parameters, relation)\n'
+        '        except BudgetExceededError as error:\n'
+        '            calls = callers()\n'
+        '            if calls.hides_errors:\n'
+        '                warn_utility(BUDGET_ENDED.format(calls.wrapper, error), stacklevel, calls)\n'  # noqa: E501
+        '            raise\n'
+        '    release = Release(rng, seeded, assumptions)\n'
         '    with np.errstate(all="ignore"):  # a warning about underflow would reveal data\n'
-        "        yield release\n",
-        "        pass\n    release = Release(rng, seeded, assumptions)\n    yield release\n"
-        "    if ledger is not None:\n        ledger.charge(event, name, parameters, relation)\n",
+        '        yield release\n',
+        '            pass\n'
+        '        except BudgetExceededError as error:\n'
+        '            calls = callers()\n'
+        '            if calls.hides_errors:\n'
+        '                warn_utility(BUDGET_ENDED.format(calls.wrapper, error), stacklevel, calls)\n'  # noqa: E501
+        '            raise\n'
+        '    release = Release(rng, seeded, assumptions)\n'
+        '    with np.errstate(all="ignore"):  # a warning about underflow would reveal data\n'
+        '        yield release\n'
+        '    if ledger is not None:\n'
+        '        ledger.charge(event, name, parameters, relation)\n',
         "ledger_estimators"),
     Bug("a plan may cost more than it may spend", "base/private_estimator.py",
         "    check_cost(plan.event, available)\n", "", "solvers_of_solvers fit_path"),

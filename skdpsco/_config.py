@@ -87,6 +87,10 @@ def config_context(*, strict: bool | None = None, verbose: int | None = None) ->
     verbose : int or None, default=None
         As for `set_config`.
 
+    Yields
+    ------
+    None
+
     Raises
     ------
     TypeError, ValueError

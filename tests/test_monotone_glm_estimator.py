@@ -224,6 +224,7 @@ def test_the_identity_is_in_units_of_the_target():
 
 
 @OF_THE_IDENTITY
+@pytest.mark.filterwarnings("ignore:target_bound=")
 def test_the_range_of_the_identity_is_found(solver):
     """Far from 0, with a generous bound or none; the fitted link is that of predictions."""
     X, z, _ = data("identity", 4000)

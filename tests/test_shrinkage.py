@@ -215,7 +215,7 @@ def test_of_labels_the_ratios_of_coordinates_change(loss):
     d, problem = 200, unpenalised(Problem(loss, None, 1000, 200, False))
     rng, curvature = np.random.default_rng(0), typical_curvature(loss)
     noise = 1e-3 / np.linalg.norm(steps_of(1.0).responses(curvature)[0])
-    # Of several classes a part of the noise is taken out of every gradient.
+    # With several classes a part of the noise is taken out of every gradient.
     lost = (1.0 - 1.0 / loss.n_outputs) ** -0.5 if loss.n_outputs > 1 else 1.0
     for n_few, least, most in ((5, 0.0, 0.3), (d, 0.9, 1.0), (0, 0.5, 1.0)):
         u = rng.normal(0.0, 1e-3, (loss.n_outputs, d))

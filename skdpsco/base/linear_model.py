@@ -47,6 +47,7 @@ from skdpsco.data.pieces import MOST_RECORDS_ADDED
 from skdpsco.losses.library import Weighted, is_proven, with_weights
 from skdpsco.privacy import Event, NoOpEvent, ZCDPEvent, compose
 from skdpsco.privacy.relations import ADD_OR_REMOVE
+from skdpsco.privacy.report import ReleasedStep
 from skdpsco.privacy.spending import Allowance, left_after
 from skdpsco.scaling.calibration import Curve, calibration_pays, curve_of, plan_calibration
 from skdpsco.scaling.conditioning import conditioning_pays, narrowed, plan_conditioning
@@ -556,7 +557,10 @@ class PrivateLinearModel(PrivateEstimator):
                 raise RuntimeError(f"What {prepared.solver!r} costs follows from a private number.")
             event = compose(count.event, prepared.event)
             check_rows_of(task, prepared, intercept)
-        ones = self._samples() if bounds is None else (bounds == 1.0).all()
+        bounded = any(
+            one.part == "bounds" and getattr(one, "grids", None) for one in prepared.stages
+        )
+        ones = not bounded if bounds is None else (bounds == 1.0).all()
         if is_auto(self.feature_bound) and ones:
             warnings = warnings or (BOUNDS_OF_1,)
         # Warnings name the line that called fit.
@@ -589,7 +593,7 @@ class PrivateLinearModel(PrivateEstimator):
                     found = calibration.release(result, *records, rng, units.sizes)
                     units = units._replace(calibration=found)
                     steps = (*steps, (calibration.name, calibration.event, ""))
-                release.steps = (*counted, *steps)
+                release.steps = ReleasedStep.all_of((*counted, *steps), event)
                 said = (clipping_note(units.bounds), *assumptions)
                 said = (*said, *self._weight_notes(), *assumed_of(prepared.solver, plan))
                 release.assumptions = tuple(dict.fromkeys(said))

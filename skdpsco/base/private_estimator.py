@@ -182,8 +182,8 @@ class Release:
         Whether the noise is reproducible.
     assumptions : tuple of str
         Lines for the report. They may be replaced until the release has ended.
-    steps : tuple of (str, Event, str)
-        Names of steps, in order, with what they cost and what they found.
+    steps : tuple of ReleasedStep
+        Steps, in order.
     privacy : PrivacyReport or None
         None until the release has ended without an error.
     """
@@ -191,7 +191,7 @@ class Release:
     rng: np.random.Generator
     seeded: bool
     assumptions: tuple[str, ...] = ()
-    steps: tuple[tuple[str, Event, str], ...] = ()
+    steps: tuple[ReleasedStep, ...] = ()
     privacy: PrivacyReport | None = None
 
 
@@ -431,7 +431,6 @@ def releasing(
     release = Release(rng, seeded, assumptions)
     with np.errstate(all="ignore"):  # a warning about underflow would reveal data
         yield release
-    steps = [ReleasedStep.of(name, part, event, found) for name, part, found in release.steps]
     event = for_units(event, budget.max_records_per_unit)
     release.privacy = PrivacyReport(
         epsilon=budget.epsilon,
@@ -441,7 +440,7 @@ def releasing(
         seeded=seeded,
         assumptions=release.assumptions,
         relation=guaranteed(relation, budget),
-        steps=tuple(steps),
+        steps=release.steps,
     )
 
 

@@ -213,11 +213,11 @@ def audit(
     >>> import numpy as np
     >>> from skdpsco.inspection import audit
     >>> from skdpsco.preprocessing import PrivateStandardScaler
-    >>> X, scaler = np.zeros((20, 1)), PrivateStandardScaler(epsilon=4.0)
+    >>> X, scaler = np.zeros((20, 1)), PrivateStandardScaler(epsilon=4.0, lower=-1.0, upper=1.0)
     >>> audit(scaler, X, n_fits=200, random_state=0).convicted
     False
     >>> scaler.set_params(epsilon=40.0)  # more than what is claimed
-    PrivateStandardScaler(epsilon=40.0)
+    PrivateStandardScaler(epsilon=40.0, lower=-1.0, upper=1.0)
     >>> audit(scaler, X, n_fits=200, epsilon=1.0, delta=1e-6, random_state=0).convicted
     True
     """

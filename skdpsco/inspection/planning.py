@@ -326,7 +326,7 @@ def plan(
     >>> from skdpsco.inspection import plan
     >>> planned = plan(PrivateRidge(epsilon=1.0), n_samples=5000, n_features=10)
     >>> planned.releases[-1].stage
-    'calibration'
+    'GradientDescent'
     >>> planned.warnings
     ()
     """
@@ -438,18 +438,16 @@ def epsilon_for(
     Notes
     -----
     Noise falls as epsilon grows, except where one more release, or one more pass, begins to pay.
-    With 1000 records of 10 columns, the noise in the coefficients of `PrivateRidge` is 2.6 times as
-    large at epsilon 0.09, where the magnitude and the centre of the target are found as well, and
-    1.7 times at 0.19, where its scale is. Passes are whole numbers, and a release whose share grew
-    from 0 would be a guess at first. So all numbers of two digits from what is returned up to twice
-    as much are tried: they suffice. An epsilon below a rise of the noise may do, too.
+    Passes are whole numbers, and a release whose share grew from 0 would be a guess at first. So
+    all numbers of two digits from what is returned up to twice as much are tried: they suffice. An
+    epsilon below a rise of the noise may do, too.
 
     Examples
     --------
     >>> from skdpsco import PrivateRidge
     >>> from skdpsco.inspection import epsilon_for
     >>> epsilon_for(PrivateRidge(), n_samples=300, n_features=10)
-    0.32
+    0.44
     """
     check_plannable(estimator)
     suffices = _criterion(coefficient_noise)
@@ -515,7 +513,7 @@ def n_for(
     >>> from skdpsco import PrivateRidge
     >>> from skdpsco.inspection import n_for
     >>> n_for(PrivateRidge(epsilon=0.5), n_features=10)
-    198
+    266
     """
     check_plannable(estimator)
     suffices = _criterion(coefficient_noise)

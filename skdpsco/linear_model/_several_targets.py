@@ -1,5 +1,6 @@
 """Several targets, one fit for each within shares of one budget. Proof: docs/proofs/target.md."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from copy import copy
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from skdpsco.base.grants import Grant, ReachedNoise, Rehearsal
 from skdpsco.base.private_estimator import DRAWN, fitted_names
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.privacy import Budget, ZCDPEvent
+from skdpsco.privacy.report import ReleasedStep
 from skdpsco.scaling.stages import Units
 
 __all__ = ["fit_each", "fits_each"]
@@ -107,11 +109,9 @@ def fit_each(
                 fits.append(one_fit(k, Grant, fits[0] if fits else None))
         drawn = DRAWN.format(budget.max_records_per_unit)  # which the release of all says
         lines = dict.fromkeys(line for one in fits for line in one.privacy_.assumptions)
-        release.assumptions = tuple(
-            line.replace("of the budget's mu^2", "of the mu^2 of a target's part")
-            for line in lines
-            if line != drawn
-        )
+        release.assumptions = tuple(line for line in lines if line != drawn)
+        total = budget.max_records_per_unit**2 * budget.rho
+        release.steps = steps_of_all([one.privacy_ for one in fits], total)
     for name in {*fitted_names(fits[0])} - {"privacy_", "path_", "coef_", "intercept_"}:
         setattr(model, name, getattr(fits[0], name))
     model._units = tuple(one._units for one in fits)
@@ -119,3 +119,28 @@ def fit_each(
     if hasattr(model, "radius_"):
         model.radius_ = max(one.radius_ for one in fits)
     return np.array([one.coef_ for one in fits]), np.array([one.intercept_ for one in fits])
+
+
+def steps_of_all(reports: Iterable[Any], total: float) -> tuple[ReleasedStep, ...]:
+    """The steps of several fits, those of one name as one.
+
+    Parameters
+    ----------
+    reports : iterable of PrivacyReport
+    total : float
+        What all fits cost in zCDP.
+    """
+    named: dict[str, list[ReleasedStep]] = {}
+    for one in reports:
+        for step in one.steps:
+            own = step._replace(share=step.share * one.rho / total)
+            named.setdefault(step.name, []).append(own)
+    return tuple(
+        ReleasedStep(
+            name,
+            sum(step.n_releases for step in steps),
+            sum(step.share for step in steps),
+            "; ".join(dict.fromkeys(step.found for step in steps if step.found)),
+        )
+        for name, steps in named.items()
+    )

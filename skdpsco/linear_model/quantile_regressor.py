@@ -281,10 +281,12 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         y : array-like of shape (n_samples,)
             Required.
         sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the records; None weighs them alike.
 
         Returns
         -------
         score : float
+            At most 1; that of the best constant is 0.
 
         Raises
         ------

@@ -407,7 +407,9 @@ def release_moments_of(
         )
         some = known // max(len(groups), 1)
         warnings = advice_on(public) or _noise_advice(some, len(bounds), available.mu)
-    if is_auto(estimator.feature_bound) and not tells and (bounds[:d] == 1.0).all():
+    none_found = plan.bounds is not None and not plan.bounds.grids
+    ones = none_found if tells else (bounds[:d] == 1.0).all()
+    if is_auto(estimator.feature_bound) and ones:
         warnings = warnings or (BOUNDS_OF_1,)
     with (
         one_blas_thread(),  # pieces already run in threads

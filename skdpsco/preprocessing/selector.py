@@ -49,6 +49,7 @@ from skdpsco.privacy import (
     compose,
     rho_of,
 )
+from skdpsco.privacy.report import ReleasedStep
 from skdpsco.privacy.spending import Allowance
 from skdpsco.scaling.quantiles import choose
 from skdpsco.scaling.stages import Stage, Units, release_stages
@@ -349,9 +350,8 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         ):
             if plan.grid is not None:
                 rng = release.rng
-                _, design, y, release.steps = release_stages(
-                    plan.stages, Units(None), design, y, rng
-                )
+                _, design, y, steps = release_stages(plan.stages, Units(None), design, y, rng)
+                release.steps = ReleasedStep.all_of(steps, plan.event)
                 if plan.target is not None:
                     target = release_target(plan.target, y, rng, design)
                     columns = partial(one_column, target=target)

@@ -51,6 +51,13 @@ class ReleasedStep(NamedTuple):
         share = cost / total if 0.0 < total < math.inf else math.nan
         return cls(name, sum(k for _, k in leaves(event)), share, found)
 
+    @classmethod
+    def all_of(
+        cls, steps: Iterable[tuple[str, Event, str]], whole: Event
+    ) -> "tuple[ReleasedStep, ...]":
+        """The steps of these names, costs and findings."""
+        return tuple(cls.of(name, event, whole, found) for name, event, found in steps)
+
     def __str__(self) -> str:
         spent = "" if math.isnan(self.share) else f", {self.share:.1%} of the budget"
         said = f": {self.found}" if self.found else ""

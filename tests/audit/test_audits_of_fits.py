@@ -226,7 +226,7 @@ def test_what_is_nearly_constant_does_not_hide_the_rest():
 
 
 def test_moments_are_seen():
-    moments = PrivateMoments(epsilon=16.0, conditioning=None)
+    moments = PrivateMoments(epsilon=16.0, feature_bound=1.0, conditioning=None)
     result = audit(moments, np.zeros((20, 1)), n_fits=200, random_state=0)
     assert 0.3 * result.mu < result.mu_lower < result.mu
 

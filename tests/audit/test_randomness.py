@@ -191,6 +191,7 @@ def test_only_documented_attributes_are_stored(cls, parameters, seed):
     # Inside the two records as well.
     assert set(vars(model.privacy_)) == {
         "epsilon", "delta", "rho", "event", "seeded", "assumptions", "relation", "released",
+        "steps",
     }  # fmt: skip
     if "path_" in expected:
         assert set(vars(model.path_)) == {"radius", "_points", "_unscale"}

@@ -211,7 +211,7 @@ class GradientDescentPlan(Plan):
     @property
     def falls_at(self) -> int:
         """The pass from which on the clipping norm of residuals is smaller."""
-        return min(self.n_iter // 4 + 1, self.n_iter - 1)
+        return self.n_iter // 4 + 1
 
     def averaged_passes(self, shrinkage: float) -> int:
         """Number of the last passes whose points and gradients are averaged."""
@@ -387,7 +387,7 @@ class GradientDescent:
         problem = given = replace(problem, weight=problem.weight * plan.kept)
         model = release_metric(plan.metric_grid, problem, (coordinates.scale, trace), X, y, rng)
         for t in range(T):
-            if t == plan.falls_at and self.clip == "auto":
+            if t == plan.falls_at > 0 and self.clip == "auto":
                 explained = (last, first, last_gradient), taken[:, :t]
                 coordinates = with_shorter_gradients(problem, coordinates, *explained)
             weight = problem.mean_weight

@@ -136,7 +136,7 @@ class Descended(NamedTuple):
     ones: float = 1.0
 
     def part(self, n_outputs: int, columns: slice) -> "Descended":
-        """That of some columns, of every output."""
+        """The same for some columns, of every output."""
         parts: Any = [x.reshape(n_outputs, -1)[:, columns].ravel() for x in self[:-1]]
         return Descended(*parts)
 
