@@ -877,7 +877,7 @@ def test_path_prints_its_public_part(Estimator):
 
 @BOTH
 def test_private_bounds(Estimator):
-    """Powers of two that cover the columns, in arrays, sparse matrices and blocks alike."""
+    """They cover the columns, with some room, in arrays, sparse matrices and blocks alike."""
     rng = np.random.default_rng(0)
     unit = rng.uniform(-1, 1, (3000, 4))
     y = unit @ [3.0, -2.0, 0.0, 1.0]
@@ -886,15 +886,16 @@ def test_private_bounds(Estimator):
     options = {} if Estimator is PrivateLasso else {"classes": [0, 1]}
     model = Estimator(epsilon=4.0, feature_bound=None, ledger=Ledger(4.0, 1e-6), **options)
     model.fit(X, y)  # which the ledger would refuse if it cost more
-    # Twice the powers that cover them, as noise might hide tails.
-    assert_array_equal(model.feature_bound_, [16.0, 0.5, 2.0, 2.0**16])
+    largest = np.abs(X).max(axis=0)
+    assert (model.feature_bound_ >= 0.9 * largest).all()
+    assert (model.feature_bound_ <= 16.0 * largest).all()
     assert any("clipped to" in line for line in str(model.privacy_).splitlines())
     declared = Estimator(epsilon=4.0, feature_bound=model.feature_bound_, **options).fit(X, y)
     assert model.score(X, y) > declared.score(X, y) - 0.1
     blocks = RowBlocks.from_arrays(X, y, block_size=700)
     for records in ((sparse.csr_matrix(X), y), (blocks,)):
         other = Estimator(epsilon=4.0, feature_bound=None, **options).fit(*records)
-        assert_array_equal(other.feature_bound_, model.feature_bound_)
+        assert np.abs(np.log2(other.feature_bound_ / model.feature_bound_)).max() < 1.0
         assert other.score(X, y) > declared.score(X, y) - 0.2
 
 

@@ -84,6 +84,7 @@ def test_every_fit_goes_one_way(Estimator, monkeypatch):
     before = dict(vars(estimator))
     records = (X > 0.0).astype(int) if Estimator is PrivateSynthesizer else X
     more = {"sensitive_features": Y} if "GroupDRO" in Estimator.__name__ else {}
+    targets = Y + 1 if Estimator is skdpsco.PrivateGammaRegressor else Y
     planned = []
     plan_within = private_estimator.plan_within
 
@@ -95,7 +96,7 @@ def test_every_fit_goes_one_way(Estimator, monkeypatch):
         monkeypatch.setattr(f"skdpsco.{name}.plan_within", watched)
     monkeypatch.setattr(private_estimator, "releasing", reached)
     with pytest.raises(Reached):
-        estimator.fit(records, Y, **more)
+        estimator.fit(records, targets, **more)
     assert planned
     assert vars(estimator) == before  # and nothing is learnt without it
 
@@ -180,9 +181,10 @@ def test_warnings_name_the_line_that_called_fit(Estimator):
     estimator.set_params(random_state=0, ledger=Refusing(2.0, 1e-6))
     records = (X > 0.0).astype(int) if Estimator is PrivateSynthesizer else X
     more = {"sensitive_features": Y} if "GroupDRO" in Estimator.__name__ else {}
+    targets = Y + 1 if Estimator is skdpsco.PrivateGammaRegressor else Y
     with (
         pytest.warns(skdpsco.PrivacyWarning, match="random_state") as caught,
         pytest.raises(Reached),
     ):
-        estimator.fit(records, Y, **more)
+        estimator.fit(records, targets, **more)
     assert {warning.filename for warning in caught} == {__file__}

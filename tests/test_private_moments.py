@@ -185,7 +185,8 @@ def test_noise_is_as_large_as_is_said():
 
 
 def test_repaired_covariances_are_positive_definite():
-    moments = PrivateMoments(epsilon=0.5, random_state=0, delta=1e-4).fit(X[:300] / 30.0)
+    given = {"epsilon": 0.5, "delta": 1e-4, "feature_bound": 3.0}
+    moments = PrivateMoments(random_state=0, **given).fit(X[:300] / 30.0)
     unit, deviation = moments.moments_.noise
     assert np.linalg.eigvalsh(moments.moments_.covariance).min() < 0.0
     values = np.linalg.eigvalsh(moments.covariance_ / np.outer(unit, unit))

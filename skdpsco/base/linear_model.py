@@ -557,10 +557,7 @@ class PrivateLinearModel(PrivateEstimator):
                 raise RuntimeError(f"What {prepared.solver!r} costs follows from a private number.")
             event = compose(count.event, prepared.event)
             check_rows_of(task, prepared, intercept)
-        bounded = any(
-            one.part == "bounds" and getattr(one, "grids", None) for one in prepared.stages
-        )
-        ones = not bounded if bounds is None else (bounds == 1.0).all()
+        ones = self._samples() if bounds is None else (bounds == 1.0).all()
         if is_auto(self.feature_bound) and ones:
             warnings = warnings or (BOUNDS_OF_1,)
         # Warnings name the line that called fit.

@@ -206,7 +206,8 @@ class GradientDescentPlan(Plan):
             return None
         norm = self.slack * GRADIENT_DESCENT.residual_clip * math.sqrt(problem.n_features)
         averaged = self.averaged_passes(0.0)
-        return deviation_on(self.grid) * norm / problem.n_samples / math.sqrt(averaged)
+        noise = deviation_on(self.grid) * norm / problem.n_samples / math.sqrt(averaged)
+        return noise / self.kept  # what clipping takes off a gradient lengthens it
 
     @property
     def falls_at(self) -> int:
