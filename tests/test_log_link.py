@@ -255,6 +255,7 @@ def test_targets_outside_of_the_range_of_the_law_cost_nothing(Model):
 
 
 @each_model
+@pytest.mark.filterwarnings("ignore:target_bound=")
 @pytest.mark.parametrize("bound", [1e-100, 1e-3, 1e100])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_extreme_bounds_and_targets(Model, bound, intercept):
