@@ -196,6 +196,7 @@ def test_units_of_the_target_do_not_matter():
 
 
 @seeded_fits
+@pytest.mark.filterwarnings("ignore:target_bound=1000 seems")
 @pytest.mark.parametrize("noise", ["normal", "none"])
 def test_a_generous_bound_costs_little(noise):
     """A bound 500 times too wide, or none; without the scale the noise would be as much larger."""
