@@ -270,7 +270,7 @@ def test_bounds_are_those_of_public_records():
     ]
     assert_array_equal(*found)
     assert (found[0] >= 0.5 * abs(wide[PUBLIC]).max(axis=0)).all()
-    assert (found[0] <= 32.0 * abs(wide[PUBLIC]).max(axis=0)).all()
+    assert (found[0] <= 4.0 * abs(wide[PUBLIC]).max(axis=0)).all()
     assert model.feature_bound is None
 
 

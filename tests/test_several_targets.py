@@ -171,7 +171,7 @@ def test_a_report_of_several_targets_says_what_parts_are_of_and_nothing_twice():
     report = model.fit(X, Y, units=np.arange(N) // 2).privacy_
     for lines in (report.assumptions, [step.name for step in report.steps]):
         assert len({*lines}) == len(lines)
-    assert sum(step.share for step in report.steps) == pytest.approx(1.0, rel=1e-3)
+    assert sum(step.share for step in report.steps) == pytest.approx(1.0)
 
 
 def test_noise_of_targets_differs_under_one_seed():
