@@ -96,17 +96,19 @@ def test_a_search_without_information_finds_what_its_prior_says():
     assert search(np.full(101, 10.0), one, prior, seeded()) == 30
 
 
-def test_a_search_shows_one_count_at_a_time(monkeypatch):
-    """As many as are planned, each on the planned grid, whatever the values are."""
-    seen = []
+def test_a_search_follows_from_counts_with_noise_alone(monkeypatch):
+    """Whatever the values are: as many counts as planned, on the planned grid, decide."""
+    seen, said = [], seeded().uniform(0.0, 10.0, 7)
 
     def noise(rng, values, grid):
+        values[:] = said[len(seen)]
         seen.append((len(values), grid))
-        return 1.0
+        return 3.0
 
     monkeypatch.setattr("skdpsco.scaling.quantiles.gaussian_mechanism", noise)
-    one = SimpleNamespace(grid=0.25, tolerated=5.0, n_counts=7)
+    one, found = SimpleNamespace(grid=0.25, tolerated=5.0, n_counts=7), set()
     for above in (np.zeros(64), np.full(64, 10.0), np.linspace(10.0, 0.0, 64)):
         seen.clear()
-        search(above, one, None, seeded())
+        found.add(search(above, one, None, seeded()))
         assert seen == [(1, 0.25)] * 7
+    assert len(found) == 1
