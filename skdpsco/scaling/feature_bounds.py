@@ -52,12 +52,9 @@ class BoundTuning(NamedTuple):
         Share of the records that may exceed a norm.
     least_filled : float
         Least share of the entries of a column that are not 0.
-    room, most_room, least_room : float
-        How far bounds are above mean levels, in powers of two: usually, where there is little
-        noise, which allows for tails, and where noise grows with the bounds.
-    more_room : float
-        The n mu over the root of d from which on there is more room, by the power of two of that
-        number.
+    room, least_room : float
+        How far bounds are above mean levels, in powers of two: usually, and where noise grows with
+        the bounds.
     varied : float
         Typical difference of a level from the mean of its column from which on there is all of this
         room. Columns such as indicators, whose entries are alike, have no tails.
@@ -77,9 +74,7 @@ class BoundTuning(NamedTuple):
     tail: float = 0.1
     least_filled: float = 0.05
     room: float = 2.5
-    most_room: float = 4.5
     least_room: float = 1.0
-    more_room: float = 250.0
     varied: float = 1.2
     certain: float = 3.0
 
@@ -173,8 +168,7 @@ def plan_bounds(
         )
         for name in parts
     }
-    more = max(math.log2(ratio / tuning.more_room), 0.0)
-    room = tuning.least_room if tight else min(tuning.room + more, tuning.most_room)
+    room = tuning.least_room if tight else tuning.room
     return BoundPlan(n, d, grids, event, room)
 
 

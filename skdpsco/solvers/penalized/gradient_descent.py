@@ -388,7 +388,7 @@ class GradientDescent:
         problem = given = replace(problem, weight=problem.weight * plan.kept)
         model = release_metric(plan.metric_grid, problem, (coordinates.scale, trace), X, y, rng)
         for t in range(T):
-            if t == plan.falls_at > 0 and self.clip == "auto":
+            if t == plan.falls_at and self.clip == "auto":
                 explained = (last, first, last_gradient), taken[:, :t]
                 coordinates = with_shorter_gradients(problem, coordinates, *explained)
             weight = problem.mean_weight
