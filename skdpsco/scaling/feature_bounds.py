@@ -73,7 +73,7 @@ class BoundTuning(NamedTuple):
     n_norms: int = 4
     tail: float = 0.1
     least_filled: float = 0.05
-    room: float = 2.5
+    room: float = 2.7
     least_room: float = 1.0
     varied: float = 1.2
     certain: float = 3.0
