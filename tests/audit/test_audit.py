@@ -154,7 +154,7 @@ CASES = [
     (PrivateLasso, {"solver": "noisy-frank-wolfe", "n_iter": 1}, [frank_wolfe_module], 6),
     (PrivateLasso, {"solver": RefitOnly(), **SMALL}, [m], 6),
     (PrivateLogisticL1, {"solver": RefitOnly(), **SMALL}, [m], 10),
-    # Of three records a fifth of rho is left to the descent, whose noise is 2.2 times as large: the
+    # With three records a fifth of rho is left to the descent, whose noise is 2.2 times as large: the
     # target is searched before. So this is about the noise that a factor of 6 would be of all.
     (PrivateLasso, {"solver": DescentOnly()}, [descent_module], 13),
     (PrivateLogisticL1, {"solver": DescentOnly()}, [descent_module], 10),
@@ -179,7 +179,7 @@ CASES = [
 @pytest.mark.parametrize(("estimator", "parameters", "modules", "factor"), CASES)
 def test_whole_fits(monkeypatch, estimator, parameters, modules, factor):
     classifier = estimator is PrivateLogisticL1
-    # Of few records most of the budget finds the target's scale.
+    # With few records most of the budget finds the target's scale.
     n = 3 if classifier or modules == [descent_module] else 100
     parameters = {"epsilon": EPSILON, "delta": DELTA, "radius": 1.0, **parameters}
     model = estimator(
