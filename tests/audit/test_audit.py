@@ -154,8 +154,8 @@ CASES = [
     (PrivateLasso, {"solver": "noisy-frank-wolfe", "n_iter": 1}, [frank_wolfe_module], 6),
     (PrivateLasso, {"solver": RefitOnly(), **SMALL}, [m], 6),
     (PrivateLogisticL1, {"solver": RefitOnly(), **SMALL}, [m], 10),
-    # With three records a fifth of rho is left to the descent, whose noise is 2.2 times as large: the
-    # target is searched before. So this is about the noise that a factor of 6 would be of all.
+    # With three records a fifth of rho is left to the descent, since the target is searched before:
+    # its noise is 2.2 times as large, and 13 about what a factor of 6 would be of all.
     (PrivateLasso, {"solver": DescentOnly()}, [descent_module], 13),
     (PrivateLogisticL1, {"solver": DescentOnly()}, [descent_module], 10),
     (PrivateLogisticL1, {"solver": "frank-wolfe", "n_iter": 3}, [path_module], 8),
