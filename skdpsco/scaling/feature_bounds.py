@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsco._kernels import inlined, inlined_kernel, njit
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.data.design import CSR, Dense
+from skdpsco.data.design import CSR, Dense, read_only
 from skdpsco.data.pieces import one_record
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
@@ -80,6 +80,13 @@ class BoundTuning(NamedTuple):
 
 
 FEATURE_BOUNDS = BoundTuning()
+
+
+class Levels(Dense):
+    """Levels of dense records, which are read many times; `EMPTY` for entries that are 0."""
+
+
+EMPTY = -128
 
 
 @dataclass(frozen=True)
@@ -189,8 +196,9 @@ def find_bounds(
     if not plan.grids:
         return np.ones(plan.n_features)
     # With bounds that exceed all that may be found.
-    X = in_pieces(X._replace(bounds=np.full(len(X.bounds), LIMIT), intercept=0), y)
-    filled = map_reduce(X, y, filled_entries, unknown)
+    X = X._replace(bounds=np.full(len(X.bounds), LIMIT), intercept=0)
+    filled = map_reduce(in_pieces(X, y), y, filled_entries, unknown)
+    X = in_pieces(levels_of(X) if isinstance(X, Dense) else X, y)
     places = np.where(unknown, np.cumsum(unknown) - 1, -1)
 
     def sums(centre: np.ndarray, c: float) -> Any:
@@ -289,6 +297,13 @@ def level_sums(
     return count_above(numbers[0], _MEAN_CANDIDATES), longer, sums
 
 
+def levels_of(X: Dense) -> Levels:
+    """Levels in the place of entries."""
+    levels = np.empty(X.values.shape, np.int8)
+    write_levels(X.values, levels)
+    return Levels(read_only(levels), X.bounds, X.intercept)
+
+
 @inlined
 def _level(x):
     """The least integer k with ``|x| <= 2**k``, within the powers that may be found."""
@@ -309,6 +324,16 @@ def _(X, i, places, columns, levels):
     for j in range(X.bounds.shape[0]):
         if places[j] >= 0 and X.values[i, j] != 0.0:
             columns[k], levels[k] = places[j], _level(X.values[i, j])
+            k += 1
+    return k
+
+
+@gather_levels.register(Levels)
+def _(X, i, places, columns, levels):
+    k = 0
+    for j in range(X.bounds.shape[0]):
+        if places[j] >= 0 and X.values[i, j] != EMPTY:
+            columns[k], levels[k] = places[j], X.values[i, j]
             k += 1
     return k
 
@@ -343,3 +368,11 @@ def add_levels(X, targets, places, centre, c, numbers, sums):
         weight = 1.0 / max(norm, c)
         for m in range(k):
             sums[columns[m]] += levels[m] * weight
+
+
+@njit
+def write_levels(values, out):
+    """Write the level of every entry that is not 0."""
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            out[i, j] = EMPTY if values[i, j] == 0.0 else np.int8(_level(values[i, j]))
