@@ -59,8 +59,9 @@ OF_LABELS = (
 def invented_fits() -> list[tuple[str, Any, Any, np.ndarray]]:
     """A name, a model, features and a target for each fit."""
     X = np.sin(np.arange(N * D, dtype=np.float64)).reshape(N, D)
-    y, halves = X[:, 0] + 2.0, (X[:, 0] > 0.0).astype(int)  # counts are not negative
-    thirds = np.searchsorted([-0.5, 0.5], X[:, 0])
+    y: np.ndarray = X[:, 0] + 2.0  # counts are not negative
+    halves: np.ndarray = (X[:, 0] > 0.0).astype(int)
+    thirds: np.ndarray = np.searchsorted([-0.5, 0.5], X[:, 0])
     fits = []
     for layout, records in (("dense", X), ("sparse", sparse.csr_matrix(X))):
         fits += [(f"{Model.__name__}, {layout}", Model(), records, y) for Model in OF_NUMBERS]

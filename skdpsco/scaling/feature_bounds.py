@@ -82,7 +82,7 @@ class BoundTuning(NamedTuple):
 FEATURE_BOUNDS = BoundTuning()
 
 
-class Levels(Dense):
+class KeptLevels(Dense):
     """Levels of dense records, which are read many times; `EMPTY` for entries that are 0."""
 
 
@@ -297,11 +297,11 @@ def level_sums(
     return count_above(numbers[0], _MEAN_CANDIDATES), longer, sums
 
 
-def levels_of(X: Dense) -> Levels:
+def levels_of(X: Dense) -> KeptLevels:
     """Levels in the place of entries."""
     levels = np.empty(X.values.shape, np.int8)
     write_levels(X.values, levels)
-    return Levels(read_only(levels), X.bounds, X.intercept)
+    return KeptLevels(read_only(levels), X.bounds, X.intercept)
 
 
 @inlined
@@ -328,7 +328,7 @@ def _(X, i, places, columns, levels):
     return k
 
 
-@gather_levels.register(Levels)
+@gather_levels.register(KeptLevels)
 def _(X, i, places, columns, levels):
     k = 0
     for j in range(X.bounds.shape[0]):
