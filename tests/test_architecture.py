@@ -51,6 +51,7 @@ ROOMS = (
     "base",
     "moments",
     "linear_model",
+    "additive",
     "preprocessing",
     "variational",
     "group_dro",

@@ -667,20 +667,7 @@ class PrivateLinearModel(PrivateEstimator):
             found = planned(lambda spend: self._plan_target(loss, bound, n, spend.rho))
             stages = [*stages, found] if given is None else [found, *stages]
         if self._conditioned and given is None:
-            centred, scaled = bool(self.fit_intercept), not self._ball_is_given()
-            found = " and ".join(("centre",) * centred + ("scale",) * scaled)
-            widens = getattr(solver, "clips_gradients", False)
-            labelled = centred and not task.regression
-            centring = planned(
-                lambda spend: plan_conditioning(
-                    n, d, mu_left(stages, spend), found, self._sparse, widens, added, labelled
-                )
-            )
-            if task.bounds is None and not self._sparse:
-                centring = planned(lambda spend: narrowed(centring, mu_left(stages, spend)))
-            width = min(max(centring.width, self._narrowest), self._widest)
-            centring = replace(centring, width=width, copied=not getattr(solver, "streams", False))
-            stages.append(centring)
+            stages.append(self._feature_stage(task, n, solver, stages, planned))
         calibration = None
         curve, n_known = self._curve(seen), self._known_weight(n)
         if curve is not None and self._calibrates(curve, n_known, d, budget.mu):
@@ -712,12 +699,10 @@ class PrivateLinearModel(PrivateEstimator):
             plan = planned(lambda spend, problem=problem: solver.plan(problem, spend, task.n_iter))
             cost = agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
         if self._conditioned:
-            one, in_memory = loss.n_outputs == 1, isinstance(task.X, np.ndarray)
+            one, in_memory = loss.n_outputs == 1, not (self._sparse or self._by_blocks)
             tiled = plan.only_gradients and one and in_memory
-            if given is None:
-                stages[-1] = replace(centring, widens=plan.clips_gradients, tiled=tiled)
-            else:
-                stages[-1] = known_stages(given, False, tiled)[0]
+            read: Any = stages[-1]
+            stages[-1] = read.read_by(plan, tiled)
         warnings = () if added else self._advice(problems[0], self._available(budget).mu)
         return Prepared(
             n_samples=n,
@@ -733,6 +718,28 @@ class PrivateLinearModel(PrivateEstimator):
             last=(problem, plan),
             warnings=(*warnings, *plan.warnings),
         )
+
+    def _feature_stage(
+        self, task: FitTask, n_samples: int, solver: Any, stages: list[Stage], planned: Any
+    ) -> Stage:
+        """The stage that finds a centre and scales of features, after ``stages``.
+
+        ``planned`` makes a plan of what is available, and checks its cost.
+        """
+        n, d, added = n_samples, task.X.shape[1], self._relation == ADD_OR_REMOVE
+        centred, scaled = bool(self.fit_intercept), not self._ball_is_given()
+        found = " and ".join(("centre",) * centred + ("scale",) * scaled)
+        widens = getattr(solver, "clips_gradients", False)
+        labelled = centred and not task.regression
+        centring = planned(
+            lambda spend: plan_conditioning(
+                n, d, mu_left(stages, spend), found, self._sparse, widens, added, labelled
+            )
+        )
+        if task.bounds is None and not self._sparse:
+            centring = planned(lambda spend: narrowed(centring, mu_left(stages, spend)))
+        width = min(max(centring.width, self._narrowest), self._widest)
+        return replace(centring, width=width, copied=not getattr(solver, "streams", False))
 
     def _problem_in(self, task: FitTask, n_samples: int, units: Units) -> Any:
         """The problem in these units, as the solver sees it."""

@@ -144,12 +144,15 @@ class Conditioning(NamedTuple):
         Approximate mean squares of the scaled features; None if they are not known.
     single : bool
         Whether differences of dense features from the centre are rounded to single precision.
+    shapes : object or None
+        The functions of columns that are the features of an additive model.
     """
 
     centre: np.ndarray
     scale: np.ndarray
     mean_square: np.ndarray | None = None
     single: bool = False
+    shapes: Any = None
 
     def apply(self, X: Dense | CSR, tiled: bool = False) -> Dense | Tiles | CSR | CentredCSR:
         """A copy of the records as solvers see them; ``tiled`` asks for dense ones as `Tiles`.
@@ -240,6 +243,10 @@ class ConditioningPlan:
         """What is found, in plain words."""
         what = ("centre",) * self.centred + ("scale",) * self.scaled
         return f"{' and '.join(what)} of the features"
+
+    def read_by(self, plan: Any, tiled: bool) -> "ConditioningPlan":
+        """The stage for the layout and the width that a solver's plan wants."""
+        return replace(self, widens=plan.clips_gradients, tiled=tiled)
 
     def release(self, X: Any, y: Any, rng: Any) -> Conditioning:
         """Release a centre and scales for records in arrays or blocks."""

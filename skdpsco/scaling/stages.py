@@ -5,6 +5,7 @@ plan for everything that the stage may find. Then the stage is released and appl
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple, Protocol
 
@@ -176,6 +177,10 @@ class KnownStage(NamedTuple):
         """The value."""
         return (self.value,)
 
+    def read_by(self, plan: Any, tiled: bool) -> "KnownStage":
+        """The stage for the layout that a solver's plan wants."""
+        return self._replace(stage=replace(self.stage, tiled=tiled))
+
     def release(self, X: Any, y: Any, rng: Any) -> Any:
         """The value."""
         return self.value
@@ -189,11 +194,10 @@ class KnownStage(NamedTuple):
         return self.said
 
 
-def known_stages(units: Units, regression: bool, tiled: bool = False) -> list[Any]:
+def known_stages(units: Units, regression: bool) -> list[Any]:
     """Stages for units that are public: the target of a regression, and conditioned features.
 
-    The target's may be None, where only those of features have been found before. ``tiled`` asks
-    for dense conditioned records as `Tiles`.
+    The target's may be None, where only those of features have been found before.
     """
     stages: list[Any] = []
     said = "units of features are those that were found for the first target"
@@ -203,7 +207,7 @@ def known_stages(units: Units, regression: bool, tiled: bool = False) -> list[An
             stages.append(KnownStage(declared_target(units.target.bound), units.target, said))
     if units.conditioning is not None:
         d = len(units.conditioning.centre)
-        centring = ConditioningPlan(NoOpEvent(), 0, d, {}, 0.0, 0.0, tiled=tiled)
+        centring = ConditioningPlan(NoOpEvent(), 0, d, {}, 0.0, 0.0)
         stages.append(KnownStage(centring, units.conditioning, said))
     return stages
 

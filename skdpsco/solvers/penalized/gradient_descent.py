@@ -265,8 +265,8 @@ class GradientDescent:
         of both for `Huber`; and more if the noise is small. For residuals it falls after a quarter
         of the passes with what is explained.
     preconditioned : bool, default=True
-        Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
-        for columns as large as their bounds.
+        Whether the mean squares of the columns are measured, and made equal. Otherwise they stay as
+        they are, and are assumed to be 1 unless they are known.
     shrunk : bool or "each", default=False
         Whether the length of the coefficients is corrected: a model that is only noise then
         predicts about as well as a constant. For squared errors one factor follows from a search
@@ -592,6 +592,10 @@ def release_coordinates(
         raised = np.maximum(square, level * (square.sum() / max(square.size, 1)))
         scale[: d - problem.intercept] = np.sqrt(raised)
         size = float((square / raised).sum()) + problem.intercept
+    elif problem.mean_square is not None:  # sizes of columns are those of a prior
+        square = np.asarray(problem.mean_square)
+        scale[: d - problem.intercept] = math.sqrt(square.max())
+        size = float(square.sum() / square.max()) + problem.intercept
     penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
     shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
     # No penalty shrinks an intercept, so its noise would drown predictions that are shrunk.

@@ -1,0 +1,5 @@
+"""Private additive models."""
+
+from .models import PrivateAdditiveClassifier, PrivateAdditiveRegressor
+
+__all__ = ["PrivateAdditiveClassifier", "PrivateAdditiveRegressor"]

@@ -1,0 +1,277 @@
+"""The fit of an additive model: that of a linear model whose features are functions of columns.
+
+Proof: docs/proofs/additive.md.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from skdpsco._validation import check_bound
+from skdpsco.additive.densities import Density, DensityPlan, Shares, plan_densities
+from skdpsco.additive.shapes import (
+    SHAPES,
+    ShapeFunction,
+    Shapes,
+    bases_of,
+    by_column,
+    n_functions_of,
+)
+from skdpsco.additive.table import ColumnRecords, TableColumn
+from skdpsco.base.advice import doubts_about
+from skdpsco.base.fit_plans import mu_left
+from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.data.design import Dense, read_only
+from skdpsco.linear_model.elastic_net import PrivateRidge
+from skdpsco.linear_model.huber_regressor import PrivateHuberRegressor
+from skdpsco.linear_model.log_link import PrivateGammaRegressor, PrivatePoissonRegressor
+from skdpsco.linear_model.logistic_regression import PrivateLogisticRegression
+from skdpsco.linear_model.quantile_regressor import PrivateQuantileRegressor
+from skdpsco.privacy import Event, NoOpEvent, compose
+from skdpsco.privacy.relations import ADD_OR_REMOVE
+from skdpsco.scaling.conditioning import CONDITIONING, Conditioning, ConditioningPlan
+from skdpsco.scaling.feature_bounds import BoundPlan, plan_bounds
+
+__all__ = ["FITTED_BY", "Labels"]
+
+
+USUAL_RATIO = SHAPES.rough_ratio
+
+
+class Table:
+    """Records of a table, with the shape of the features that they become.
+
+    Parameters
+    ----------
+    records : ColumnRecords
+    n_features : int
+        Number of all functions of the columns.
+    """
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, records: ColumnRecords, n_features: int) -> None:
+        self.records = records
+        self.shape = len(records.codes), n_features
+
+
+class TableDesign(NamedTuple):
+    """Records of a table before their columns have become features."""
+
+    records: ColumnRecords
+    intercept: int
+
+
+@dataclass(frozen=True)
+class ShapePlan:
+    """A stage: densities of all columns, from which the features and their centre follow.
+
+    Parameters
+    ----------
+    bounds : BoundPlan or None
+        How bounds of columns of numbers are found, if some are not declared.
+    densities : DensityPlan
+    n_features : int
+    ratio : float
+        The n mu of the fit over the root of the number of columns.
+    tiled, single : bool
+        As in `ConditioningPlan`.
+    """
+
+    bounds: BoundPlan | None
+    densities: DensityPlan
+    n_features: int
+    ratio: float
+    tiled: bool = False
+    single: bool = False
+
+    part: ClassVar[str] = "conditioning"
+    name: ClassVar[str] = "densities of the columns"
+
+    @property
+    def event(self) -> Event:
+        """What all counts cost."""
+        found = NoOpEvent() if self.bounds is None else self.bounds.event
+        return compose(found, self.densities.event)
+
+    @property
+    def extremes(self) -> tuple[Conditioning, ...]:
+        """Features of the same sizes, as plans do not depend on them."""
+        nowhere, ones = np.zeros(self.n_features), np.ones(self.n_features)
+        return (Conditioning(nowhere, ones, ones, self.single),)
+
+    @property
+    def stage(self) -> ConditioningPlan:
+        """What lays out features as the solver reads them."""
+        n, d = self.densities.n_samples, self.n_features
+        plan = ConditioningPlan(NoOpEvent(), n, d, {}, 0.0, 0.0)
+        return replace(plan, single=self.single, tiled=self.tiled)
+
+    def read_by(self, plan: Any, tiled: bool) -> "ShapePlan":
+        """The stage for the layout that a solver's plan wants."""
+        return replace(self, tiled=tiled)
+
+    def release(self, X: TableDesign, y: Any, rng: np.random.Generator) -> Conditioning:
+        """Release densities; the functions that follow are features with known mean squares."""
+        ranges = self.released_ranges(X.records, rng)
+        columns = X.records.columns
+        known = self.densities.release(X.records, ranges, rng)
+        shapes = bases_of(columns, known, self.ratio)
+        nowhere, ones = np.zeros(self.n_features), np.ones(self.n_features)
+        mean_square = np.minimum(shapes.variances / shapes.largest**2, 1.0)
+        found = Conditioning(nowhere, ones, mean_square, self.single)
+        return found._replace(shapes=FoundShapes(shapes, tuple(known)))
+
+    def released_ranges(self, records: ColumnRecords, rng: np.random.Generator) -> np.ndarray:
+        """Declared bounds of columns of numbers, and released ones of the others."""
+        numbers = [column for column in records.columns if not column.values]
+        ranges = np.array([c.bounds or (-1.0, 1.0) for c in numbers], float).reshape(-1, 2)
+        unknown = np.array([c.bounds is None for c in numbers], dtype=bool)
+        if self.bounds is not None:
+            values = np.nan_to_num(records.numbers[:, unknown])
+            design = Dense(read_only(values), np.ones(values.shape[1]), 0)
+            found = self.bounds.release(design, np.zeros(len(values)), rng)
+            ranges[unknown] = found[:, None] * np.array([-1.0, 1.0])
+        return ranges
+
+    def apply(self, value: Conditioning, X: TableDesign, y: Any) -> tuple[Any, Any]:
+        """The features of the records, in units of the largest value of any function."""
+        features = np.empty((len(X.records.codes), self.n_features))
+        basis = value.shapes.basis
+        basis.encode(X.records, features)
+        features /= basis.largest
+        design = Dense(read_only(features), np.ones(self.n_features), X.intercept)
+        return self.stage.apply(value, design, y)
+
+    def note(self, value: Conditioning) -> str:
+        """What was decided, for the report."""
+        return f"{self.n_features} functions of {len(self.densities.columns)} columns"
+
+
+class FoundShapes(NamedTuple):
+    """The functions that are added up, and the densities of the columns that they follow from."""
+
+    basis: Shapes
+    densities: tuple[Density | Shares, ...]
+
+
+class SumOfShapes(PrivateLinearModel):
+    """Mixin: a linear model of functions of the columns of a `Table`.
+
+    Attributes
+    ----------
+    shapes_ : tuple of ShapeFunction
+        What every column adds to a prediction.
+    densities_ : tuple of Density or Shares
+    """
+
+    _owner: Any  # of a draft: the additive model, which pays, and which a ledger sees
+    shapes_: tuple[ShapeFunction, ...]
+    densities_: tuple[Density | Shares, ...]
+
+    def fitted_for(self, owner: Any, records: ColumnRecords, y: np.ndarray, weights: Any) -> Any:
+        """Fit this model to a table; ``owner`` pays, and gets what there is to say about the fit.
+
+        Neither the owner's ledger and seed nor anything of the records stays in the model.
+        """
+        draft = self._draft()
+        draft._owner, draft._sample_weight = owner, weights
+        n_functions = n_functions_of(draft._ratio(len(y), records.columns))
+        n_features = sum(len(c.values) or n_functions + 2 for c in records.columns)
+        draft.coef_, draft.intercept_ = draft._learn(Table(records, n_features), y)
+        found = draft._units.conditioning.shapes
+        coef = np.atleast_2d(draft.coef_) / found.basis.largest
+        draft.shapes_, draft.densities_ = found.basis.combined(coef), found.densities
+        # Bounds of the features are those of their functions, which nobody has declared.
+        bound = getattr(draft, "target_bound", None)
+        bound = None if bound is None else check_bound("target_bound", bound)
+        owner._doubts, draft._doubts = doubts_about(draft._units, None, bound), ()
+        owner.privacy_, owner._n_fits = draft.privacy_, draft._n_fits
+        self._accept(draft)
+        return self.set_params(ledger=None, random_state=None)
+
+    def _ratio(self, n_samples: int, columns: tuple[TableColumn, ...]) -> float:
+        """The n mu of the fit over the root of the number of columns.
+
+        Where the number of records is private, it is a usual one.
+        """
+        if self._relation == ADD_OR_REMOVE:
+            return USUAL_RATIO
+        return n_samples * self._budget().mu / math.sqrt(max(len(columns), 1))
+
+    def _conditions(self, task: Any, n_samples: int, mu: float) -> bool:
+        return True
+
+    def _feature_stage(self, task, n_samples, solver, stages, planned):
+        columns, added = task.X.records.columns, self._relation == ADD_OR_REMOVE
+        unknown = sum(not c.values and c.bounds is None for c in columns)
+
+        def plan(spend: Any) -> ShapePlan:
+            mu = mu_left(stages, spend)
+            bounds = plan_bounds(n_samples, unknown, spend.rho, added) if unknown else None
+            densities = plan_densities(n_samples, columns, mu, added)
+            single = n_samples * mu < CONDITIONING.double_n_mu
+            ratio = self._ratio(n_samples, columns)
+            return ShapePlan(bounds, densities, task.X.shape[1], ratio, single=single)
+
+        return planned(plan)
+
+    def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> TableDesign:
+        return TableDesign(X.records, int(intercept))
+
+    def _releasing(self, draft: Any, *args: Any, stacklevel: int = 2, **said: Any) -> Any:
+        return self._owner._releasing(draft, *args, stacklevel=stacklevel + 1, **said)
+
+    def _predictions(self, X: ColumnRecords) -> np.ndarray:
+        parts = zip(self.shapes_, by_column(X), strict=True)
+        total = sum(shape.of(column) for shape, column in parts) + np.atleast_1d(self.intercept_)
+        return total if np.ndim(self.intercept_) else total[:, 0]
+
+
+class Labels(SumOfShapes, PrivateLogisticRegression):
+    """Log-odds of classes."""
+
+    def _learn(self, X, y):
+        target = self._encode(y)
+        loss = self._weighted_loss(self._class_loss(len(self.classes_)))
+        coef, intercept = self._fit(X, target, loss, None, self._label_notes())
+        return np.atleast_2d(coef), np.atleast_1d(intercept)
+
+
+class Numbers(SumOfShapes):
+    """Predictions of numbers."""
+
+    def _learn(self, X, y):
+        y = self._encode_block(y)
+        return self._fit(X, y, self._loss(*X.shape), self.target_bound, (), regression=True)
+
+
+class Means(Numbers, PrivateRidge):
+    """Means, by squared errors."""
+
+
+class RobustMeans(Numbers, PrivateHuberRegressor):
+    """Centres, by the Huber loss."""
+
+
+class Quantiles(Numbers, PrivateQuantileRegressor):
+    """Quantiles."""
+
+
+class CountMeans(Numbers, PrivatePoissonRegressor):
+    """Logarithms of means of counts."""
+
+
+class PositiveMeans(Numbers, PrivateGammaRegressor):
+    """Logarithms of means of positive numbers."""
+
+
+FITTED_BY = {
+    "squared": Means,
+    "huber": RobustMeans,
+    "quantile": Quantiles,
+    "poisson": CountMeans,
+    "gamma": PositiveMeans,
+}

@@ -1,0 +1,256 @@
+"""Functions of single columns: the basis that a fit adds up, and the shapes that it finds.
+
+Proof that they are post-processing of densities: docs/proofs/additive.md, section 2.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.isotonic import isotonic_regression
+
+from skdpsco.additive.densities import Density, Shares
+from skdpsco.additive.table import ColumnRecords, TableColumn
+
+__all__ = ["SHAPES", "ShapeFunction", "Shapes", "bases_of", "by_column", "n_functions_of"]
+
+
+class ShapeTuning(NamedTuple):
+    """Constants of the prior; examples/benchmarks/additive.py shows the accuracy.
+
+    Parameters
+    ----------
+    rough_ratio : float
+        The n mu, over the root of the number of columns, at which the second of the functions of a
+        column is half as likely to matter as the first, in variance. With the root of this number
+        over that of a fit, all others follow.
+    least_variance : float
+        Least variance of a function that is used, in that of the first.
+    smoothest : float
+        Largest weight of roughness, for few records.
+    ends : float
+        Share of the records beyond the outer knots, on either side.
+    rare : float
+        Least share of the records that a step of their own is for.
+    flat : float
+        Variance, in that of the most varied combination of hats, below which one is left out.
+    """
+
+    rough_ratio: float = 1000.0
+    least_variance: float = 0.02
+    smoothest: float = 12.0
+    ends: float = 0.002
+    rare: float = 0.02
+    flat: float = 1e-4
+
+
+SHAPES = ShapeTuning()
+
+
+class ShapeFunction(NamedTuple):
+    """What one column adds to a prediction: a released function, which is public.
+
+    Parameters
+    ----------
+    column : TableColumn
+        Name, declared bounds, and the declared values of a column of categories.
+    knots : ndarray of shape (n_knots,)
+        Between them the function is linear, and beyond them constant; none for categories.
+    values : ndarray of shape (n_knots, n_outputs) or (n_categories, n_outputs)
+        Values at the knots or for the categories; one output for numbers and for two classes.
+    missing : ndarray of shape (n_outputs,)
+        The value of what is missing or not declared.
+    zero : ndarray of shape (n_outputs,), or None
+        The value of 0 itself, if many numbers are 0.
+    """
+
+    column: TableColumn
+    knots: np.ndarray
+    values: np.ndarray
+    missing: np.ndarray
+    zero: np.ndarray | None = None
+
+    def of(self, column: np.ndarray) -> np.ndarray:
+        """The function's values for numbers or codes, of shape (n_samples, n_outputs)."""
+        if self.column.values:
+            return np.vstack([self.values, self.missing])[column]  # -1 is the last one
+        place, part = knot_before(column, self.knots)
+        out = self.values[place] + part[:, None] * (self.values[place + 1] - self.values[place])
+        out[np.isnan(column)] = self.missing
+        if self.zero is not None:
+            out[column == 0.0] = self.zero
+        return out
+
+    def times(self, coef: np.ndarray) -> "ShapeFunction":
+        """The same for the products of all outputs with a matrix."""
+        zero = None if self.zero is None else self.zero @ coef
+        return ShapeFunction(self.column, self.knots, self.values @ coef, self.missing @ coef, zero)
+
+    def monotone(self, sign: int, known: Density) -> "ShapeFunction":
+        """The closest function that increases, or decreases for -1, according to a density."""
+        points = 0.5 * (known.edges[1:] + known.edges[:-1])
+        nearest = np.abs(points[:, None] - self.knots).argmin(axis=1)
+        weights = np.bincount(nearest, known.weights, minlength=len(self.knots)) + 1e-9
+        found = [
+            isotonic_regression(v, sample_weight=weights, increasing=sign > 0)
+            for v in self.values.T
+        ]
+        values, zero = np.column_stack(found), self.zero
+        if zero is not None:
+            place = knot_before(np.zeros(1), self.knots)[0][0]
+            zero = np.clip(zero, *np.sort(values[place : place + 2], axis=0))
+        return self._replace(values=values, zero=zero)
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude of any value."""
+        parts = (self.values, self.missing, np.zeros(1) if self.zero is None else self.zero)
+        return max(float(np.abs(part).max(initial=0.0)) for part in parts)
+
+
+class Shapes(NamedTuple):
+    """A basis: functions of the columns of a table, one after the other.
+
+    Parameters
+    ----------
+    parts : tuple of ShapeFunction
+    variances : ndarray of shape (n_functions,)
+        Variances of the functions according to the released densities: those of the prior.
+    """
+
+    parts: tuple[ShapeFunction, ...]
+    variances: np.ndarray
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude of any function."""
+        return max(part.largest for part in self.parts)
+
+    def encode(self, records: ColumnRecords, out: np.ndarray) -> None:
+        """Write all functions of the records."""
+        start = 0
+        for part, column in zip(self.parts, by_column(records), strict=True):
+            stop = start + part.values.shape[1]
+            out[:, start:stop] = part.of(column)
+            start = stop
+
+    def combined(self, coef: np.ndarray) -> tuple[ShapeFunction, ...]:
+        """The shape of every column, for coefficients of shape (n_outputs, n_functions)."""
+        ends = np.cumsum([0, *(part.values.shape[1] for part in self.parts)])
+        pieces = [coef[:, a:b].T for a, b in pairwise(ends)]
+        return tuple(part.times(w) for part, w in zip(self.parts, pieces, strict=True))
+
+
+def by_column(records: ColumnRecords) -> list[np.ndarray]:
+    """Numbers or codes of every column, in the order of the columns."""
+    numbers, codes = iter(records.numbers.T), iter(records.codes.T)
+    return [next(codes if column.values else numbers) for column in records.columns]
+
+
+def knot_before(x: np.ndarray, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The knot before every number, and the part of the way to the next one, in [0, 1]."""
+    place = np.clip(np.searchsorted(knots, x, "right") - 1, 0, len(knots) - 2)
+    part = (x - knots[place]) / (knots[place + 1] - knots[place])
+    return place, np.clip(np.nan_to_num(part), 0.0, 1.0)
+
+
+def roughness_of(ratio: float) -> float:
+    """The weight of roughness in the prior, from public numbers."""
+    return min((SHAPES.rough_ratio / max(ratio, 1e-300)) ** 0.5, SHAPES.smoothest)
+
+
+def n_functions_of(ratio: float) -> int:
+    """Number of functions of a column of numbers that the prior expects to matter."""
+    most = (1.0 / SHAPES.least_variance - 1.0) / roughness_of(ratio)
+    return 1 + int(most**0.5)
+
+
+def bases_of(
+    columns: Sequence[TableColumn], densities: Sequence[Density | Shares], ratio: float
+) -> Shapes:
+    """The functions whose sum a fit finds, from public numbers and released densities.
+
+    Those of a column of numbers are uncorrelated according to its density, the smoothest first, as
+    Demmler and Reinsch (1975) define them, and then a step for 0 and one for what is missing.
+    Where a column has fewer different values than functions, the others are 0.
+    """
+    parts, variances = [], []
+    for column, density in zip(columns, densities, strict=True):
+        if isinstance(density, Shares):
+            part, variance = of_categories(column, density)
+        else:
+            part, variance = of_numbers(column, density, ratio)
+        parts.append(part)
+        variances.append(variance)
+    return Shapes(tuple(parts), np.concatenate(variances))
+
+
+def of_categories(column: TableColumn, known: Shares) -> tuple[ShapeFunction, np.ndarray]:
+    """Indicators minus their means, of variance 1 all together."""
+    own = known.values * (1.0 - known.values)
+    scale = max(float(own.sum()), SHAPES.rare) ** -0.5
+    m = len(own)
+    values = (np.eye(m) - known.values) * scale
+    missing = -known.values * scale
+    return ShapeFunction(column, np.empty(0), values, missing), own * scale**2
+
+
+def of_numbers(
+    column: TableColumn, known: Density, ratio: float
+) -> tuple[ShapeFunction, np.ndarray]:
+    """Smooth functions, a step for 0, and one for missing numbers."""
+    n_smooth = n_functions_of(ratio)
+    points, weights = 0.5 * (known.edges[1:] + known.edges[:-1]), known.weights
+    steps = [SHAPES.rare <= share <= 1.0 - SHAPES.rare for share in (known.zero, known.missing)]
+    if not steps[0]:
+        at = np.searchsorted(points, 0.0)
+        points, weights = np.insert(points, at, 0.0), np.insert(weights, at, known.zero)
+    weights = weights / max(weights.sum(), 1e-300)
+    knots = quantiles(points, weights, 2 * n_smooth)
+    place, part = knot_before(points, knots)
+    rows, hats = np.arange(len(points)), np.zeros((len(points), len(knots)))
+    hats[rows, place] = 1.0 - part
+    hats[rows, place + 1] += part
+    mean = weights @ hats
+    smooth = smooth_first((hats.T * weights) @ hats - np.outer(mean, mean), knots)[:, :n_smooth]
+    order = np.arange(smooth.shape[1])
+    deviation = (1.0 + roughness_of(ratio) * order**2) ** -0.5
+    values, variances = np.zeros((len(knots), n_smooth + 2)), np.zeros(n_smooth + 2)
+    values[:, : len(order)] = (smooth - mean @ smooth) * deviation
+    variances[: len(order)] = deviation**2
+    zero, missing = np.zeros(n_smooth + 2), np.zeros(n_smooth + 2)
+    for k, step, share in ((-2, zero, known.zero), (-1, missing, known.missing)):
+        if steps[k]:
+            scale = (share * (1.0 - share)) ** -0.5
+            values[:, k] = zero[k] = missing[k] = -share * scale
+            step[k] += scale
+            variances[: len(order)] *= 1.0 - share  # of numbers that are not there
+            variances[k] = 1.0
+    return ShapeFunction(column, knots, values, missing, zero if steps[0] else None), variances
+
+
+def quantiles(points: np.ndarray, weights: np.ndarray, n_intervals: int) -> np.ndarray:
+    """Different points close to quantiles of equal steps, at least two."""
+    up_to = weights.cumsum() - 0.5 * weights
+    steps = np.linspace(SHAPES.ends, 1.0 - SHAPES.ends, n_intervals + 1)
+    knots = points[np.unique(np.searchsorted(up_to, steps).clip(0, len(points) - 1))]
+    return knots if len(knots) > 1 else points[[0, -1]]
+
+
+def smooth_first(gram: np.ndarray, knots: np.ndarray) -> np.ndarray:
+    """Values at the knots of uncorrelated functions of variance 1, the smoothest first.
+
+    ``gram`` has the covariances of hats. Roughness is the sum of squared changes of the slope.
+    """
+    steps = np.diff(knots)
+    steps = steps / steps.mean()
+    bends = np.zeros((max(len(knots) - 2, 0), len(knots)))
+    for i in range(len(bends)):
+        bends[i, i : i + 3] = 1 / steps[i], -1 / steps[i] - 1 / steps[i + 1], 1 / steps[i + 1]
+    variances, vectors = np.linalg.eigh(gram)
+    known = variances > max(SHAPES.flat * variances[-1], 1e-300)
+    whitened = vectors[:, known] / np.sqrt(variances[known])
+    _, order = np.linalg.eigh(whitened.T @ (bends.T @ bends) @ whitened)
+    found: np.ndarray = whitened @ order
+    return found
