@@ -4,6 +4,7 @@ from skdpsco._config import config_context, get_config, set_config
 from skdpsco._random import PrivacyWarning, UtilityWarning
 from skdpsco._versions import __version__ as __version__
 from skdpsco._versions import show_versions
+from skdpsco.additive import PrivateAdditiveClassifier, PrivateAdditiveRegressor
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.data.schema import Schema
 from skdpsco.data.units import draw_records
@@ -38,6 +39,8 @@ __all__ = [
     "BudgetExceededError",
     "Ledger",
     "PrivacyWarning",
+    "PrivateAdditiveClassifier",
+    "PrivateAdditiveRegressor",
     "PrivateElasticNet",
     "PrivateGammaRegressor",
     "PrivateGridSearchCV",

@@ -32,11 +32,15 @@ from skdpsco.linear_model.quantile_regressor import PrivateQuantileRegressor
 from skdpsco.privacy import Event, NoOpEvent, compose
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.conditioning import CONDITIONING, Conditioning, ConditioningPlan
-from skdpsco.scaling.feature_bounds import BoundPlan, plan_bounds
+from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, BoundPlan, plan_bounds
 
 __all__ = ["FITTED_BY", "Labels"]
 
 
+UNKNOWN_RANGES = (
+    "Columns of numbers without a declared range are clipped to [-1, 1]: there are too few records "
+    "to find ranges privately. Declare them in a schema."
+)
 USUAL_RATIO = SHAPES.rough_ratio
 
 
@@ -167,7 +171,7 @@ class SumOfShapes(PrivateLinearModel):
     densities_ : tuple of Density or Shares
     """
 
-    _owner: Any  # of a draft: the additive model, which pays, and which a ledger sees
+    _columns: tuple[TableColumn, ...]  # of a draft
     shapes_: tuple[ShapeFunction, ...]
     densities_: tuple[Density | Shares, ...]
 
@@ -177,7 +181,7 @@ class SumOfShapes(PrivateLinearModel):
         Neither the owner's ledger and seed nor anything of the records stays in the model.
         """
         draft = self._draft()
-        draft._owner, draft._sample_weight = owner, weights
+        draft._part_of, draft._sample_weight, draft._columns = owner, weights, records.columns
         n_functions = n_functions_of(draft._ratio(len(y), records.columns))
         n_features = sum(len(c.values) or n_functions + 2 for c in records.columns)
         draft.coef_, draft.intercept_ = draft._learn(Table(records, n_features), y)
@@ -218,11 +222,14 @@ class SumOfShapes(PrivateLinearModel):
 
         return planned(plan)
 
+    def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
+        columns, n_mu = self._columns, problem.n_samples * mu
+        unknown = any(not column.values and column.bounds is None for column in columns)
+        few = unknown and n_mu < FEATURE_BOUNDS.least_n_mu
+        return (*super()._advice(problem, mu), *((UNKNOWN_RANGES,) if few else ()))
+
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> TableDesign:
         return TableDesign(X.records, int(intercept))
-
-    def _releasing(self, draft: Any, *args: Any, stacklevel: int = 2, **said: Any) -> Any:
-        return self._owner._releasing(draft, *args, stacklevel=stacklevel + 1, **said)
 
     def _predictions(self, X: ColumnRecords) -> np.ndarray:
         parts = zip(self.shapes_, by_column(X), strict=True)

@@ -88,7 +88,10 @@ class ShapeFunction(NamedTuple):
         return ShapeFunction(self.column, self.knots, self.values @ coef, self.missing @ coef, zero)
 
     def monotone(self, sign: int, known: Density) -> "ShapeFunction":
-        """The closest function that increases, or decreases for -1, according to a density."""
+        """The closest function that increases, or decreases for -1, according to a density.
+
+        Only beyond the knots may 0 have a value of its own: on the right side of all others.
+        """
         points = 0.5 * (known.edges[1:] + known.edges[:-1])
         nearest = np.abs(points[:, None] - self.knots).argmin(axis=1)
         weights = np.bincount(nearest, known.weights, minlength=len(self.knots)) + 1e-9
@@ -98,8 +101,10 @@ class ShapeFunction(NamedTuple):
         ]
         values, zero = np.column_stack(found), self.zero
         if zero is not None:
-            place = knot_before(np.zeros(1), self.knots)[0][0]
-            zero = np.clip(zero, *np.sort(values[place : place + 2], axis=0))
+            (place,), (part,) = knot_before(np.zeros(1), self.knots)
+            there = values[place] + part * (values[place + 1] - values[place])
+            outside = sign * (int(self.knots[-1] < 0.0) - int(self.knots[0] > 0.0))
+            zero = there + (zero - there) * (np.sign(zero - there) == outside)
         return self._replace(values=values, zero=zero)
 
     @property

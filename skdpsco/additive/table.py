@@ -74,7 +74,7 @@ def read_columns(model: Any, X: Any, schema: Schema | None, reset: bool) -> Colu
     absent = [name for name in known if name not in frame.columns]
     if absent:
         raise ValueError(f"X must have the columns {absent}, which it lacks.")
-    return read_quietly(_columns_of_frame, frame, schema, list(model.feature_names_in_))
+    return _columns_of_frame(frame, schema, list(model.feature_names_in_))
 
 
 def _columns_of_frame(frame: Any, schema: Schema, names: list[str]) -> ColumnRecords:
@@ -84,11 +84,11 @@ def _columns_of_frame(frame: Any, schema: Schema, names: list[str]) -> ColumnRec
         if known is None:
             if kind_of(column) not in (NUMBERS, BOOLEANS):
                 raise TypeError(f"X: column {name!r} holds no numbers: declare its categories.")
-            values, bounds = numbers_of(column), None
+            values, bounds = read_quietly(numbers_of, column), None
         elif unfit := known.unfit(column):
             raise TypeError(f"X does not fit the schema: {unfit}.")
         else:
-            values = known.read(column)[0]
+            values = read_quietly(known.read, column)[0]
             bounds = known.bounds if known.kind == NUMBER else None
         if known is not None and known.kind != NUMBER:
             columns.append(TableColumn(name, None, tuple(known.values())))

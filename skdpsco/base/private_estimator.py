@@ -460,6 +460,7 @@ class PrivateEstimator(Documented, BaseEstimator):
     verbose: int  # only for estimators that call `_follow`
     _n_fits: int = 0  # those without a ledger, which nothing else counts
     _doubts: tuple[str, ...] = ()  # of a draft: what releases say against its parameters
+    _part_of: Any = None  # of a draft: the estimator whose only charge is that of this one
 
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -625,12 +626,14 @@ class PrivateEstimator(Documented, BaseEstimator):
         **said
             ``assumptions`` and ``warnings``, as for `releasing`.
         """
-        parameters = {} if self.ledger is None else public_only(self._changed_first())
-        payer = Payer(self.ledger, type(self).__name__, parameters, self._relation)
+        known = self if self._part_of is None else self._part_of
+        parameters = {} if self.ledger is None else public_only(known._changed_first())
+        payer = Payer(self.ledger, type(known).__name__, parameters, self._relation)
         alone = _warn_of_steps(self.ledger)
-        n_fits = self._n_fits + (self.ledger is None)
+        n_fits = known._n_fits + (self.ledger is None)
+        stacklevel += 2 + (known is not self)
         with releasing(
-            payer, event, budget, self.random_state, stacklevel=stacklevel + 2, **said
+            payer, event, budget, self.random_state, stacklevel=stacklevel, **said
         ) as release:
             yield release
             if self.max_records_per_unit is not None:

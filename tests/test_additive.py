@@ -1,0 +1,351 @@
+"""Additive models: whole fits on neighbours, what is learnt, and what is refused."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from cases import each
+from recorded_releases import RecordedReleases
+from scikit_learn_checks import scikit_learn_checks
+
+from skdpsco import (
+    Ledger,
+    PrivateAdditiveClassifier,
+    PrivateAdditiveRegressor,
+    PrivateGridSearchCV,
+    PrivateRidge,
+    Schema,
+    UtilityWarning,
+)
+from skdpsco.additive import densities, shapes
+from skdpsco.additive.densities import plan_densities
+from skdpsco.additive.table import ColumnRecords, TableColumn
+from skdpsco.privacy import Budget
+from skdpsco.scaling import (
+    calibration,
+    column_scales,
+    feature_bounds,
+    quantiles,
+    record_count,
+)
+from skdpsco.solvers.penalized import gradient_descent
+
+pytestmark = pytest.mark.filterwarnings("ignore:A fixed random_state")
+
+SCHEMA = Schema(
+    {
+        "age": {"bounds": [18, 90], "missing": True},
+        "city": ["Bern", "Oslo", "Rome"],
+        "member": "boolean",
+    }
+)
+
+
+def people(n=6000, seed=0):
+    """A frame of all kinds of columns, and a target that each of them has a part in."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, n).astype(float),
+            "city": rng.choice(["Bern", "Oslo", "Rome"], n),
+            "income": np.where(rng.random(n) < 0.5, 0.0, rng.exponential(2000.0, n)),
+            "member": rng.random(n) < 0.3,
+        }
+    )
+    y = np.abs(frame["age"] - 50.0) / 20.0 + (frame["income"] > 0) + 0.8 * (frame["city"] == "Rome")
+    frame.loc[rng.random(n) < 0.1, "age"] = np.nan
+    return frame, (y + 0.3 * rng.normal(size=n)).to_numpy().clip(min=0.0)
+
+
+class Releases(RecordedReleases):
+    """Whole fits, whose releases are replayed."""
+
+    def __init__(self, monkeypatch):
+        scales = feature_bounds, quantiles, column_scales, calibration, record_count
+        super().__init__(monkeypatch, densities, gradient_descent, *scales)
+
+    def run(self, model, X, y, outputs):
+        self.begin(outputs)
+        model.fit(X, y)
+        return self.units, self.seen
+
+
+@each(
+    "model, relation",
+    [
+        (PrivateAdditiveRegressor(loss=loss, schema=SCHEMA, random_state=0), relation)
+        for loss in ("squared", "huber", "poisson")
+        for relation in ("replace-one", "add-or-remove-one")
+    ]
+    + [
+        (PrivateAdditiveClassifier(classes=[0, 1], schema=SCHEMA, random_state=0), "replace-one"),
+        (
+            PrivateAdditiveClassifier(classes=[0, 1, 2], schema=SCHEMA, random_state=0),
+            "replace-one",
+        ),
+    ],
+)
+def test_neighbours_change_releases_by_no_more_than_is_paid_for(monkeypatch, model, relation):
+    """All noise is Gaussian, of scale 2**24: the squares of changes over it add up to mu**2."""
+    frame, y = people(400)
+    if hasattr(model, "classes"):
+        y = np.digitize(y, [1.0, 2.0])[: len(y)].clip(max=len(model.classes) - 1)
+    model.set_params(relation=relation)
+    releases = Releases(monkeypatch)
+    units, seen = releases.run(model, frame, y, None)
+    budget = Budget(model.epsilon, model.delta)
+    limit = budget.mu**2 if relation == "replace-one" else 2.0 * budget.rho
+    largest = 0.0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        other, z = frame.copy(), y.copy()
+        i = rng.integers(len(y))
+        others = {
+            "age": rng.choice([np.nan, 18.0, 90.0, -1e9]),
+            "city": rng.choice(["Bern", "Rome", "Paris"]),
+            "income": rng.choice([0.0, 1e12, -5.0, np.nan]),
+            "member": bool(rng.random() < 0.5),
+        }
+        for name, value in others.items():
+            other.loc[i, name] = value
+        z[i] = rng.choice(model.classes) if hasattr(model, "classes") else rng.choice([0.0, 1e6])
+        if relation == "add-or-remove-one":
+            other, z = frame.drop(index=i).reset_index(drop=True), np.delete(y, i)
+        changed, _ = releases.run(model, other, z, seen)
+        assert [len(u) for u in units] == [len(u) for u in changed]
+        squares = [((a - b) ** 2).sum() / 4.0**24 for a, b in zip(units, changed, strict=True)]
+        assert sum(squares) <= limit
+        largest = max(largest, *squares)
+    assert largest > 0.0
+
+
+@each("added", [False, True])
+def test_counts_change_by_their_sensitivity(monkeypatch, added):
+    """A record that moves in every column attains it at every level, up to rounding."""
+    columns = (
+        TableColumn("a", (-1.0, 1.0)),
+        TableColumn("b", (-1.0, 1.0)),
+        TableColumn("c", None, ("x", "y")),
+    )
+    rng = np.random.default_rng(0)
+    numbers, codes = rng.uniform(-1, 1, (300, 2)), rng.integers(0, 2, (300, 1))
+    plan = plan_densities(300, columns, 0.5, added)
+    recorded = RecordedReleases(monkeypatch, densities)
+    ranges = np.array([[-1.0, 1.0]] * 2)
+
+    def units(numbers, codes, outputs):
+        recorded.begin(outputs)
+        plan.release(ColumnRecords(columns, numbers, codes), ranges, rng)
+        return recorded.units
+
+    before = units(numbers, codes, None)
+    seen = recorded.seen
+    if added:
+        after = units(numbers[1:], codes[1:], seen)
+    else:
+        numbers, codes = numbers.copy(), codes.copy()
+        numbers[0], codes[0] = -numbers[0], 1 - codes[0]
+        after = units(numbers, codes, seen)
+    spent = [((a - b) ** 2).sum() / 4.0**24 for a, b in zip(before, after, strict=True)]
+    planned = [m**-2.0 for m in plan.multipliers.values()][: len(spent)]
+    assert all(s <= p for s, p in zip(spent, planned, strict=True))
+    assert all(s >= 0.99 * p for s, p in zip(spent, planned, strict=True))
+
+
+def test_curved_effects_are_learnt():
+    frame, y = people(12_000)
+    model = PrivateAdditiveRegressor(schema=SCHEMA, random_state=0).fit(frame[:6000], y[:6000])
+    linear = PrivateRidge(random_state=0)
+    linear.fit(frame[["age", "income"]].fillna(50.0)[:6000], y[:6000])
+    assert model.score(frame[6000:], y[6000:]) > 0.6
+    assert model.score(frame[6000:], y[6000:]) > 0.2 + linear.score(
+        frame[["age", "income"]].fillna(50.0)[6000:], y[6000:]
+    )
+    age = model.shape_functions_["age"]
+    ends, middle = age.of(np.array([20.0, 88.0])), age.of(np.array([50.0]))
+    assert (ends > middle + 0.5).all()
+    income = model.shape_functions_["income"]
+    assert (income.of(np.array([500.0, 3000.0])) > income.of(np.zeros(1)) + 0.5).all()
+
+
+@each(
+    "loss, link",
+    [("huber", None), ("quantile", None), ("poisson", np.exp), ("gamma", np.exp)],
+)
+def test_losses(loss, link):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (8000, 2))
+    f = np.cos(2.0 * X[:, 0])
+    y = f + 0.2 * rng.normal(size=8000)
+    if loss == "poisson":
+        y = rng.poisson(np.exp(f)).astype(float)
+    elif loss == "gamma":
+        y = np.exp(f) * rng.gamma(4.0, 0.25, 8000)
+    model = PrivateAdditiveRegressor(loss=loss, epsilon=3.0, random_state=0).fit(X, y)
+    wanted = f if link is None else link(f)
+    assert np.corrcoef(model.predict(X), wanted)[0, 1] > 0.9
+
+
+def test_without_noise_it_is_the_least_squares_fit_of_its_functions():
+    """At a huge epsilon it has nearly the error of a regression on the same knots."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (4000, 2))
+    y = np.abs(X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=4000)
+    model = PrivateAdditiveRegressor(epsilon=1e5, random_state=0).fit(X, y)
+    hats = []
+    for shape, x in zip(model.shape_functions_.values(), X.T, strict=True):
+        hats += [np.interp(x, shape.knots, row) for row in np.eye(len(shape.knots))]
+    best = np.linalg.lstsq(np.column_stack(hats), y, rcond=None)[0]
+    residual = y - np.column_stack(hats) @ best
+    assert np.mean((y - model.predict(X)) ** 2) < 1.15 * np.mean(residual**2)
+
+
+def test_no_records_worth_speaking_of_give_nearly_a_constant():
+    rng, scores = np.random.default_rng(0), []
+    for seed in range(10):
+        X = rng.normal(size=(300, 5))
+        y = X[:, 0] + rng.normal(size=300)
+        model = PrivateAdditiveRegressor(epsilon=0.3, target_bound=4.0, random_state=seed)
+        with warnings.catch_warnings(action="ignore", category=UtilityWarning):
+            scores.append(model.fit(X, y).score(X, y))
+    assert np.median(scores) > -0.3
+
+
+def test_explanations_add_up_and_the_table_has_all_values():
+    frame, y = people(2000)
+    model = PrivateAdditiveRegressor(schema=SCHEMA, random_state=0).fit(frame, y)
+    parts = model.explain(frame)
+    assert parts.shape == (2000, 4)
+    assert np.allclose(parts.sum(axis=1) + model.intercept_, model.predict(frame))
+    table = model.to_frame()
+    assert list(table.columns) == ["column", "at", "value"]
+    assert set(table.column) == set(frame)
+    assert set(table[table.column == "city"]["at"]) == {"Bern", "Oslo", "Rome", None}
+    labels = np.digitize(y, [1.0, 2.0])
+    several = PrivateAdditiveClassifier(classes=[0, 1, 2], schema=SCHEMA, random_state=0)
+    several.fit(frame, labels)
+    assert several.explain(frame).shape == (2000, 4, 3)
+    assert list(several.to_frame().columns[2:]) == ["value_0", "value_1", "value_2"]
+    assert np.allclose(several.predict_proba(frame).sum(axis=1), 1.0)
+
+
+@each("sign", [1, -1])
+def test_monotone(sign):
+    frame, y = people(3000)
+    model = PrivateAdditiveRegressor(
+        schema=SCHEMA, monotone={"age": sign, "income": sign}, random_state=0
+    ).fit(frame, y)
+    ages = model.shape_functions_["age"].of(np.linspace(0.0, 100.0, 300))
+    incomes = model.shape_functions_["income"].of(np.linspace(0.0, 9e3, 300))
+    for values in (ages, incomes):
+        assert (sign * np.diff(values[:, 0]) >= -1e-12).all()
+
+
+def test_what_is_stored_is_released():
+    frame, y = people(500)
+    ledger = Ledger(2.0, 1e-6)
+    model = PrivateAdditiveRegressor(schema=SCHEMA, ledger=ledger).fit(frame, y)
+    history = ledger.history()
+    assert len(history) == 1
+    assert history.iloc[0]["estimator"] == "PrivateAdditiveRegressor"
+    assert model.model_.ledger is None
+    stored = pickle.dumps(model.set_params(ledger=None))
+    assert len(stored) < 40_000  # 500 records take more
+    assert np.array_equal(pickle.loads(stored).predict(frame), model.predict(frame))
+    names = [step.name for step in model.privacy_.steps]
+    assert names[:2] == ["units of the target", "densities of the columns"]
+    assert model.privacy_.epsilon == 1.0
+
+
+def test_units_weights_and_searches():
+    frame, y = people(3000)
+    persons = np.arange(3000) // 3
+    model = PrivateAdditiveRegressor(schema=SCHEMA, max_records_per_unit=2, random_state=0)
+    assert model.fit(frame, y, units=persons).privacy_.relation != "replace-one"
+    weighted = PrivateAdditiveRegressor(schema=SCHEMA, max_weight=2.0, random_state=0)
+    weights = np.where(frame["city"] == "Rome", 2.0, 1e-3)
+    rome = weighted.fit(frame, y, sample_weight=weights).predict(frame)
+    plain = PrivateAdditiveRegressor(schema=SCHEMA, random_state=0).fit(frame, y).predict(frame)
+    there = (frame["city"] == "Rome").to_numpy()
+    assert np.mean((y - rome)[there] ** 2) < 1.2 * np.mean((y - plain)[there] ** 2)
+    search = PrivateGridSearchCV(
+        PrivateAdditiveRegressor(schema=SCHEMA),
+        {"loss": ["squared", "huber"]},
+        epsilon=3.0,
+        random_state=0,
+    ).fit(frame, y)
+    assert search.privacy_.epsilon == 3.0
+    assert search.score(frame, y) > 0.3
+
+
+@each(
+    "params, change, error, words",
+    [
+        ({"monotone": {"city": 1}}, None, ValueError, "monotone"),
+        ({"monotone": {"height": 1}}, None, ValueError, "monotone"),
+        ({"monotone": {"age": 2}}, None, ValueError, "monotone"),
+        ({"schema": None}, None, (TypeError, ValueError), "X"),
+        ({"schema": "age"}, None, ValueError, "schema"),
+        ({"loss": "absolute"}, None, ValueError, "loss"),
+        ({"quantile": 1.0}, None, ValueError, "quantile"),
+        ({}, lambda f: f.drop(columns="age"), ValueError, "age"),
+        ({}, lambda f: f.assign(word="a"), TypeError, "word"),
+        ({}, lambda f: f.assign(income=np.inf), ValueError, "income"),
+        ({}, lambda f: f.assign(city=1.5), TypeError, "city"),
+        ({}, lambda f: f[:-1], ValueError, "records"),
+        ({}, lambda f: f.to_numpy(), TypeError, "X"),
+    ],
+)
+def test_mistakes_are_found_before_the_charge(params, change, error, words):
+    frame, y = people(300)
+    ledger = Ledger(2.0, 1e-6)
+    model = PrivateAdditiveRegressor(ledger=ledger, **{"schema": SCHEMA, **params})
+    with pytest.raises(error, match=words):
+        model.fit(frame if change is None else change(frame), y)
+    assert len(ledger.history()) == 0
+
+
+def test_few_records_without_ranges_are_told():
+    rng = np.random.default_rng(0)
+    with pytest.warns(UtilityWarning, match="schema"):
+        PrivateAdditiveRegressor(epsilon=0.1).fit(rng.normal(size=(200, 2)), rng.normal(size=200))
+
+
+def test_an_undeclared_category_counts_as_missing_when_it_is_predicted():
+    frame, y = people(1000)
+    model = PrivateAdditiveRegressor(schema=SCHEMA, random_state=0).fit(frame, y)
+    other = frame[:1].assign(city="Paris")
+    expected = frame[:1].assign(city=None)
+    assert model.predict(other) == model.predict(expected)
+    with pytest.raises(ValueError, match="income"):
+        model.predict(frame.drop(columns="income"))
+
+
+@each("ratio", [1.0, 30.0, 1e3, 1e6])
+def test_functions_are_uncorrelated_and_their_number_is_public(ratio):
+    """Under the density, whatever it is, they have mean 0 and the variances of the prior."""
+    rng = np.random.default_rng(0)
+    edges = np.linspace(-1.0, 1.0, 257)
+    spread = densities.Density(edges, rng.dirichlet(np.ones(256)) * 0.7, 0.2, 0.1)
+    one_cell = densities.Density(edges, np.eye(256)[200], 0.0, 0.0)
+    for known in (spread, one_cell):
+        basis = shapes.bases_of((TableColumn("a"),), (known,), ratio)
+        (part,) = basis.parts
+        assert part.values.shape[1] == shapes.n_functions_of(ratio) + 2 == len(basis.variances)
+        points = np.concatenate([0.5 * (edges[1:] + edges[:-1]), [0.0, np.nan]])
+        weights = np.concatenate([known.weights, [known.zero, known.missing]])
+        values = part.of(points)
+        assert np.allclose(weights @ values, 0.0, atol=1e-9)
+        found = (values.T * weights) @ values
+        assert np.allclose(np.diag(found), basis.variances, atol=0.05)
+        smooth = found[:-2, :-2]
+        assert np.allclose(smooth, np.diag(np.diag(smooth)), atol=1e-8)
+
+
+@scikit_learn_checks(
+    PrivateAdditiveClassifier(epsilon=100.0), others=(PrivateAdditiveRegressor(epsilon=100.0),)
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
