@@ -11,6 +11,7 @@ import numpy as np
 
 from skdpsco._validation import check_bound
 from skdpsco.additive.densities import Density, DensityPlan, Shares, plan_densities
+from skdpsco.additive.pairs import PairFunction, PairPlan, Products, plan_pairs
 from skdpsco.additive.shapes import (
     SHAPES,
     ShapeFunction,
@@ -29,6 +30,7 @@ from skdpsco.linear_model.huber_regressor import PrivateHuberRegressor
 from skdpsco.linear_model.log_link import PrivateGammaRegressor, PrivatePoissonRegressor
 from skdpsco.linear_model.logistic_regression import PrivateLogisticRegression
 from skdpsco.linear_model.quantile_regressor import PrivateQuantileRegressor
+from skdpsco.losses.library import without_weights
 from skdpsco.privacy import Event, NoOpEvent, compose
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.conditioning import CONDITIONING, Conditioning, ConditioningPlan
@@ -77,17 +79,22 @@ class ShapePlan:
     bounds : BoundPlan or None
         How bounds of columns of numbers are found, if some are not declared.
     densities : DensityPlan
+    pairs : PairPlan
     n_features : int
     ratio : float
         The n mu of the fit over the root of the number of columns.
+    weighted : bool
+        Whether targets hold weights.
     tiled, single : bool
         As in `ConditioningPlan`.
     """
 
     bounds: BoundPlan | None
     densities: DensityPlan
+    pairs: PairPlan
     n_features: int
     ratio: float
+    weighted: bool = False
     tiled: bool = False
     single: bool = False
 
@@ -98,7 +105,7 @@ class ShapePlan:
     def event(self) -> Event:
         """What all counts cost."""
         found = NoOpEvent() if self.bounds is None else self.bounds.event
-        return compose(found, self.densities.event)
+        return compose(found, self.densities.event, self.pairs.event)
 
     @property
     def extremes(self) -> tuple[Conditioning, ...]:
@@ -122,11 +129,13 @@ class ShapePlan:
         ranges = self.released_ranges(X.records, rng)
         columns = X.records.columns
         known = self.densities.release(X.records, ranges, rng)
-        shapes = bases_of(columns, known, self.ratio)
+        basis = bases_of(columns, known, self.ratio)
+        y = without_weights(y) if self.weighted else y
+        products = self.pairs.release(basis.parts, by_column(X.records), y, rng)
+        found = FoundShapes(basis, products, tuple(known))
         nowhere, ones = np.zeros(self.n_features), np.ones(self.n_features)
-        mean_square = np.minimum(shapes.variances / shapes.largest**2, 1.0)
-        found = Conditioning(nowhere, ones, mean_square, self.single)
-        return found._replace(shapes=FoundShapes(shapes, tuple(known)))
+        mean_square = np.minimum(found.variances / found.largest**2, 1.0)
+        return Conditioning(nowhere, ones, mean_square, self.single, found)
 
     def released_ranges(self, records: ColumnRecords, rng: np.random.Generator) -> np.ndarray:
         """Declared bounds of columns of numbers, and released ones of the others."""
@@ -143,22 +152,45 @@ class ShapePlan:
     def apply(self, value: Conditioning, X: TableDesign, y: Any) -> tuple[Any, Any]:
         """The features of the records, in units of the largest value of any function."""
         features = np.empty((len(X.records.codes), self.n_features))
-        basis = value.shapes.basis
-        basis.encode(X.records, features)
-        features /= basis.largest
+        value.shapes.encode(X.records, features)
         design = Dense(read_only(features), np.ones(self.n_features), X.intercept)
         return self.stage.apply(value, design, y)
 
     def note(self, value: Conditioning) -> str:
         """What was decided, for the report."""
-        return f"{self.n_features} functions of {len(self.densities.columns)} columns"
+        columns, pairs = self.densities.columns, value.shapes.products.pairs
+        names = ", ".join(f"{columns[i].name} x {columns[j].name}" for i, j in pairs)
+        said = f"{self.n_features} functions of {len(columns)} columns"
+        return f"{said}, and pairs {names}" if pairs else said
 
 
 class FoundShapes(NamedTuple):
-    """The functions that are added up, and the densities of the columns that they follow from."""
+    """Functions of columns and of pairs, and the densities of the columns that they follow from."""
 
     basis: Shapes
+    products: Products
     densities: tuple[Density | Shares, ...]
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude of any function."""
+        return max(self.basis.largest, self.products.largest)
+
+    @property
+    def variances(self) -> np.ndarray:
+        """Variances of all functions."""
+        ends = np.cumsum([part.values.shape[1] for part in self.basis.parts])
+        of_columns = np.split(self.basis.variances, ends[:-1])
+        kept = zip(of_columns, self.products.parts, strict=True)
+        own = [variances[: part.values.shape[1]] for variances, part in kept]
+        return np.append(self.basis.variances, self.products.variances(own))
+
+    def encode(self, records: ColumnRecords, out: np.ndarray) -> None:
+        """Write the values of all functions, over the largest."""
+        n_functions = len(self.basis.variances)
+        self.basis.encode(records, out[:, :n_functions])
+        self.products.encode(by_column(records), out[:, n_functions:])
+        out /= self.largest
 
 
 class SumOfShapes(PrivateLinearModel):
@@ -168,11 +200,15 @@ class SumOfShapes(PrivateLinearModel):
     ----------
     shapes_ : tuple of ShapeFunction
         What every column adds to a prediction.
+    pairs_ : tuple of ((int, int), PairFunction)
+        What pairs of columns add, with their places.
     densities_ : tuple of Density or Shares
     """
 
     _columns: tuple[TableColumn, ...]  # of a draft
+    _wanted_pairs: Any = None  # of a draft: places of columns; None if they are chosen
     shapes_: tuple[ShapeFunction, ...]
+    pairs_: tuple[tuple[tuple[int, int], PairFunction], ...]
     densities_: tuple[Density | Shares, ...]
 
     def fitted_for(self, owner: Any, records: ColumnRecords, y: np.ndarray, weights: Any) -> Any:
@@ -182,19 +218,27 @@ class SumOfShapes(PrivateLinearModel):
         """
         draft = self._draft()
         draft._part_of, draft._sample_weight, draft._columns = owner, weights, records.columns
-        n_functions = n_functions_of(draft._ratio(len(y), records.columns))
-        n_features = sum(len(c.values) or n_functions + 2 for c in records.columns)
-        draft.coef_, draft.intercept_ = draft._learn(Table(records, n_features), y)
-        found = draft._units.conditioning.shapes
-        coef = np.atleast_2d(draft.coef_) / found.basis.largest
-        draft.shapes_, draft.densities_ = found.basis.combined(coef), found.densities
-        # Bounds of the features are those of their functions, which nobody has declared.
+        targets, columns = draft._targets(y), records.columns
+        n_functions = n_functions_of(draft._ratio(len(y), columns))
+        n_features = sum(len(c.values) or n_functions + 2 for c in columns)
+        n_features += sum(draft._pair_plan(len(y), columns, draft._budget().mu).widths)
+        draft.coef_, draft.intercept_ = draft._learn(Table(records, n_features), targets)
+        found: FoundShapes = draft._units.conditioning.shapes
+        coef = np.atleast_2d(draft.coef_) / found.largest
+        own, of_pairs = np.split(coef, [len(found.basis.variances)], axis=1)
+        draft.shapes_, draft.densities_ = found.basis.combined(own), found.densities
+        together = found.products.combined(of_pairs)
+        draft.pairs_ = tuple(zip(found.products.pairs, together, strict=True))
         bound = getattr(draft, "target_bound", None)
         bound = None if bound is None else check_bound("target_bound", bound)
         owner._doubts, draft._doubts = doubts_about(draft._units, None, bound), ()
         owner.privacy_, owner._n_fits = draft.privacy_, draft._n_fits
         self._accept(draft)
         return self.set_params(ledger=None, random_state=None)
+
+    def _targets(self, y: np.ndarray) -> np.ndarray:
+        """Checked targets as the loss expects them."""
+        raise NotImplementedError
 
     def _ratio(self, n_samples: int, columns: tuple[TableColumn, ...]) -> float:
         """The n mu of the fit over the root of the number of columns.
@@ -204,6 +248,13 @@ class SumOfShapes(PrivateLinearModel):
         if self._relation == ADD_OR_REMOVE:
             return USUAL_RATIO
         return n_samples * self._budget().mu / math.sqrt(max(len(columns), 1))
+
+    def _pair_plan(self, n_samples: int, columns: tuple[TableColumn, ...], mu: float) -> PairPlan:
+        """How pairs are chosen: not where sums are of records that may be added, or of labels."""
+        wanted, several = self._wanted_pairs, len(getattr(self, "classes_", ())) > 2
+        if wanted is None and (several or self._relation == ADD_OR_REMOVE):
+            wanted = ()
+        return plan_pairs(n_samples, columns, self._ratio(n_samples, columns), mu, wanted)
 
     def _conditions(self, task: Any, n_samples: int, mu: float) -> bool:
         return True
@@ -218,7 +269,10 @@ class SumOfShapes(PrivateLinearModel):
             densities = plan_densities(n_samples, columns, mu, added)
             single = n_samples * mu < CONDITIONING.double_n_mu
             ratio = self._ratio(n_samples, columns)
-            return ShapePlan(bounds, densities, task.X.shape[1], ratio, single=single)
+            pairs = self._pair_plan(n_samples, columns, mu)
+            weighted = not task.regression and self._weighs()
+            plan = ShapePlan(bounds, densities, pairs, task.X.shape[1], ratio, weighted)
+            return replace(plan, single=single)
 
         return planned(plan)
 
@@ -232,26 +286,33 @@ class SumOfShapes(PrivateLinearModel):
         return TableDesign(X.records, int(intercept))
 
     def _predictions(self, X: ColumnRecords) -> np.ndarray:
-        parts = zip(self.shapes_, by_column(X), strict=True)
+        columns = by_column(X)
+        parts = zip(self.shapes_, columns, strict=True)
         total = sum(shape.of(column) for shape, column in parts) + np.atleast_1d(self.intercept_)
+        for (i, j), function in self.pairs_:
+            total += function.of(columns[i], columns[j])
         return total if np.ndim(self.intercept_) else total[:, 0]
 
 
 class Labels(SumOfShapes, PrivateLogisticRegression):
     """Log-odds of classes."""
 
+    def _targets(self, y: np.ndarray) -> np.ndarray:
+        return self._encode(y)
+
     def _learn(self, X, y):
-        target = self._encode(y)
         loss = self._weighted_loss(self._class_loss(len(self.classes_)))
-        coef, intercept = self._fit(X, target, loss, None, self._label_notes())
+        coef, intercept = self._fit(X, y, loss, None, self._label_notes())
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 
 
 class Numbers(SumOfShapes):
     """Predictions of numbers."""
 
+    def _targets(self, y: np.ndarray) -> np.ndarray:
+        return self._encode_block(y)
+
     def _learn(self, X, y):
-        y = self._encode_block(y)
         return self._fit(X, y, self._loss(*X.shape), self.target_bound, (), regression=True)
 
 

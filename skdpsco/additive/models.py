@@ -1,6 +1,6 @@
 """Private additive models: sums of functions of single columns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skdpsco._quiet import quietly
-from skdpsco._typing import LedgerLike, MatrixLike, Seed, Self, TargetLike
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
@@ -22,9 +22,11 @@ from skdpsco._validation import (
     check_bound,
     check_fit_params,
     declared,
+    is_auto,
     refuse_masked,
 )
 from skdpsco.additive.fitting import FITTED_BY, Labels
+from skdpsco.additive.pairs import PairFunction
 from skdpsco.additive.shapes import ShapeFunction, by_column
 from skdpsco.additive.table import ColumnRecords, read_columns
 from skdpsco.base.private_estimator import PrivateEstimator
@@ -40,6 +42,7 @@ class PrivateAdditiveModel(PrivateEstimator):
 
     schema: Any
     monotone: Any
+    pairs: Any
     max_weight: Any
     relation: Any
 
@@ -47,6 +50,7 @@ class PrivateAdditiveModel(PrivateEstimator):
         **PRIVATE_CONSTRAINTS,
         "schema": [None, Schema],
         "monotone": [None, dict],
+        "pairs": [None, StrOptions({"auto"}), list, tuple],
         "relation": COMMON_CONSTRAINTS["relation"],
         "verbose": ["verbose"],
         "max_weight": WEIGHTS_CONSTRAINTS["max_weight"],
@@ -98,7 +102,9 @@ class PrivateAdditiveModel(PrivateEstimator):
         if len(y) != len(records.codes):
             raise ValueError("X and y must hold the same number of records.")
         monotone = self._check_monotone(records)
-        draft.model_ = self._linear_model().fitted_for(draft, records, y, weights)
+        model = self._linear_model()
+        model._wanted_pairs = self._check_pairs(records)
+        draft.model_ = model.fitted_for(draft, records, y, weights)
         draft.model_.shapes_ = tuple(
             shape.monotone(monotone[shape.column.name], known)
             if shape.column.name in monotone
@@ -122,6 +128,29 @@ class PrivateAdditiveModel(PrivateEstimator):
         solver = GradientDescent(preconditioned=False, shrunk=shrunk)
         own = {name: getattr(self, name) for name in names}
         return {**own, "feature_bound": 1.0, "solver": solver}
+
+    def _check_pairs(self, records: ColumnRecords) -> tuple[tuple[int, int], ...] | None:
+        """Places of the columns of declared pairs; None if pairs are chosen.
+
+        Raises
+        ------
+        ValueError
+            If they are not pairs of different columns of X.
+        """
+        if self.pairs is None or is_auto(self.pairs):
+            return () if self.pairs is None else None
+        names = [column.name for column in records.columns]
+        found = []
+        for pair in self.pairs:
+            known = isinstance(pair, tuple | list) and len(pair) == 2
+            if not known or pair[0] == pair[1] or not {*pair} <= {*names}:
+                raise ValueError(
+                    "pairs must be 'auto', None, or a list of pairs of names of different columns "
+                    f"of X, got {abridged(self.pairs)}."
+                )
+            first, second = sorted(map(names.index, pair))
+            found.append((first, second))
+        return tuple(dict.fromkeys(found))
 
     def _check_monotone(self, records: ColumnRecords) -> dict[str, int]:
         """The sign of every column whose function is monotone.
@@ -147,13 +176,20 @@ class PrivateAdditiveModel(PrivateEstimator):
         return read_columns(self, X, self.schema, reset=False)
 
     @property
+    def pair_functions_(self) -> dict[tuple[str, str], PairFunction]:
+        """What pairs of columns add to a prediction, by the names of the columns."""
+        check_is_fitted(self)
+        names = [shape.column.name for shape in self.model_.shapes_]
+        return {(names[i], names[j]): function for (i, j), function in self.model_.pairs_}
+
+    @property
     def shape_functions_(self) -> dict[str, ShapeFunction]:
         """What every column adds to a prediction, by the name of the column."""
         check_is_fitted(self)
         return {shape.column.name: shape for shape in self.model_.shapes_}
 
     def explain(self, X: MatrixLike) -> np.ndarray:
-        """What every column adds to the prediction of every record.
+        """What every column, and every pair of ``pair_functions_``, adds to every prediction.
 
         Their sum and ``intercept_`` are the prediction, the log-odds of the second class, the
         scores of all classes, or the logarithm of the prediction for "poisson" and "gamma". For
@@ -165,11 +201,12 @@ class PrivateAdditiveModel(PrivateEstimator):
 
         Returns
         -------
-        parts : ndarray of shape (n_samples, n_features) or (n_samples, n_features, n_classes)
+        parts : ndarray of shape (n_samples, n_features + n_pairs), and n_classes if several
         """
-        records = self._records(X)
-        pairs = zip(self.model_.shapes_, by_column(records), strict=True)
-        parts = np.stack([shape.of(column) for shape, column in pairs], axis=1)
+        columns = by_column(self._records(X))
+        own = [shape.of(x) for shape, x in zip(self.model_.shapes_, columns, strict=True)]
+        own += [function.of(columns[i], columns[j]) for (i, j), function in self.model_.pairs_]
+        parts = np.stack(own, axis=1)
         return parts if parts.shape[2] > 1 else parts[:, :, 0]
 
     def to_frame(self) -> Any:
@@ -259,7 +296,11 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         categories. Columns that it does not declare hold numbers, whose ranges are found privately.
         None means an array, or a frame of numbers.
     monotone : dict or None, default=None
-        Columns of numbers whose functions increase (1) or decrease (-1), by name.
+        Columns of numbers whose functions increase (1) or decrease (-1), by name. It is not for the
+        functions of pairs.
+    pairs : "auto", list of tuple of two str, or None, default="auto"
+        Pairs of columns that have a function of both, by name. "auto" chooses some privately if
+        there are enough records: not with more than two classes or a private number of records.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public.
@@ -282,6 +323,8 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
     intercept_ : ndarray of shape (1,) or (n_classes,)
     shape_functions_ : dict of str to ShapeFunction
         What every column adds to a prediction, by name. Means are 0 by the released densities.
+    pair_functions_ : dict of tuple of two str to PairFunction
+        What pairs of columns add besides.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -336,6 +379,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         max_records_per_unit: int | None = None,
         schema: Schema | None = None,
         monotone: Mapping[str, int] | None = None,
+        pairs: Auto | Sequence[tuple[str, str]] | None = "auto",
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
@@ -349,6 +393,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         self.max_records_per_unit = max_records_per_unit
         self.schema = schema
         self.monotone = monotone
+        self.pairs = pairs
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight
@@ -427,7 +472,11 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
         categories. Columns that it does not declare hold numbers, whose ranges are found privately.
         None means an array, or a frame of numbers.
     monotone : dict or None, default=None
-        Columns of numbers whose functions increase (1) or decrease (-1), by name.
+        Columns of numbers whose functions increase (1) or decrease (-1), by name. It is not for the
+        functions of pairs.
+    pairs : "auto", list of tuple of two str, or None, default="auto"
+        Pairs of columns that have a function of both, by name. "auto" chooses some privately if
+        there are enough records: not with more than two classes or a private number of records.
     loss : {"squared", "huber", "quantile", "poisson", "gamma"}, default="squared"
         "quantile" predicts ``quantile``. For "poisson" (y >= 0) and "gamma" (y > 0) the sum is the
         logarithm of the expected target.
@@ -451,6 +500,8 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
     intercept_ : float
     shape_functions_ : dict of str to ShapeFunction
         What every column adds to a prediction, by name. Means are 0 by the released densities.
+    pair_functions_ : dict of tuple of two str to PairFunction
+        What pairs of columns add besides.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -504,6 +555,7 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
         max_records_per_unit: int | None = None,
         schema: Schema | None = None,
         monotone: Mapping[str, int] | None = None,
+        pairs: Auto | Sequence[tuple[str, str]] | None = "auto",
         loss: Literal["squared", "huber", "quantile", "poisson", "gamma"] = "squared",
         quantile: float = 0.5,
         target_bound: float | None = None,
@@ -518,6 +570,7 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
         self.max_records_per_unit = max_records_per_unit
         self.schema = schema
         self.monotone = monotone
+        self.pairs = pairs
         self.loss = loss
         self.quantile = quantile
         self.target_bound = target_bound

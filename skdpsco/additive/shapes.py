@@ -13,7 +13,15 @@ from sklearn.isotonic import isotonic_regression
 from skdpsco.additive.densities import Density, Shares
 from skdpsco.additive.table import ColumnRecords, TableColumn
 
-__all__ = ["SHAPES", "ShapeFunction", "Shapes", "bases_of", "by_column", "n_functions_of"]
+__all__ = [
+    "SHAPES",
+    "ShapeFunction",
+    "Shapes",
+    "bases_of",
+    "by_column",
+    "n_functions_of",
+    "roughness_of",
+]
 
 
 class ShapeTuning(NamedTuple):
