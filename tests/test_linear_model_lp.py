@@ -44,6 +44,7 @@ from skdpsco.losses import (
     Quantile,
     SmoothHinge,
     Squared,
+    Traits,
     derivative,
     value,
 )
@@ -315,6 +316,13 @@ def test_descent_is_for_radii_that_are_chosen_and_rows_as_they_are():
         assert isinstance(solver, ProjectedDescent) == found
     with pytest.raises(ValueError, match="row_norm=None"):
         PrivateLinearClassifier(row_norm=1.0, solver="projected-descent").fit(X, y)
+
+
+def test_losses_of_users_that_state_their_targets_are_minimised_by_descent(monkeypatch):
+    for traits, found in ((Traits(), False), (Traits("numbers", residuals=True), True)):
+        monkeypatch.setattr(LogCosh, "traits", traits, raising=False)
+        solver = PrivateLinearRegressor(loss=LogCosh())._resolved_solver(LogCosh(), 600, 4, 0.02)
+        assert isinstance(solver, ProjectedDescent) == found
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0, 4.0, math.inf])

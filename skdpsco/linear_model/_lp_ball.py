@@ -31,7 +31,8 @@ from skdpsco.data.block_records import BlockRecords, as_blocks
 from skdpsco.data.block_sources import check_apart
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
-from skdpsco.losses.library import is_proven, taken_on_trust
+from skdpsco.losses.library import taken_on_trust
+from skdpsco.losses.traits import traits_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import (
@@ -368,7 +369,8 @@ class LpModel(PrivateLinearModel):
             once = self._streaming or self.row_norm is not None
             signal = n_samples * math.sqrt(2.0 * rho / max(n_features, 1))
             cornered = p == 1.0 and not is_regressor(self) and signal >= AUTO_BALL.corners
-            descends = not (once or cornered or self._ball_is_given()) and is_proven(loss)
+            stated = traits_of(loss).targets is not None
+            descends = stated and not (once or cornered or self._ball_is_given())
             solver = automatic_ball_solver(
                 p, n_samples, n_features, rho, smooth, self._streaming, descends
             )
