@@ -21,7 +21,7 @@ __all__ = ["PrivateLinearClassifier"]
 
 def _is_logistic(model: Any) -> bool:
     loss = model.loss
-    return loss == "logistic" or traits_of(loss).scores == "log-odds"
+    return loss == "logistic" if isinstance(loss, str) else traits_of(loss).scores == "log-odds"
 
 
 class PrivateLinearClassifier(LogisticClassifier, LpModel):
