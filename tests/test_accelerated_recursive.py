@@ -16,7 +16,7 @@ from skdpsco.solvers.saddle.extragradient import ACCELERATED, Solve, project_blo
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.variational import Block
-from skdpsco.variational.solve import MatrixGame, _operator
+from skdpsco.variational.solve import MatrixGame, _clipped
 
 NOISELESS = Allowance(1e10)
 
@@ -79,7 +79,7 @@ def test_a_regularised_game_is_solved():
 
     m, k, n = 5, 4, 60
     A = payoffs(n, m, k)
-    operator = _operator(MatrixGame(m, k), None, None, None)
+    operator = _clipped(MatrixGame(m, k))
     problem = VariationalProblem(operator, n)
     plan = AcceleratedRecursive(n_rounds=1).plan(problem, NOISELESS)
     z = AcceleratedRecursive(n_rounds=1).run(plan, problem, (A,), np.random.default_rng(0))

@@ -9,29 +9,27 @@ from cases import each
 from skdpsco.constraints import L2Ball, LpBall, Simplex
 from skdpsco.solvers import AcceleratedRecursive, Allowance
 from skdpsco.solvers.saddle.problem import VariationalProblem
-from skdpsco.variational import Block
-from skdpsco.variational.solve import MatrixGame, _operator, solve_variational_inequality
+from skdpsco.variational import Block, Operator
+from skdpsco.variational.solve import MatrixGame, _clipped, solve_variational_inequality
 
 
 def test_only_what_is_declared_monotone():
-    x, arguments = (
-        np.random.default_rng(0).uniform(-0.5, 0.5, (300, 3)),
-        {"blocks": [Block(L2Ball(1.0), 3, 2.0)], "smoothness": [[1.0]]},
-    )
+    x, ball = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 3)), [Block(L2Ball(1.0), 3, 2.0)]
 
     def mean_operator(z, x):
         return z - x
 
-    def solve(**changes):
-        options = {"solver": "accelerated-recursive", "monotone": True, **arguments, **changes}
-        return solve_variational_inequality(mean_operator, x, **options)
+    def solve(
+        blocks=ball, smoothness=((1.0,),), monotone=True, solver="accelerated-recursive", **changes
+    ):
+        operator = Operator(mean_operator, blocks, smoothness=smoothness, monotone=monotone)
+        return solve_variational_inequality(operator, x, solver=solver, **changes)
 
     solution = solve()
     assert "monotone for every data set" in str(solution.privacy)
     assert np.linalg.norm(solution.z) <= 1.0 + 1e-12
-    for monotone in (None, False):
-        with pytest.raises(ValueError, match="monotone"):
-            solve(monotone=monotone)
+    with pytest.raises(ValueError, match="monotone"):
+        solve(monotone=False)
     with pytest.raises(TypeError, match="monotone"):
         solve(monotone=1)
     with pytest.raises(ValueError, match="smoothness"):
@@ -63,7 +61,7 @@ def test_bad_rounds(n_rounds, error):
 
 def test_probes_are_stricter_with_what_is_declared_monotone():
     probes = np.array([[1.0], [-1.0]])
-    arguments = {"smoothness": [[3.0]], "probes": probes, "solver": "accelerated-recursive"}
+    arguments = {"probes": probes, "solver": "accelerated-recursive"}
 
     def turns(z, x):
         return x * z + z  # monotone in the mean of these two, and each of them
@@ -73,20 +71,24 @@ def test_probes_are_stricter_with_what_is_declared_monotone():
 
     block = [Block(L2Ball(1.0), 1, 3.0)]
     data = np.zeros((50, 1))
-    solve_variational_inequality(turns, data, blocks=block, monotone=True, **arguments)
+
+    def declared(function, monotone=True, blocks=block):
+        return Operator(function, blocks, smoothness=[[3.0]], monotone=monotone)
+
+    solve_variational_inequality(declared(turns), data, **arguments)
     with pytest.raises(ValueError, match="not monotone"):
-        solve_variational_inequality(wrong, data, blocks=block, monotone=True, **arguments)
+        solve_variational_inequality(declared(wrong), data, **arguments)
     arguments["solver"] = "mirror-prox"
-    solve_variational_inequality(wrong, data, blocks=block, n_iter=2, **arguments)
+    solve_variational_inequality(declared(wrong, monotone=False), data, n_iter=2, **arguments)
+    narrow = declared(turns, blocks=[Block(L2Ball(1.0), 1, 3.0, 1.0)])
     with pytest.raises(ValueError, match="sensitivity of block 0"):
-        solve_variational_inequality(
-            turns, data, blocks=[Block(L2Ball(1.0), 1, 3.0, 1.0)], monotone=True, **arguments
-        )
+        solve_variational_inequality(narrow, data, **arguments)
 
 
 def test_clipping_an_operator_is_not_monotone():
     # The example of the proof.
-    operator = _operator(lambda z, x: z * [1.0, 10.0] + x, [Block(L2Ball(3.0), 2, 1.0)], None, None)
+    ball = [Block(L2Ball(3.0), 2, 1.0)]
+    operator = _clipped(Operator(lambda z, x: z * [1.0, 10.0] + x, ball))
     nothing = (np.zeros((1, 2)),)
     z, other = np.array([1.0, 0.1]), np.array([2.0, 0.4])
     move = operator.total(z, nothing) - operator.total(other, nothing)
@@ -105,16 +107,15 @@ def test_what_an_operator_declares_is_about_its_own_blocks():
     game, payoffs = MatrixGame(2, 2), np.zeros((40, 2, 2))
     arguments = {"solver": "accelerated-recursive"}
     solve_variational_inequality(game, payoffs, **arguments)
+    own = {"blocks": list(game.blocks), "smoothness": game.smoothness}
     for changes in (
         {"blocks": [Block(Simplex(50.0), 2, 1.0)] * 2},
         {"blocks": [Block(Simplex(), 2, 0.1)] * 2},
         {"smoothness": [[0.0, 0.1], [0.1, 0.0]]},
     ):
         with pytest.raises(ValueError, match="respects the bounds of its blocks"):
-            solve_variational_inequality(game, payoffs, **arguments, **changes)
-    solve_variational_inequality(
-        game, payoffs, blocks=list(game.blocks), monotone=True, **arguments
-    )
+            solve_variational_inequality(Operator(game, **{**own, **changes}), payoffs, **arguments)
+    solve_variational_inequality(Operator(game, **own, monotone=True), payoffs, **arguments)
 
 
 class Mean:
@@ -159,7 +160,7 @@ def test_operators_cannot_change_their_records():
 
     x = np.zeros((50, 3))
     with pytest.raises(ValueError, match="read-only"):
-        solve_variational_inequality(moves, x, blocks=Mean.blocks)
+        solve_variational_inequality(Operator(moves, Mean.blocks), x)
 
 
 def test_short_floats_are_not_for_operators_declared_monotone():
@@ -168,5 +169,5 @@ def test_short_floats_are_not_for_operators_declared_monotone():
 
     x = np.zeros((50, 3))
     with pytest.raises(ValueError, match="float64"):
-        solve_variational_inequality(short, x, blocks=Mean.blocks, monotone=True)
-    solve_variational_inequality(short, x, blocks=Mean.blocks, n_iter=2)
+        solve_variational_inequality(Operator(short, Mean.blocks, monotone=True), x)
+    solve_variational_inequality(Operator(short, Mean.blocks), x, n_iter=2)

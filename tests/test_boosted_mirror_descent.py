@@ -14,7 +14,7 @@ from skdpsco.solvers.saddle import boosted_mirror_descent as module
 from skdpsco.solvers.saddle.boosted_mirror_descent import best_response, plan_response, total_value
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.problem import VariationalProblem
-from skdpsco.variational import BilinearGame, QuadraticGame, duality_gap
+from skdpsco.variational import BilinearGame, Operator, QuadraticGame, duality_gap
 from skdpsco.variational.solve import MatrixGame, solve_variational_inequality
 
 NOISELESS = Allowance(1e4)
@@ -271,9 +271,11 @@ def test_reports_name_what_the_runs_rest_on():
 
     operator.value, operator.value_bound = Toy().value, 2.0
     solution = solve_variational_inequality(
-        operator, np.zeros(500), blocks=Toy().blocks, saddle=True, smoothness=np.zeros((2, 2)),
-        solver=BoostedMirrorDescent(1.0, base), random_state=0,
-    )  # fmt: skip
+        Operator(operator, Toy().blocks, saddle=True, smoothness=np.zeros((2, 2))),
+        np.zeros(500),
+        solver=BoostedMirrorDescent(1.0, base),
+        random_state=0,
+    )
     assert "records are numbers" in solution.privacy.assumptions
 
 
@@ -297,10 +299,9 @@ def test_bad_solvers_and_problems():
         return np.zeros((len(signs), 6))
 
     silent.value_bound = 1.0
+    silent = Operator(silent, Toy().blocks, saddle=True)
     with pytest.raises(TypeError, match="needs an operator with value"):
-        solve_variational_inequality(
-            silent, np.zeros(500), blocks=Toy().blocks, saddle=True, solver="boosted-mirror-descent"
-        )
+        solve_variational_inequality(silent, np.zeros(500), solver="boosted-mirror-descent")
     game = Toy()
     game.value_bound = None
     with pytest.raises(TypeError, match="needs an operator with value"):

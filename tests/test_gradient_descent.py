@@ -13,6 +13,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.losses.traits import traits_of
 from skdpsco.penalties import L1, L2, Box, ElasticNet
 from skdpsco.privacy import Budget, epsilon_of, is_gaussian, mu_of, rho_of
 from skdpsco.privacy.events import leaves
@@ -24,9 +25,7 @@ from skdpsco.solvers import (
     check_cost,
     check_supported,
 )
-from skdpsco.solvers import (
-    gradient_sums as _block_sums,
-)
+from skdpsco.solvers import gradient_sums as _block_sums
 from skdpsco.solvers.penalized import gradient_descent as module
 from skdpsco.solvers.penalized import metric, quadratic_model
 
@@ -89,7 +88,7 @@ def test_plans_spend_the_budget_and_no_more():
             assert is_gaussian(plan.event)
             assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-11)
             assert epsilon_of(plan.event, 1e-6) <= epsilon
-            needs_scales = preconditioned or (clip == "auto" and problem.has_residuals)
+            needs_scales = preconditioned or (clip == "auto" and traits_of(problem.loss).residuals)
             assert (plan.scales is not None) == needs_scales
             assert plan == solver.plan(dataclasses.replace(problem), budget, n_iter)
             assert hash(plan) == hash(solver.plan(problem, budget, n_iter))

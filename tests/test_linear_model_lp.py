@@ -44,9 +44,11 @@ from skdpsco.losses import (
     Quantile,
     SmoothHinge,
     Squared,
+    Traits,
     derivative,
     value,
 )
+from skdpsco.losses.check import loss_of
 from skdpsco.privacy import Budget
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import PhasedERM, ProjectedDescent
@@ -97,7 +99,8 @@ def test_the_automatic_radius_of_projections(Estimator, solver, expected):
     """In regressions it is twice as large as that of other solvers."""
     for p in (1.0, 2.0):
         model = Estimator(p=p, epsilon=1e6, solver=solver)
-        problem = model._problem(model._scalar_loss(), 500, np.ones(4), Target(1.0, 0.0, 1.0))
+        loss = Squared(1.0) if Estimator is PrivateLinearRegressor else Logistic()
+        problem = model._problem(loss, 500, np.ones(4), Target(1.0, 0.0, 1.0))
         assert problem.constraint.radius == expected
 
 
@@ -302,15 +305,24 @@ def test_descent_is_for_radii_that_are_chosen_and_rows_as_they_are():
         ({"loss": "hinge"}, False),
     ):
         model = PrivateLinearClassifier(**options)
-        solver = model._resolved_solver(model._scalar_loss(), *X.shape, 0.02)
+        solver = model._resolved_solver(loss_of(model, "loss", model.loss, "signs"), *X.shape, 0.02)
         assert isinstance(solver, ProjectedDescent) == found
     # Above n mu = 200 sqrt(d) labels are fitted within an l1 ball.
-    for Estimator, found in ((PrivateLinearClassifier, False), (PrivateLinearRegressor, True)):
-        model = Estimator(p=1.0)
-        solver = model._resolved_solver(model._scalar_loss(), *X.shape, 0.3)
+    for Estimator, loss, found in (
+        (PrivateLinearClassifier, Logistic(), False),
+        (PrivateLinearRegressor, Squared(1.0), True),
+    ):
+        solver = Estimator(p=1.0)._resolved_solver(loss, *X.shape, 0.3)
         assert isinstance(solver, ProjectedDescent) == found
     with pytest.raises(ValueError, match="row_norm=None"):
         PrivateLinearClassifier(row_norm=1.0, solver="projected-descent").fit(X, y)
+
+
+def test_losses_of_users_that_state_their_targets_are_minimised_by_descent(monkeypatch):
+    for traits, found in ((Traits(), False), (Traits("numbers", residuals=True), True)):
+        monkeypatch.setattr(LogCosh, "traits", traits, raising=False)
+        solver = PrivateLinearRegressor(loss=LogCosh())._resolved_solver(LogCosh(), 600, 4, 0.02)
+        assert isinstance(solver, ProjectedDescent) == found
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0, 4.0, math.inf])

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from skdpsco.losses import (
     SmoothHinge,
     SmoothQuantile,
     Squared,
+    Traits,
     curvature,
     curvatures,
     derivative,
@@ -24,8 +26,14 @@ from skdpsco.losses import (
     value,
     values,
 )
-from skdpsco.losses.library import Hinge, Weighted, for_kernels
+from skdpsco.losses.check import check_loss
+from skdpsco.losses.library import Absolute, Hinge, Mixture, Weighted, for_kernels
+from skdpsco.losses.log_link import PoissonDeviance
+from skdpsco.losses.traits import traits_of, usual_curvature
+from skdpsco.privacy import Budget
+from skdpsco.solvers import GradientDescent, Problem
 from skdpsco.solvers.base import curvature_of
+from skdpsco.solvers.penalized.problem import unpenalised
 
 # Losses are told apart by identity and class: as tuples, Squared(3.0) == Multinomial(3).
 SQUARED, LOGISTIC = Squared(), Logistic()
@@ -390,3 +398,78 @@ def test_probabilities_sum_to_one_at_any_size(n_classes, size):
         assert abs(R.sum()) < 1e-14
         assert np.linalg.norm(R) <= lipschitz_l2(loss) * (1 + 1e-15)
         assert 0.0 <= v[0] <= loss.smoothness()
+
+
+# ---- what losses say of themselves
+
+
+@every
+def test_traits_are_those_of_the_kernels(loss):
+    traits, n = traits_of(loss), loss.n_outputs
+    kind = "classes" if n > 1 else "signs" if len(targets(loss)) == 2 else "numbers"
+    assert traits.targets == kind
+    assert 0.0 < usual_curvature(loss) <= loss.smoothness()
+    Z, y = records(loss, spread=1e-3)
+    D = np.empty((len(y), n))
+    derivatives(loss, Z, y, D)
+    assert traits.sums_to_zero == (n > 1 and np.allclose(D.sum(axis=1), 0.0))
+    residuals = n == 1 and all(derivative(loss, z, 0.1) == z - 0.1 for z in (-0.05, 0.2))
+    assert traits.quadratic == residuals
+    assert traits_of(Weighted(loss)).weighted
+
+
+def test_mixtures_say_what_all_their_parts_say():
+    weights = ((0.5,), (0.5,))
+    alike = Mixture((Squared(), Squared(2.0)), (1.0, 1.0), weights)
+    assert traits_of(alike) == traits_of(Squared())
+    assert traits_of(Mixture((Squared(), Absolute()), (1.0, 1.0), weights)) == Traits()
+
+
+class Own(NamedTuple):
+    """Squared residuals, of which solvers know only what it says."""
+
+    n_outputs = 1
+
+    def lipschitz(self, prediction_bound=math.inf, target_bound=math.inf):
+        return prediction_bound + target_bound
+
+    def smoothness(self):
+        return 1.0
+
+
+value.register(Own)(lambda loss, z, y: 0.5 * (z - y) * (z - y))
+derivative.register(Own)(lambda loss, z, y: z - y)
+curvature.register(Own)(lambda loss, z, y: 1.0)
+
+
+def test_a_loss_that_states_its_traits_is_planned_for_as_one_of_the_library(monkeypatch):
+    def planned(loss):
+        problem = unpenalised(Problem(loss, None, n_samples=2000, n_features=5))
+        return GradientDescent().plan(problem, Budget(1.0, 1e-6))
+
+    for like in (Squared(), PoissonDeviance(0.2, 0.3), Huber(0.2)):
+        monkeypatch.setattr(Own, "traits", traits_of(like), raising=False)
+        assert planned(Own()) == planned(like)
+    check_loss(Own())
+
+
+@each(
+    "wrong",
+    [
+        {"targets": "labels"},
+        {"scores": "margins", "targets": "signs"},
+        {"scores": "means", "targets": "numbers"},
+        {"usual_curvature": 0.0},
+        {"off_centre": 1.5},
+        {"jump": -1.0},
+    ],
+)
+def test_bad_traits(wrong):
+    with pytest.raises(ValueError, match="must be"):
+        Traits(**wrong)
+
+
+def test_traits_of_another_kind_are_refused(monkeypatch):
+    monkeypatch.setattr(Own, "traits", {"residuals": True}, raising=False)
+    with pytest.raises(TypeError, match=r"traits of .* must be"):
+        check_loss(Own())

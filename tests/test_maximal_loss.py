@@ -25,7 +25,7 @@ from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.variational import MaximalLoss, duality_gap, solve_variational_inequality
 from skdpsco.variational.clipped_operator import check_operator
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
-from skdpsco.variational.solve import _operator
+from skdpsco.variational.solve import _clipped
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -126,7 +126,7 @@ def test_gradients_are_those_of_the_values(game):
 def test_monotone_smooth_and_within_bounds_on_probes(game):
     """All of what an operator declares, tried by the check that users' operators may have."""
     rng = np.random.default_rng(2)
-    wrapped = _operator(game, None, None, None)
+    wrapped = _clipped(game)
     assert wrapped.monotone
     assert wrapped.game is not None
     check_operator(wrapped, Geometry(game.blocks), records(game, 40, rng))
@@ -140,7 +140,7 @@ def test_targets_that_are_no_labels_count_by_their_sign(losses, target):
     rng = np.random.default_rng(7)
     X = rng.uniform(-1, 1, (30, F))
     data = X, np.full(30, target)
-    check_operator(_operator(game, None, None, None), Geometry(game.blocks), data)
+    check_operator(_clipped(game), Geometry(game.blocks), data)
     z = somewhere(game, rng)
     labels = np.full(30, 1.0 if target > 0 else -1.0)
     assert np.array_equal(game.total(z, data), game.total(z, (X, labels)))
@@ -310,7 +310,7 @@ def test_a_game_that_was_changed_is_clipped_like_any_operator():
     rng = np.random.default_rng(4)
     data = records(changed, 1, rng)
     for game in (Longer(Logistic(), F), changed):
-        wrapped = _operator(game, None, None, None)
+        wrapped = _clipped(game)
         assert wrapped.game is None
         z = somewhere(game, rng, 0.3)
         assert np.abs(wrapped.total(z, data)[: 2 * F]).max() <= game.blocks[0].lipschitz

@@ -395,10 +395,10 @@ def test_steps_are_those_that_were_asked_for(prior):
     ("params", "error", "message"),
     [
         ({"losses": "squared"}, ValueError, "losses must be among"),
-        ({"losses": Squared()}, ValueError, "losses must be for the targets"),
+        ({"losses": Squared()}, ValueError, "is not for PrivateMinimaxClassifier"),
         ({"losses": []}, TypeError, "losses must be a loss"),
-        ({"losses": [Logistic]}, TypeError, "instances"),
-        ({"losses": [3]}, TypeError, "losses contains 3"),
+        ({"losses": [Logistic]}, TypeError, "must be an instance"),
+        ({"losses": [3]}, TypeError, "losses=3 cannot be used"),
         ({"losses": 3}, ValueError, "'losses' parameter"),
         ({"tasks": "groups"}, ValueError, "tasks"),
         ({"tasks": "columns"}, ValueError, "y must have shape"),
@@ -449,7 +449,7 @@ def test_more_than_two_classes_have_the_softmax_only():
     ("params", "error", "message"),
     [
         ({"losses": "logistic"}, ValueError, "losses must be among"),
-        ({"losses": [Huber(0.1), Hinge()]}, ValueError, "losses must be for the targets"),
+        ({"losses": [Huber(0.1), Hinge()]}, ValueError, "is not for PrivateMinimaxRegressor"),
         ({"tasks": "classes"}, ValueError, "tasks"),
         ({"target_bound": -1.0}, ValueError, "target_bound"),
         ({"target_bound": True}, TypeError, "target_bound"),

@@ -19,12 +19,13 @@ from skdpsco.variational import (
     BilinearGame,
     Block,
     MatrixGame,
+    Operator,
     QuadraticGame,
     duality_gap,
     solve_variational_inequality,
 )
 from skdpsco.variational.clipped_operator import check_operator
-from skdpsco.variational.solve import _operator
+from skdpsco.variational.solve import _clipped
 
 NOISELESS = Allowance(1e8)
 ROW = np.ones((1, 2))
@@ -290,7 +291,7 @@ def test_too_few_records_for_the_steps_are_refused_before_noise():
 @pytest.mark.parametrize("game", [BilinearGame(3, 4, 0.7), QuadraticGame(3, 4, 0.7)])
 def test_games(game):
     data, rng = records(game, 5_000), np.random.default_rng(1)
-    operator = _operator(game, None, None, None)
+    operator = _clipped(game)
     check_operator(operator, Geometry(game.blocks), tuple(array[:9] for array in data))
     z = Geometry(game.blocks).point(Geometry(game.blocks).start(), rng.uniform(-0.2, 0.2, 7))
     rows = game(z, *data)
@@ -302,7 +303,7 @@ def test_games(game):
         slope = (game.value(z + h, *data) - game.value(z - h, *data)) / 2e-5
         np.testing.assert_allclose(rows[:, j], slope if j < 3 else -slope, atol=1e-8)
     smaller = [Block(Simplex(), 3, 0.1), Block(Simplex(), 4, 0.1)]  # not the game's own bounds
-    total = _operator(game, smaller, None, None).total(z, tuple(array[:1] for array in data))
+    total = _clipped(Operator(game, smaller)).total(z, tuple(array[:1] for array in data))
     assert np.abs(total).max() <= 0.1 * (1 + 1e-12) < np.abs(rows[0]).max()
 
 

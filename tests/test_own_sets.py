@@ -45,7 +45,7 @@ from skdpsco.solvers import (
 )
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.vertex_choice import AxisPolytope, polytope_of
-from skdpsco.variational import solve_variational_inequality
+from skdpsco.variational import Operator, solve_variational_inequality
 
 CORNERS = np.array([[1.0, 0.5, 0.0], [-1.0, 0.3, 0.2], [0.1, -1.2, 0.4], [0.0, 0.1, -0.9]])
 WIDTHS = np.array([0.5, 1.5, 0.2])
@@ -324,11 +324,9 @@ class SubBlock(Block):
 
 
 def test_blocks_are_those_of_the_library():
+    operator = Operator(lambda z, x: z - x, [SubBlock(L2Ball(1.0), 2, 2.0)], smoothness=[[1.0]])
     with pytest.raises(TypeError, match="blocks must be a non-empty sequence of Block, got "):
-        solve_variational_inequality(
-            lambda z, x: z - x, np.ones((9, 2)), epsilon=1.0, delta=1e-6,
-            blocks=[SubBlock(L2Ball(1.0), 2, 2.0)], smoothness=[[1.0]],
-        )  # fmt: skip
+        solve_variational_inequality(operator, np.ones((9, 2)), epsilon=1.0, delta=1e-6)
 
 
 @each("ball", [L1Ball, L2Ball, Simplex, lambda r: LpBall(np.float32(1.5), r)])

@@ -37,7 +37,6 @@ from skdpsco.base.public_start import learnt_from
 from skdpsco.data import RowBlocks
 from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Multinomial
-from skdpsco.losses.library import WeightedMultinomial
 from skdpsco.penalties import L2
 from skdpsco.preprocessing import PublicBoundsScaler
 from skdpsco.privacy import is_gaussian, mu_of
@@ -64,7 +63,9 @@ def fitted(Model, X, y, init=START, **params):
         return Model(**{"epsilon": EXACT, "random_state": 0, **params}).fit(X, y, init=init)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3), WeightedMultinomial(3)], ids=str)
+@pytest.mark.parametrize(
+    "loss", [Logistic(), Multinomial(3), Multinomial(3, weighted=True)], ids=str
+)
 @pytest.mark.parametrize("start", [0.5, -3.0, 1e200])
 def test_a_record_moves_gradients_by_what_is_charged(monkeypatch, loss, start):
     """For all replacements, wherever the fit begins; there they are those of start + v."""

@@ -80,7 +80,7 @@ from skdpsco.solvers.groups.problem import (
 from skdpsco.solvers.newton_step import NewtonStep
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.synthesis.workload import QueryProblem
-from skdpsco.variational import Block, solve_variational_inequality
+from skdpsco.variational import Block, Operator, solve_variational_inequality
 from skdpsco.variational.solve import MatrixGame
 
 BUDGET = Budget(1.0, 1e-6)
@@ -392,6 +392,6 @@ def test_a_recursion_within_the_constants_of_its_theory_does_not_warn():
 
 
 def test_why_an_inequality_has_no_recursion():
-    blocks = [Block(L2Ball(1.0), 2, 2.0)]
+    operator = Operator(lambda z, x: z - x, [Block(L2Ball(1.0), 2, 2.0)])
     with pytest.warns(UtilityWarning, match="theory asks for the operator's smoothness"):
-        solve_variational_inequality(lambda z, x: z - x, X, blocks=blocks, solver=RECURSIVE)
+        solve_variational_inequality(operator, X, solver=RECURSIVE)

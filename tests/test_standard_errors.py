@@ -10,12 +10,7 @@ from cases import each
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import expit
-from sklearn.linear_model import (
-    ElasticNet,
-    GammaRegressor,
-    LogisticRegression,
-    PoissonRegressor,
-)
+from sklearn.linear_model import ElasticNet, GammaRegressor, LogisticRegression, PoissonRegressor
 
 from skdpsco import (
     Ledger,
@@ -35,13 +30,7 @@ from skdpsco import (
 )
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, SmoothQuantile, Squared
-from skdpsco.losses.library import (
-    Weighted,
-    WeightedMultinomial,
-    derivative,
-    separated,
-    with_weights,
-)
+from skdpsco.losses.library import Weighted, derivative, separated, with_weights
 from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance
 from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.penalties import L2
@@ -108,7 +97,7 @@ LOSSES = [
     Weighted(Logistic()),
     Weighted(Squared()),
     Multinomial(3),
-    WeightedMultinomial(3),
+    Multinomial(3, weighted=True),
     PoissonDeviance(0.2, 0.3),
     Weighted(GammaDeviance(0.2, 0.3)),
     SmoothHinge(2.0),
@@ -121,7 +110,7 @@ def targets_of(loss):
     """Extreme targets, as kernels see them."""
     plain = separated(loss, np.zeros(0))[0]
     if isinstance(plain, Multinomial):
-        weights = (0.0, 0.6, 1.0) if isinstance(loss, WeightedMultinomial) else (0.0,)
+        weights = (0.0, 0.6, 1.0) if loss.weighted else (0.0,)
         return [k + weight / 2 for k in range(3) for weight in weights]
     labels = isinstance(plain, Logistic | SmoothHinge)
     targets = np.array([-1.0, 1.0] if labels else [-1.0, 0.2, 1.0])
@@ -143,7 +132,7 @@ def test_releases_move_by_what_is_charged_and_hardly_less(monkeypatch, loss, lay
 
     monkeypatch.setattr(module, "gaussian_mechanism", record)
     problem = composite(loss, n, 2)
-    residuals = module.has_spread(problem)
+    residuals = module.has_spread(problem.loss)
     plan = NewtonStep(GradientDescent()).plan(problem, Budget(1.0, 1e-6))
     tuning, mu = module.NEWTON_STEP, Budget(1.0, 1e-6).mu
     shares = [tuning.gradient_share, tuning.matrix_share]

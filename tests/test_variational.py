@@ -10,11 +10,12 @@ from skdpsco.constraints.norms import conjugate
 from skdpsco.constraints.sets import LpBall
 from skdpsco.privacy import BudgetExceededError, Ledger
 from skdpsco.solvers.saddle.geometry import Block, Geometry
+from skdpsco.variational import Operator
 from skdpsco.variational.clipped_operator import _within_block, check_operator
 from skdpsco.variational.solve import (
     VARIATIONAL_SOLVERS,
     MatrixGame,
-    _operator,
+    _clipped,
     solve_variational_inequality,
 )
 
@@ -27,7 +28,11 @@ def mean_operator(z, x):
     return z - x
 
 
-MEAN = {"blocks": (Block(L2Ball(1.0), 3, 2.0),), "smoothness": [[1.0]], "n_iter": 50}
+BALL = (Block(L2Ball(1.0), 3, 2.0),)
+
+
+def mean_of(function=mean_operator, blocks=BALL, **declared):
+    return Operator(function, blocks, **{"smoothness": [[1.0]], **declared})
 
 
 def points(n=4_000):
@@ -62,7 +67,7 @@ def test_matrix_game(ledger):
 def test_monotone_operator(solver):
     x = points()
     solution = solve_variational_inequality(
-        mean_operator, x, epsilon=2.0, delta=1e-6, solver=solver, random_state=0, **MEAN
+        mean_of(), x, epsilon=2.0, delta=1e-6, solver=solver, n_iter=50, random_state=0
     )
     # Each of the last iterates is near; a random one is among the first with little probability.
     assert np.linalg.norm(solution.z - x.mean(axis=0)) < 0.25
@@ -71,7 +76,7 @@ def test_monotone_operator(solver):
 
 def test_a_seed_is_a_warning_of_the_caller():
     with pytest.warns(PrivacyWarning) as caught:
-        solve_variational_inequality(mean_operator, points(50), random_state=0, **MEAN)
+        solve_variational_inequality(mean_of(), points(50), n_iter=50, random_state=0)
     assert caught[0].filename == __file__
 
 
@@ -102,7 +107,7 @@ def test_records_are_clipped_to_what_the_block_declares(block):
 
 def test_a_record_cannot_move_the_sum_further_than_was_planned_for():
     x, z = points(60), np.array([0.1, 0.2, 0.3])
-    operator = _operator(lambda z, x: 1e6 * (z - x), MEAN["blocks"], None, None)
+    operator = _clipped(Operator(lambda z, x: 1e6 * (z - x), BALL))
     before = operator.total(z, (x,))
     largest = 0.0
     for bad in (*np.eye(3) * 1e9, *-np.eye(3) * 1e9, np.zeros(3), np.full(3, 1e308)):
@@ -119,7 +124,7 @@ def test_nothing_of_the_data_is_raised_or_warned_about():
 
     x = points(100)
     x[:50] *= -1
-    solution = solve_variational_inequality(fragile, x, random_state=0, **MEAN)
+    solution = solve_variational_inequality(mean_of(fragile), x, n_iter=50, random_state=0)
     assert np.isfinite(solution.z).all()
 
 
@@ -127,22 +132,22 @@ def test_probes():
     probes = points(5)
 
     def check(function, blocks):
-        operator = _operator(function, blocks, None, None)
+        operator = _clipped(Operator(function, blocks))
         check_operator(operator, Geometry(operator.blocks), (probes,))
 
-    check(mean_operator, MEAN["blocks"])
+    check(mean_operator, BALL)
     with pytest.raises(ValueError, match="not monotone"):
-        check(lambda z, x: x - z, MEAN["blocks"])
+        check(lambda z, x: x - z, BALL)
     with pytest.raises(ValueError, match="lipschitz bound of block 0"):
         check(mean_operator, (Block(L2Ball(1.0), 3, 0.5),))
     # A rotation is monotone, with products of zero.
-    check(lambda z, x: np.tile([z[1], -z[0], 0.0], (len(x), 1)), MEAN["blocks"])
+    check(lambda z, x: np.tile([z[1], -z[0], 0.0], (len(x), 1)), BALL)
 
 
 def test_matrix_game_is_monotone_and_within_its_bounds():
     game = MatrixGame(3, 4, bound=0.7)
     probes = np.random.default_rng(0).uniform(-2, 2, (6, 3, 4))  # clipped
-    operator = _operator(game, None, None, None)
+    operator = _clipped(game)
     assert operator.saddle
     check_operator(operator, Geometry(operator.blocks), (probes,))
 
@@ -150,9 +155,10 @@ def test_matrix_game_is_monotone_and_within_its_bounds():
 @each(
     ("changes", "error", "match"),
     [
-        ({"operator": 3}, TypeError, "operator"),
-        ({"operator": lambda z, x: z}, ValueError, "operator must return"),
-        ({"operator": lambda z, x: (z - x).astype(str)}, ValueError, "operator must return"),
+        ({"operator": mean_operator}, TypeError, "operator must be an Operator"),
+        ({"function": 3}, TypeError, "operator"),
+        ({"function": lambda z, x: z}, ValueError, "operator must return"),
+        ({"function": lambda z, x: (z - x).astype(str)}, ValueError, "operator must return"),
         ({"blocks": None}, TypeError, "blocks"),
         ({"blocks": []}, TypeError, "blocks"),
         ({"blocks": [3]}, TypeError, "blocks"),
@@ -179,8 +185,14 @@ def test_matrix_game_is_monotone_and_within_its_bounds():
 )
 def test_bad_input(changes, error, match):
     ledger = Ledger(1.0, 1e-5)
-    arguments = {"operator": mean_operator, "data": points(20), "ledger": ledger, **MEAN}
-    arguments.update(changes)
+    declared = {k: v for k, v in changes.items() if k in Operator.__dataclass_fields__}
+    arguments = {
+        "operator": mean_of(**declared),
+        "data": points(20),
+        "ledger": ledger,
+        "n_iter": 50,
+    }
+    arguments.update({k: v for k, v in changes.items() if k not in declared})
     with pytest.raises(error, match=match):
         solve_variational_inequality(arguments.pop("operator"), arguments.pop("data"), **arguments)
     assert ledger.charges() == []
@@ -202,13 +214,13 @@ def test_an_operator_that_mixes_records_is_found_on_probes():
     probes = np.array([[0.1, 0.2], [0.3, -0.4], [0.0, 0.9]])
     block = Block(L2Ball(1.0), 2, 4.0)
     with pytest.raises(ValueError, match="depends on this record alone"):
-        solve_variational_inequality(mixing, probes, blocks=[block], probes=probes)
+        solve_variational_inequality(Operator(mixing, [block]), probes, probes=probes)
 
 
 def test_a_record_with_a_complex_operator_bears_it_alone():
     data = np.linspace(-0.5, 1.0, 40).reshape(20, 2)
     block = Block(L2Ball(1.0), 2, 2.0)
-    solution = solve_variational_inequality(lambda z, x: np.emath.sqrt(x), data, blocks=[block])
+    solution = solve_variational_inequality(Operator(lambda z, x: np.emath.sqrt(x), [block]), data)
     assert np.isfinite(solution.z).all()
 
 
@@ -217,7 +229,7 @@ def test_an_underflow_does_not_show():
     data[0, 0] = 1e-200
     block = Block(LpBall(1.5, 1.0), 2, 2.0)
     with np.errstate(all="raise"):
-        solve_variational_inequality(lambda z, x: x.copy(), data, blocks=[block])
+        solve_variational_inequality(Operator(lambda z, x: x.copy(), [block]), data)
 
 
 class Fickle:
@@ -266,10 +278,10 @@ def test_whatever_a_function_does_for_a_record_the_record_bears(solver):
     steps = "auto" if solver == "accelerated-recursive" else 2
 
     def solve(game):
+        operator = Operator(game, blocks, True, smoothness=np.zeros((2, 2)), monotone=True)
         return solve_variational_inequality(
-            game, x, blocks=blocks, saddle=True, smoothness=np.zeros((2, 2)), n_iter=steps,
-            solver=solver, random_state=0, monotone=True,
-        ).z  # fmt: skip
+            operator, x, n_iter=steps, solver=solver, random_state=0
+        ).z
 
     def nothing(G):
         return np.where(np.abs(G) > 1.0, np.nan, G)

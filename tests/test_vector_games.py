@@ -9,10 +9,11 @@ from skdpsco.variational import (
     BilinearGame,
     Block,
     MatrixGame,
+    Operator,
     QuadraticGame,
     solve_variational_inequality,
 )
-from skdpsco.variational.solve import VARIATIONAL_SOLVERS, _operator
+from skdpsco.variational.solve import VARIATIONAL_SOLVERS, _clipped
 
 
 class Loud(BilinearGame):
@@ -42,10 +43,13 @@ def changed(**attributes):
     ],
 )
 def test_games_that_were_changed_keep_to_the_bounds(game):
-    operator = _operator(game, None, None, None)
+    operator = _clipped(game)
     for n in (1, 3):
         total = operator.total(np.full(4, 0.5), (np.full((n, 2), 5.0),) * 2)
         assert 0.0 < np.abs(total).max() <= n * operator.blocks[0].lipschitz * (1 + 1e-12)
+
+
+GAME = BilinearGame(30, 40)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,7 @@ def test_games_that_were_changed_keep_to_the_bounds(game):
         (BilinearGame(30, 40), 60_000, {"epsilon": 0.3}, "mirror-prox"),
         (BilinearGame(30, 40), 60_000, {"epsilon": 1e-3}, "mirror-prox"),
         (BilinearGame(30, 40), 60_000, {"n_iter": 10}, "mirror-prox"),
-        (BilinearGame(30, 40), 60_000, {"saddle": False}, "mirror-prox"),
+        (Operator(GAME, GAME.blocks, saddle=False), 60_000, {}, "mirror-prox"),
         (Loud(30, 40), 60_000, {}, "mirror-prox"),
         (MatrixGame(30, 40), 60_000, {}, "mirror-prox"),
     ],

@@ -31,7 +31,7 @@ from skdpsco.losses import (
     lipschitz_norm,
     values,
 )
-from skdpsco.losses.library import OneVsRest, Weighted, WeightedMultinomial
+from skdpsco.losses.library import OneVsRest, Weighted
 from skdpsco.solvers.base import curvature_of
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 
@@ -40,8 +40,8 @@ PAIRS = [
     (Weighted(Logistic()), Logistic()),
     (Weighted(SmoothHinge(0.5)), SmoothHinge(0.5)),
     (Weighted(Hinge()), Hinge()),
-    (WeightedMultinomial(3), Multinomial(3)),
-    (WeightedMultinomial(4), Multinomial(4)),
+    (Multinomial(3, weighted=True), Multinomial(3)),
+    (Multinomial(4, weighted=True), Multinomial(4)),
     (OneVsRest(SmoothHinge(2.0), 3, True), OneVsRest(SmoothHinge(2.0), 3)),
 ]
 EACH_PAIR = pytest.mark.parametrize(("weighted", "loss"), PAIRS, ids=str)

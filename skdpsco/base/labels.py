@@ -132,7 +132,7 @@ def as_targets(
 ) -> np.ndarray:
     """Targets as losses expect them: -1 and 1 for two classes, otherwise class indices.
 
-    With ``weights`` in [0, 1] they are those that `Weighted` and `WeightedMultinomial` expect.
+    With ``weights`` in [0, 1] they are those that `Weighted` and a weighted `Multinomial` expect.
     """
     if len(classes) == 2:
         signs = 2.0 * index - 1.0

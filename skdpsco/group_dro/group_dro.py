@@ -475,8 +475,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         radius, _ = self._radius_and_bounds(len(bounds))
         intercept = bool(self.fit_intercept)
         if radius is None:
-            by_moments = isinstance(group_solver(self.solver, loss), GroupMoments)
-            log_odds = by_moments and self.loss == "logistic"
+            solver = group_solver(self.solver, loss)
+            log_odds = isinstance(solver, GroupMoments) and self.loss == "logistic"
             radius = AUTO_RADIUS_OF_LOG_ODDS if log_odds else AUTO_RADIUS
         else:
             radius *= float(bounds.max()) / target.scale

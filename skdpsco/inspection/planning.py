@@ -13,7 +13,6 @@ from skdpsco._validation import check_bound
 from skdpsco.base.advice import BOUNDS_OF_1, LARGEST_EPSILON, counted, rounded_up
 from skdpsco.base.grants import ReachedNoise, Rehearsal
 from skdpsco.base.private_estimator import PrivateEstimator, guaranteed
-from skdpsco.losses.library import Squared
 from skdpsco.privacy import (
     AddedPoissonSampledGaussianEvent,
     Event,
@@ -395,9 +394,7 @@ def _releases(
 
 def _coefficient_noise(solver: Any, problems: list[Any]) -> float | None:
     noise = getattr(solver, "coefficient_noise", None)
-    if noise is None or not isinstance(getattr(problems[-1], "loss", None), Squared):
-        return None
-    return noise(problems[-1])
+    return None if noise is None else noise(problems[-1])
 
 
 def epsilon_for(

@@ -8,13 +8,7 @@ import numpy as np
 from scipy.special import expit, log_softmax, softmax
 
 from skdpsco._typing import MatrixLike
-from skdpsco._validation import (
-    FLOATS,
-    check_bound,
-    check_target,
-    check_weights,
-    check_X_y,
-)
+from skdpsco._validation import FLOATS, check_bound, check_target, check_weights, check_X_y
 from skdpsco.base.labels import (
     as_targets,
     class_factors,
@@ -25,14 +19,7 @@ from skdpsco.base.labels import (
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.base.predictions import LinearClassifierMixin, LinearRegressorMixin
 from skdpsco.data.block_records import blocks_of, is_blocks, read_records
-from skdpsco.losses.library import (
-    Logistic,
-    Multinomial,
-    OneVsRest,
-    Squared,
-    Weighted,
-    WeightedMultinomial,
-)
+from skdpsco.losses.library import Logistic, Multinomial, Squared, weighted
 
 __all__ = ["LinearClassifier", "LinearRegressor", "LogisticClassifier", "residuals"]
 
@@ -183,13 +170,7 @@ class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
 
     def _weighted_loss(self, loss: Any) -> Any:
         """The loss for weighted targets, if there are weights."""
-        if not self._weighs():
-            return loss
-        if isinstance(loss, OneVsRest):
-            return loss._replace(weighted=True)
-        if loss.n_outputs > 1:
-            return WeightedMultinomial(loss.n_classes)
-        return Weighted(loss)
+        return weighted(loss) if self._weighs() else loss
 
     def _largest_weight(self) -> float:
         largest = float(class_factors(self.class_weight, self.classes_).max())

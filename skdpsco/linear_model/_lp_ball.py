@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, starmap
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -31,8 +31,8 @@ from skdpsco.data.block_records import BlockRecords, as_blocks
 from skdpsco.data.block_sources import check_apart
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
-from skdpsco.losses.check import check_loss
-from skdpsco.losses.library import is_proven, taken_on_trust
+from skdpsco.losses.library import taken_on_trust
+from skdpsco.losses.traits import traits_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import (
@@ -279,15 +279,9 @@ class LpModel(PrivateLinearModel):
     _encode_block: Any  # a function that returns the targets of a block
     _streaming = False  # whether the records of a draft come in blocks
 
-    _targets: ClassVar[tuple[float, ...]] = (-1.0, 0.0, 1.0)  # targets at which a loss is probed
     _conditioned_solvers = ("auto", *BALL_SOLVERS)
     _widest = 6.0
     _keeps_given_balls = True
-    _foreign_losses: ClassVar[tuple[type, ...]] = ()  # losses for another kind of target
-
-    def _named_loss(self, name: str) -> Any:
-        """The loss with a given name."""
-        raise NotImplementedError
 
     def _records(self, X: Any, y: Any, y_numeric: bool, encode: Callable[..., Any]) -> Any:
         """Check X and y of a fit, and prepare them for `_fit`; ``encode`` prepares the target.
@@ -353,32 +347,6 @@ class LpModel(PrivateLinearModel):
         check_order(self.p)
         return float(self.p)
 
-    def _scalar_loss(self) -> Any:
-        """The loss of one prediction, by its name or as given; a user's loss is probed.
-
-        Raises
-        ------
-        TypeError
-            If the loss is a class, or lacks a kernel or method.
-        ValueError
-            If the loss is for other targets, or violates what it declares.
-        """
-        loss = self.loss
-        if isinstance(loss, str):
-            return self._named_loss(loss)
-        if isinstance(loss, type):
-            raise TypeError(f"loss must be an instance, {loss.__name__}(...), not a class.")
-        if isinstance(loss, self._foreign_losses):
-            raise ValueError(
-                f"loss={loss!r} is not for {type(self).__name__}: it needs other targets."
-            )
-        try:
-            check_loss(loss, self._targets)
-        except (ValueError, TypeError) as error:
-            kind = ValueError if isinstance(error, ValueError) else TypeError
-            raise kind(f"loss={loss!r} cannot be used. {error}") from error
-        return loss
-
     def _assumptions(self, loss: Any) -> tuple[str, ...]:
         """Lines for the report."""
         lines = []
@@ -401,7 +369,8 @@ class LpModel(PrivateLinearModel):
             once = self._streaming or self.row_norm is not None
             signal = n_samples * math.sqrt(2.0 * rho / max(n_features, 1))
             cornered = p == 1.0 and not is_regressor(self) and signal >= AUTO_BALL.corners
-            descends = not (once or cornered or self._ball_is_given()) and is_proven(loss)
+            stated = traits_of(loss).targets is not None
+            descends = stated and not (once or cornered or self._ball_is_given())
             solver = automatic_ball_solver(
                 p, n_samples, n_features, rho, smooth, self._streaming, descends
             )

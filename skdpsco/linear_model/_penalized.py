@@ -7,9 +7,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import is_regressor
 
+from skdpsco._kernels import implements
 from skdpsco._validation import LARGEST, SMALLEST, check_bound, is_number
 from skdpsco.base.linear_model import PrivateLinearModel
-from skdpsco.losses.library import WEIGHTED, Logistic, Multinomial, Squared
+from skdpsco.losses.traits import traits_of
 from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.target import Target, TargetPlan, plan_target
@@ -21,6 +22,7 @@ from skdpsco.solvers import (
     GreedyCoordinateDescent,
     Moments,
 )
+from skdpsco.solvers.moments.sums import respond
 from skdpsco.solvers.newton_step import NewtonStep
 
 __all__ = [
@@ -77,13 +79,13 @@ def automatic(
     """
     d = max(n_features, 1)
     ratio = n_samples * math.sqrt(2.0 * rho / loss.n_outputs) / d
-    if not isinstance(loss, (Squared, Logistic, Multinomial)):  # other losses have no moments
+    if traits_of(loss).weighted or not implements(respond, type(loss)):  # there are no moments
         return "gradient-descent"
     if ratio >= PENALTY.little_noise:
         return "moments"
     if conditioned:
         return "gradient-descent"
-    if intercept and not isinstance(loss, Squared):
+    if intercept and not traits_of(loss).quadratic:
         return "moments"
     if ratio >= PENALTY.coordinates_ratio and d >= PENALTY.coordinates_features:
         return "coordinate-descent"
@@ -217,7 +219,7 @@ class CompositeModel(PrivateLinearModel):
             reads_columns = self._by_blocks and solver == "coordinate-descent"
             if reads_columns or (self._sparse and self._conditioned):
                 solver = "gradient-descent"  # which reads blocks, and sparse rows minus a centre
-        if solver == "moments" and isinstance(loss, WEIGHTED):
+        if solver == "moments" and traits_of(loss).weighted:
             raise ValueError("solver='moments' does not take class_weight or sample_weight.")
         if not isinstance(solver, str):
             return solver

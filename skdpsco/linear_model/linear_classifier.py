@@ -8,23 +8,20 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
 from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike
-from skdpsco._validation import (
-    CLASSES_CONSTRAINTS,
-    WEIGHTS_CONSTRAINTS,
-    StrOptions,
-    with_hints,
-)
+from skdpsco._validation import CLASSES_CONSTRAINTS, WEIGHTS_CONSTRAINTS, StrOptions, with_hints
 from skdpsco.data.block_records import is_blocks
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel, is_stream
-from skdpsco.losses.library import Hinge, Logistic, Multinomial, SmoothHinge, is_proven
+from skdpsco.losses.check import loss_of
+from skdpsco.losses.library import Multinomial, is_proven
+from skdpsco.losses.traits import traits_of
 
 __all__ = ["PrivateLinearClassifier"]
 
 
 def _is_logistic(model: Any) -> bool:
     loss = model.loss
-    return loss == "logistic" if isinstance(loss, str) else isinstance(loss, Logistic | Multinomial)
+    return loss == "logistic" if isinstance(loss, str) else traits_of(loss).scores == "log-odds"
 
 
 class PrivateLinearClassifier(LogisticClassifier, LpModel):
@@ -204,7 +201,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         "loss": [StrOptions({"logistic", "smooth-hinge", "hinge"}), LOSS],
     }
 
-    _targets = (-1.0, 1.0)
     _auto_radius = 5.0
 
     @with_hints(
@@ -271,9 +267,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _named_loss(self, name):
-        return {"logistic": Logistic(), "smooth-hinge": SmoothHinge(), "hinge": Hinge()}[name]
-
     def _loss_of(self, n_classes: int) -> Any:
         """The loss for so many classes.
 
@@ -285,10 +278,10 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
             If the loss does not suit the number of classes, or violates what it declares.
         """
         loss, softmax = self.loss, Multinomial(n_classes)
-        if n_classes == 2 and not isinstance(loss, Multinomial):
-            return self._scalar_loss()
+        if n_classes == 2 and traits_of(loss).targets != "classes":
+            return loss_of(self, "loss", loss, "signs")
         # A NamedTuple of another class is equal, too, if its only field is the same number.
-        known = isinstance(loss, str) or type(loss) is Multinomial
+        known = type(loss) in (str, Multinomial)
         if n_classes > 2 and known and loss in ("logistic", softmax):
             return softmax
         legal = "of one prediction" if n_classes == 2 else f"'logistic' or Multinomial({n_classes})"

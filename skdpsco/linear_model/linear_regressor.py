@@ -10,15 +10,7 @@ from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound, wit
 from skdpsco.data.block_records import is_blocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel, is_stream
-from skdpsco.losses.library import (
-    Absolute,
-    Hinge,
-    Huber,
-    Logistic,
-    Multinomial,
-    SmoothHinge,
-    Squared,
-)
+from skdpsco.losses.check import loss_of
 from skdpsco.scaling.target import Target, declared_target
 
 __all__ = ["PrivateLinearRegressor"]
@@ -191,7 +183,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         **TARGET_CONSTRAINTS,
         "loss": [StrOptions({"squared", "huber", "absolute"}), LOSS],
     }
-    _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
     _auto_radius = 2.0
     _least_growth = 0.25
 
@@ -255,12 +246,9 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _named_loss(self, name):
-        # "huber" is that of scikit-learn's SGDRegressor.
-        return {"squared": Squared(1.0), "huber": Huber(0.1), "absolute": Absolute()}[name]
-
     def _learn(self, X, y):
-        loss, encode, bound = self._scalar_loss(), np.asarray, self.target_bound
+        loss = loss_of(self, "loss", self.loss, "numbers", foreign=("signs", "classes"))
+        encode, bound = np.asarray, self.target_bound
         if is_stream(X) or is_blocks(X):  # their records are read once
             bound = check_bound("target_bound", 1.0 if bound is None else bound)
             encode = Target(bound, 0.0, bound).apply

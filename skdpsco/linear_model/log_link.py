@@ -36,8 +36,8 @@ from skdpsco.scaling.target import Target
 __all__ = ["PrivateGammaRegressor", "PrivatePoissonRegressor"]
 
 
-def nonnegative_target(y: Any) -> np.ndarray:
-    """Checked targets that are at least 0.
+def checked_target(y: Any, owner: str, positive: bool) -> np.ndarray:
+    """Checked targets that are at least 0, or above it.
 
     Raises
     ------
@@ -45,22 +45,9 @@ def nonnegative_target(y: Any) -> np.ndarray:
         If one is not.
     """
     y = check_target(y)
-    if (y < 0.0).any():
-        raise ValueError("y must be >= 0 for PrivatePoissonRegressor, but some of it is negative.")
-    return y
-
-
-def positive_target(y: Any) -> np.ndarray:
-    """Checked targets that are above 0.
-
-    Raises
-    ------
-    ValueError
-        If one is not.
-    """
-    y = check_target(y)
-    if (y <= 0.0).any():
-        raise ValueError("y must be > 0 for PrivateGammaRegressor, but some of it is not.")
+    if (y <= 0.0 if positive else y < 0.0).any():
+        legal = ">" if positive else ">="
+        raise ValueError(f"y must be {legal} 0 for {owner}, but some of it is not.")
     return y
 
 
@@ -130,6 +117,10 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
 
     def _loss(self, n_samples, n_features):
         return self._of(Target(1.0, 0.0, 1.0))
+
+    @property
+    def _encode_block(self) -> Any:
+        return partial(checked_target, owner=type(self).__name__, positive=self._power == 2)
 
     def _of(self, target: Target) -> LogLink:
         """The loss for targets in these units."""
@@ -340,7 +331,6 @@ class PrivatePoissonRegressor(LogLinkModel):
     """
 
     _law, _power = PoissonDeviance, 1
-    _encode_block = staticmethod(nonnegative_target)
     _least_scale = 1.0
 
 
@@ -483,4 +473,3 @@ class PrivateGammaRegressor(LogLinkModel):
     """
 
     _law, _power = GammaDeviance, 2
-    _encode_block = staticmethod(positive_target)

@@ -28,6 +28,7 @@ from .library import (
     softmax_parts,
     taken_on_trust,
 )
+from .traits import Traits
 
 __all__ = [
     "Absolute",
@@ -39,6 +40,7 @@ __all__ = [
     "SmoothHinge",
     "SmoothQuantile",
     "Squared",
+    "Traits",
     "bounded_change",
     "bounded_curvatures",
     "bounded_derivatives",

@@ -10,8 +10,17 @@ import numpy as np
 from skdpsco._kernels import distinguish, implements, njit
 from skdpsco.constraints.norms import UNIT
 from skdpsco.losses.kernels import curvatures, derivative, derivatives, value, values
+from skdpsco.losses.library import Absolute, Hinge, Huber, Logistic, SmoothHinge, Squared
+from skdpsco.losses.traits import traits_of
 
-__all__ = ["TRIALS", "check_loss"]
+__all__ = ["TRIALS", "TRIED_TARGETS", "check_loss", "loss_of"]
+
+BY_NAME: dict[str, dict[str, Any]] = {
+    "signs": {"logistic": Logistic(), "smooth-hinge": SmoothHinge(), "hinge": Hinge()},
+    # "huber" is that of scikit-learn's SGDRegressor.
+    "numbers": {"squared": Squared(1.0), "huber": Huber(0.1), "absolute": Absolute()},
+}
+TRIED_TARGETS = {"signs": (-1.0, 1.0), "numbers": (-1.0, 0.0, 1.0)}  # of probes
 
 # Predictions: round ones, where kinks are; others at irregular distances (multiples of the golden
 # ratio), so that nothing periodic is missed; and far ones.
@@ -23,6 +32,50 @@ GRID = sorted({*_ROUND, *_BETWEEN, *_FAR, *(-z for z in _FAR)})
 BOUNDS = (0.0, 0.25, 1.0, 2.0, 4.0, 60.0, math.inf)  # bounds on predictions
 HALVINGS = 24  # of an interval in which the derivative climbs or falls faster than around it
 TOLERANCE = 1e-9  # relative error of rounded numbers
+
+
+def loss_of(
+    owner: Any, parameter: str, given: Any, targets: str, foreign: tuple[str, ...] = ()
+) -> Any:
+    """The loss with a given name, or the one that is given, after `check_loss`.
+
+    Parameters
+    ----------
+    owner : object
+        The estimator, for messages.
+    parameter : str
+        The name of its parameter.
+    given : str or NamedTuple
+    targets : {"signs", "numbers"}
+    foreign : tuple of str
+        Losses for these targets are refused.
+
+    Raises
+    ------
+    TypeError
+        If it is a class, or lacks a kernel or method.
+    ValueError
+        If the name is unknown, or the loss is for other targets, or violates what it declares.
+    """
+    if isinstance(given, str):
+        named = BY_NAME[targets]
+        if given not in named:
+            raise ValueError(
+                f"{parameter} must be among {sorted(named)} or of skdpsco.losses, got {given!r}."
+            )
+        return named[given]
+    if isinstance(given, type):
+        raise TypeError(f"{parameter} must be an instance, {given.__name__}(...), not a class.")
+    if traits_of(given).targets in foreign:
+        raise ValueError(
+            f"{parameter}={given!r} is not for {type(owner).__name__}: it needs other targets."
+        )
+    try:
+        check_loss(given, TRIED_TARGETS[targets])
+    except (ValueError, TypeError) as error:
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{parameter}={given!r} cannot be used. {error}") from error
+    return given
 
 
 def check_loss(loss: Any, targets: Sequence[float] = (-1.0, 0.0, 1.0)) -> None:
@@ -119,6 +172,7 @@ def _check_parts(loss: Any) -> str:
         if not implements(kernel, type(loss)):
             kernel_name = kernel.dispatch(object).__name__
             raise TypeError(f"{name} needs the kernel `{kernel_name}`, see skdpsco.losses.")
+    traits_of(loss)
     distinguish(type(loss))
     return name
 

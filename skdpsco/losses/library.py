@@ -11,19 +11,21 @@ your own.
 the declared bounds allow, so they are public: sensitivities come from them and from nowhere else.
 Solvers clip what the kernels return to these bounds. ``tests/test_losses.py`` checks each of them
 by brute force; ``proven`` says so, for guarantees that rest on constants that are not enforced.
+``traits`` is what else solvers ask.
 """
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpsco._kernels import inner
 from skdpsco.losses.kernels import curvature, curvatures, derivative, derivatives, value, values
+from skdpsco.losses.traits import Traits, traits_of
 
 __all__ = [
-    "SOFTMAX",
-    "WEIGHTED",
+    "OF_ONE_TYPE",
     "Absolute",
     "Hinge",
     "Huber",
@@ -36,7 +38,6 @@ __all__ = [
     "SmoothQuantile",
     "Squared",
     "Weighted",
-    "WeightedMultinomial",
     "curvature",
     "curvatures",
     "derivative",
@@ -51,6 +52,7 @@ __all__ = [
     "unweighted",
     "value",
     "values",
+    "weighted",
     "with_weights",
     "without_weights",
 ]
@@ -143,6 +145,11 @@ class SmoothHinge(NamedTuple):
 
     width: float = 1.0
 
+    @property
+    def traits(self) -> Traits:
+        """The best score is the mean label where both classes are on the quadratic part."""
+        return Traits("signs", scores="means" if self.width >= 2.0 else None)
+
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|`` where ``|z| <= prediction_bound``."""
         return min(1.0, (1.0 + prediction_bound) / self.width)
@@ -231,6 +238,11 @@ class SmoothQuantile(NamedTuple):
     level: float = 0.5
     width: float = 0.1
 
+    @property
+    def traits(self) -> Traits:
+        """Curvatures are 0 or their bound, and few targets are beyond an extreme quantile."""
+        return Traits("numbers", off_centre=abs(2.0 * self.level - 1.0))
+
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|``, as for `Quantile`."""
         return Quantile(self.level).lipschitz()
@@ -254,14 +266,28 @@ class Multinomial(NamedTuple):
     Parameters
     ----------
     n_classes : int
+    weighted : bool, default=False
+        Whether targets are class indices plus half the weight of the record, in [0, 1].
     """
 
     n_classes: int
+    weighted: bool = False
 
     @property
     def n_outputs(self) -> int:
         """Predictions per record."""
         return self.n_classes
+
+    @property
+    def traits(self) -> Traits:
+        """Two classes attain the largest curvature; with more, probabilities are smaller."""
+        return Traits(
+            "classes",
+            usual_curvature=1.0 / self.n_classes,
+            scores="log-odds",
+            sums_to_zero=True,
+            weighted=self.weighted,
+        )
 
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 0.0) -> float:
         """Bound on every component of the gradient where predictions differ by at most the bound.
@@ -295,6 +321,11 @@ class Weighted(NamedTuple):
 
     loss: Any
 
+    @property
+    def traits(self) -> Traits:
+        """The traits of weight 1."""
+        return replace(traits_of(self.loss), weighted=True)
+
     def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|``, that of weight 1."""
         return self.loss.lipschitz(prediction_bound, target_bound)
@@ -306,38 +337,6 @@ class Weighted(NamedTuple):
     def baseline(self, target_bound: float = 1.0) -> float:
         """Largest loss of the prediction 0."""
         return self.loss.baseline(target_bound)
-
-
-class WeightedMultinomial(NamedTuple):
-    """`Multinomial` times the weight of a record, in [0, 1]: targets are ``class + weight / 2``.
-
-    Parameters
-    ----------
-    n_classes : int
-    """
-
-    n_classes: int
-
-    @property
-    def n_outputs(self) -> int:
-        """Predictions per record."""
-        return self.n_classes
-
-    def lipschitz(self, prediction_bound: float = math.inf, target_bound: float = 0.0) -> float:
-        """Bound on every component of the gradient, that of weight 1."""
-        return Multinomial(self.n_classes).lipschitz(prediction_bound, target_bound)
-
-    def smoothness(self) -> float:
-        """Bound on the eigenvalues of the Hessian in the predictions, that of weight 1."""
-        return Multinomial(self.n_classes).smoothness()
-
-    def curvature_constant(self, diameter: float) -> float:
-        """Frank-Wolfe curvature of weight 1."""
-        return Multinomial(self.n_classes).curvature_constant(diameter)
-
-    def baseline(self, target_bound: float = 0.0) -> float:
-        """Loss of equal predictions, of weight 1."""
-        return Multinomial(self.n_classes).baseline(target_bound)
 
 
 class Mixture(NamedTuple):
@@ -357,6 +356,12 @@ class Mixture(NamedTuple):
     losses: tuple[Any, ...]
     factors: tuple[float, ...]
     weights: tuple[tuple[float, ...], ...]
+
+    @property
+    def traits(self) -> Traits:
+        """The traits of the loss that it is like, or the defaults."""
+        alike = unweighted(self)
+        return Traits() if alike is self else traits_of(alike)
 
     def _largest(self, bounds: list[float]) -> float:
         return max(f * bound for f, bound in zip(self.factors, bounds, strict=True))
@@ -393,6 +398,12 @@ class OneVsRest(NamedTuple):
     weighted: bool = False
 
     @property
+    def traits(self) -> Traits:
+        """Scores that are means remain so."""
+        means = traits_of(self.loss).scores == "means"
+        return Traits("classes", scores="means" if means else None, weighted=self.weighted)
+
+    @property
     def n_outputs(self) -> int:
         """Predictions per record."""
         return self.n_classes
@@ -415,22 +426,31 @@ class OneVsRest(NamedTuple):
 
 
 # In the bodies of the classes, type checkers would take these for fields.
-_OF_ONE_PREDICTION: Any = (
+# The order is that of the kinds of `AnyOfOnePrediction`.
+OF_ONE_TYPE: Any = (
     Squared,
     Huber,
     Logistic,
     SmoothHinge,
+    SmoothQuantile,
+    Quantile,
     Hinge,
     Absolute,
-    Quantile,
-    SmoothQuantile,
-    Weighted,
-    Mixture,
 )
-for _loss in _OF_ONE_PREDICTION:
+for _loss in (*OF_ONE_TYPE, Weighted, Mixture):
     _loss.n_outputs = 1
-for _loss in (*_OF_ONE_PREDICTION, Multinomial, WeightedMultinomial, OneVsRest):
+for _loss in (*OF_ONE_TYPE, Weighted, Mixture, Multinomial, OneVsRest):
     _loss.proven = True
+_TRAITS: Any = {
+    Squared: Traits("numbers", residuals=True, usual_curvature=1.0),
+    Huber: Traits("numbers", residuals=True, robust=True, usual_curvature=1.0),
+    Logistic: Traits("signs", usual_curvature=0.25, scores="log-odds"),
+    Hinge: Traits("signs"),
+    Absolute: Traits("numbers"),
+    Quantile: Traits("numbers"),
+}
+for _loss, _traits in _TRAITS.items():
+    _loss.traits = _traits
 
 WEIGHT_STEPS = 2.0**24  # a weight in [0, 1] is a multiple of one over this
 
@@ -464,19 +484,20 @@ def unweighted(loss: Any) -> Any:
     return loss.loss if type(loss) is Weighted else loss
 
 
+def weighted(loss: Any) -> Any:
+    """The loss for targets that hold weights."""
+    return Weighted(loss) if loss.n_outputs == 1 else loss._replace(weighted=True)
+
+
 def separated(loss: Any, targets: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
     """The loss without weights, targets for it, and the weights in [0, 1] that targets held."""
     if type(loss) is Weighted:
         steps = np.floor(0.25 * targets + 0.5)
         return loss.loss, targets - 4.0 * steps, steps / WEIGHT_STEPS
-    if type(loss) is WeightedMultinomial:
+    if type(loss) is Multinomial and loss.weighted:
         classes = np.floor(targets)
         return Multinomial(loss.n_classes), classes, 2.0 * (targets - classes)
     return loss, targets, np.ones(len(targets))
-
-
-# Losses whose derivatives are probabilities minus a label, times a weight that targets may hold.
-SOFTMAX, WEIGHTED = (Multinomial, WeightedMultinomial), (Weighted, WeightedMultinomial)
 
 
 def lipschitz_l2(loss: Any) -> float:
@@ -487,10 +508,10 @@ def lipschitz_l2(loss: Any) -> float:
 def lipschitz_norm(loss: Any, order: float, spread: float = math.inf) -> float:
     """Bound on the norm of ``order`` >= 1 of a record's gradient in its predictions.
 
-    ``spread`` bounds the distance of two of the predictions; only the losses in `SOFTMAX` use it.
+    ``spread`` bounds the distance of two of the predictions; only `Multinomial` uses it.
     The proof for the softmax is in section 2 of ``docs/proofs/frank_wolfe.md``.
     """
-    if type(loss) not in SOFTMAX:  # a subclass may have other derivatives
+    if type(loss) is not Multinomial:  # a subclass may have other derivatives
         return loss.lipschitz() * loss.n_outputs ** (1.0 / order)
     others = max(loss.n_classes - 1, 1)
     if order == math.inf:
@@ -645,6 +666,11 @@ def _(loss, z, y):
 
 
 @inner
+def _weight_of(loss, y):
+    return 2.0 * (y - int(y)) if loss.weighted else 1.0
+
+
+@inner
 def softmax_parts(Z, i):
     """Largest entry of row i, and the sum of the exponentials of the entries minus that entry.
 
@@ -665,7 +691,7 @@ def softmax_parts(Z, i):
 def _(loss, Z, y, out):
     for i in range(y.shape[0]):
         top, total = softmax_parts(Z, i)
-        out[i] = top - Z[i, int(y[i])] + math.log(total)
+        out[i] = _weight_of(loss, y[i]) * (top - Z[i, int(y[i])] + math.log(total))
 
 
 @derivatives.register(Multinomial)
@@ -675,6 +701,9 @@ def _(loss, Z, y, out):
         for k in range(Z.shape[1]):
             out[i, k] = math.exp(Z[i, k] - top) / total
         out[i, int(y[i])] -= 1.0
+        if loss.weighted:
+            for k in range(Z.shape[1]):
+                out[i, k] *= _weight_of(loss, y[i])
 
 
 @curvatures.register(Multinomial)
@@ -686,6 +715,7 @@ def _(loss, Z, y, out):
         for k in range(Z.shape[1]):
             p = math.exp(Z[i, k] - top) / total
             out[i] = max(out[i], 2.0 * p * (1.0 - p))
+        out[i] *= _weight_of(loss, y[i])
 
 
 @inner
@@ -709,38 +739,6 @@ def _(loss, z, y):
 def _(loss, z, y):
     steps = _weight_steps(y)
     return steps / WEIGHT_STEPS * curvature(loss.loss, z, y - 4.0 * steps)
-
-
-@inner
-def _weight(y):
-    return 2.0 * (y - int(y))
-
-
-@values.register(WeightedMultinomial)
-def _(loss, Z, y, out):
-    values(Multinomial(loss.n_classes), Z, y, out)
-    for i in range(y.shape[0]):
-        out[i] *= _weight(y[i])
-
-
-@derivatives.register(WeightedMultinomial)
-def _(loss, Z, y, out):
-    derivatives(Multinomial(loss.n_classes), Z, y, out)
-    for i in range(y.shape[0]):
-        for k in range(out.shape[1]):
-            out[i, k] *= _weight(y[i])
-
-
-@curvatures.register(WeightedMultinomial)
-def _(loss, Z, y, out):
-    curvatures(Multinomial(loss.n_classes), Z, y, out)
-    for i in range(y.shape[0]):
-        out[i] *= _weight(y[i])
-
-
-@inner
-def _weight_of(loss, y):
-    return _weight(y) if loss.weighted else 1.0
 
 
 @inner
@@ -782,7 +780,7 @@ class AnyOfOnePrediction(NamedTuple):
     Parameters
     ----------
     kind : int
-        Number of its class in `_PLAIN`.
+        Number of its class in `OF_ONE_TYPE`.
     first, second : float
         Its parameters, or 0.
     """
@@ -790,18 +788,6 @@ class AnyOfOnePrediction(NamedTuple):
     kind: int
     first: float
     second: float
-
-
-_PLAIN: Any = (
-    Squared,
-    Huber,
-    Logistic,
-    SmoothHinge,
-    SmoothQuantile,
-    Quantile,
-    Hinge,
-    Absolute,
-)
 
 
 def for_kernels(loss: Any) -> Any:
@@ -814,10 +800,10 @@ def for_kernels(loss: Any) -> Any:
     if type(loss) is Mixture:
         table = np.array([for_kernels(part) for part in loss.losses], dtype=np.float64)
         return _MixtureOfAny(table, np.array(loss.factors)[:, None] * np.array(loss.weights))
-    if type(loss) not in _PLAIN:  # a subclass may have other kernels
+    if type(loss) not in OF_ONE_TYPE:  # a subclass may have other kernels
         return loss
     parameters = [*map(float, loss), 0.0, 0.0]
-    return AnyOfOnePrediction(_PLAIN.index(type(loss)), *parameters[:2])
+    return AnyOfOnePrediction(OF_ONE_TYPE.index(type(loss)), *parameters[:2])
 
 
 def _of_any(scalar):

@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 
 from skdpsco._kernels import inner
 from skdpsco.losses.kernels import curvature, derivative, value
+from skdpsco.losses.traits import Traits
 
 __all__ = ["LEAST_MEAN", "GammaDeviance", "LogLink", "PoissonDeviance", "highest", "usual_mean"]
 
@@ -36,6 +37,18 @@ class LogLink(NamedTuple):
     centre: float
     start: float
     jump: float = 0.0
+
+    @property
+    def traits(self) -> Traits:
+        """Derivatives are residuals of means, which are exponentials; the centre is a median."""
+        return Traits(
+            "numbers",
+            residuals=True,
+            exponential=True,
+            usual_curvature=usual_mean(self),
+            off_centre=1.0,
+            jump=min(self.jump, highest(self)),
+        )
 
     def lipschitz(
         self, prediction_bound: float = math.inf, target_bound: float = math.inf

@@ -12,21 +12,8 @@ import numpy as np
 from skdpsco._problem import Problem
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_sums import map_reduce, without_gil
-from skdpsco.losses.library import (
-    Absolute,
-    Hinge,
-    Huber,
-    Logistic,
-    Mixture,
-    Multinomial,
-    Quantile,
-    SmoothHinge,
-    SmoothQuantile,
-    Squared,
-    Weighted,
-    WeightedMultinomial,
-    with_weights,
-)
+from skdpsco.losses.library import OF_ONE_TYPE, Mixture, Multinomial, weighted, with_weights
+from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_mechanism
 from skdpsco.minimax._tasks import (
     MinimaxPlan,
@@ -53,13 +40,10 @@ from skdpsco.solvers.penalized.task_weights import (
 
 __all__ = ["TaskGradients", "has_descent"]
 
-FOR_LABELS = (Logistic, SmoothHinge, Hinge, Multinomial)
-FOR_NUMBERS = (Squared, Huber, Absolute, Quantile, SmoothQuantile)
-
 
 def has_descent(tasks: Tasks) -> bool:
     """Whether `TaskGradients` supports the tasks."""
-    known = all(type(loss) in (*FOR_LABELS, *FOR_NUMBERS) for loss in tasks.losses)
+    known = all(type(loss) in (*OF_ONE_TYPE, Multinomial) for loss in tasks.losses)
     one = len(tasks.losses) * tasks.n_targets == 1
     return known and (one or (tasks.n_classes == 0 and tasks.class_weights is None))
 
@@ -164,7 +148,7 @@ class TaskGradients:
     ) -> MinimaxResult:
         """Follow ``plan`` on the data."""
         tasks, composite = problem.tasks, plan.composite
-        shrunk = not isinstance(tasks.losses[0], FOR_LABELS)
+        shrunk = traits_of(tasks.losses[0]).targets == "numbers"
         if plan.losses is not None:
             weighing = WeighingDescent(tasks.losses, plan.losses, shrunk)
             found = weighing.run(plan.inner, composite, X, np.ascontiguousarray(y), rng, progress)
@@ -199,12 +183,12 @@ def _composite(problem: MinimaxProblem, mu: float, n_iter: int | None) -> Compos
         return anchored(Problem(loss, None, *sizes, **known))
 
     if tasks.n_outputs > 1:
-        return with_loss(WeightedMultinomial(tasks.n_classes) if tasks.n_classes else given)
+        return with_loss(weighted(given) if tasks.n_classes else given)
     passes = n_iter or full_passes(with_loss(given), mu)
     parts, factors = zip(*(smoothed(loss, n * mu, d, passes) for loss in tasks.losses), strict=True)
     factors = tuple(factor / max(factors) for factor in factors)
     m = len(parts) * tasks.n_targets
     if m > 1:
         return with_loss(Mixture(parts, factors, ((1.0 / m,) * tasks.n_targets,) * len(parts)))
-    weighted = tasks.n_classes > 0 or tasks.class_weights is not None
-    return with_loss(Weighted(parts[0]) if weighted else parts[0])
+    weigh = tasks.n_classes > 0 or tasks.class_weights is not None
+    return with_loss(weighted(parts[0]) if weigh else parts[0])

@@ -15,7 +15,7 @@ from skdpsco._validation import (
     check_X_y,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
-from skdpsco.losses.check import check_loss
+from skdpsco.losses.check import loss_of
 from skdpsco.minimax._solver import MINIMAX_SOLVERS, TaskMoments, minimax_solver
 from skdpsco.minimax._tasks import MinimaxProblem
 from skdpsco.privacy._checks import abridged
@@ -48,12 +48,8 @@ class MinimaxModel(PrivateLinearModel):
     _conditioned_solvers = ("auto", "moments", "gradient-descent", *MINIMAX_SOLVERS)
     _widest = 6.0
     _keeps_given_balls = True
-    _foreign_losses: ClassVar[tuple[type, ...]]  # losses for another kind of target
-    _probes: ClassVar[tuple[float, ...]]  # targets at which a loss is probed
-
-    def _named_losses(self) -> dict[str, Any]:
-        """Losses by their names."""
-        raise NotImplementedError
+    _targets: ClassVar[str]  # of losses
+    _foreign: ClassVar[tuple[str, ...]]  # targets of losses that are refused
 
     def _resolved_losses(self) -> tuple[Any, ...]:
         """The losses, by name or as given; losses of the user are probed.
@@ -69,29 +65,10 @@ class MinimaxModel(PrivateLinearModel):
         one = isinstance(given, str) or hasattr(given, "n_outputs")
         if not one and (not isinstance(given, (list, tuple)) or len(given) == 0):
             raise TypeError(f"losses must be a loss or a list of losses, got {abridged(given)}.")
-        return tuple(self._resolved_loss(loss) for loss in ([given] if one else given))
-
-    def _resolved_loss(self, loss: Any) -> Any:
-        if isinstance(loss, str):
-            named = self._named_losses()
-            if loss not in named:
-                raise ValueError(
-                    f"losses must be among {sorted(named)} or losses of skdpsco.losses, got "
-                    f"{loss!r}."
-                )
-            return named[loss]
-        if isinstance(loss, type):
-            raise TypeError(f"losses must be instances, {loss.__name__}(...), not classes.")
-        if isinstance(loss, self._foreign_losses):
-            raise ValueError(
-                f"losses must be for the targets of {type(self).__name__}; {loss!r} is not."
-            )
-        try:
-            check_loss(loss, self._probes)
-        except (ValueError, TypeError) as error:
-            kind = ValueError if isinstance(error, ValueError) else TypeError
-            raise kind(f"losses contains {loss!r}, which cannot be used. {error}") from error
-        return loss
+        return tuple(
+            loss_of(self, "losses", loss, self._targets, self._foreign)
+            for loss in ([given] if one else given)
+        )
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         intercept = bool(self.fit_intercept)

@@ -8,24 +8,11 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score
 
 from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike, TargetLike
-from skdpsco._validation import (
-    CLASSES_CONSTRAINTS,
-    WEIGHTS_CONSTRAINTS,
-    StrOptions,
-)
+from skdpsco._validation import CLASSES_CONSTRAINTS, WEIGHTS_CONSTRAINTS, StrOptions
 from skdpsco.base.labels import as_targets, encode_classes, labels_note, relative_weights
 from skdpsco.base.predictions import LinearClassifierMixin
 from skdpsco.group_dro.options import check_prior
-from skdpsco.losses.library import (
-    Absolute,
-    Hinge,
-    Huber,
-    Logistic,
-    Multinomial,
-    Quantile,
-    SmoothHinge,
-    Squared,
-)
+from skdpsco.losses.library import Logistic, Multinomial
 from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
 from skdpsco.minimax._tasks import Tasks
 
@@ -198,8 +185,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         "tasks": [None, StrOptions({"classes", "columns"})],
         "class_prior": [None, "array-like"],
     }
-    _foreign_losses = (Squared, Huber, Absolute, Quantile, Multinomial)
-    _probes = (-1.0, 1.0)
+    _targets, _foreign = "signs", ("numbers", "classes")
     _auto_radius = 5.0
 
     def __init__(
@@ -254,9 +240,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         self.n_iter = n_iter
         self.verbose = verbose
         self.random_state = random_state
-
-    def _named_losses(self):
-        return {"logistic": Logistic(), "smooth-hinge": SmoothHinge(), "hinge": Hinge()}
 
     def _learn(self, X, y):
         losses = self._resolved_losses()

@@ -7,20 +7,8 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
 from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike, TargetLike
-from skdpsco._validation import (
-    TARGET_CONSTRAINTS,
-    StrOptions,
-)
+from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions
 from skdpsco.base.predictions import LinearRegressorMixin
-from skdpsco.losses.library import (
-    Absolute,
-    Hinge,
-    Huber,
-    Logistic,
-    Multinomial,
-    SmoothHinge,
-    Squared,
-)
 from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
 from skdpsco.minimax._tasks import Tasks
 
@@ -172,8 +160,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         "tasks": [None, StrOptions({"columns"})],
         **TARGET_CONSTRAINTS,
     }
-    _foreign_losses = (Logistic, SmoothHinge, Hinge, Multinomial)
-    _probes = (-1.0, 0.0, 1.0)
+    _targets, _foreign = "numbers", ("signs", "classes")
     _auto_radius = 1.0
 
     def __init__(
@@ -222,10 +209,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         self.n_iter = n_iter
         self.verbose = verbose
         self.random_state = random_state
-
-    def _named_losses(self):
-        # "huber" is that of scikit-learn's SGDRegressor.
-        return {"squared": Squared(1.0), "huber": Huber(0.1), "absolute": Absolute()}
 
     def _learn(self, X, y):
         losses = self._resolved_losses()

@@ -18,7 +18,7 @@ from skdpsco.data.design import CSR, Dense, KeptScores
 from skdpsco.data.pieces import one_record
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
-from skdpsco.losses.library import Logistic, Multinomial, OneVsRest, SmoothHinge
+from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy._cache import cached
@@ -218,16 +218,13 @@ Curve = TargetCurve | ClassCurve
 
 def curve_of(loss: Any) -> Curve | None:
     """The curve of a loss; None if its minimiser does not predict the mean targets."""
-    if type(loss) is Logistic:
-        return CLASS_CURVE
-    if type(loss) is Multinomial:
-        return ClassCurve(loss.n_classes, False)
-    # The best score is the mean label where both classes are on the quadratic part.
-    if type(loss) is SmoothHinge and loss.width >= 2.0:
-        return MARGIN_CURVE
-    if type(loss) is OneVsRest and not loss.weighted and curve_of(loss.loss) is MARGIN_CURVE:
-        return ClassCurve(loss.n_classes, True)
-    return None
+    traits = traits_of(loss)
+    if traits.scores is None or traits.weighted:
+        return None
+    is_margin = traits.scores == "means"
+    if loss.n_outputs > 1:
+        return ClassCurve(loss.n_outputs, is_margin)
+    return MARGIN_CURVE if is_margin else CLASS_CURVE
 
 
 @dataclass(frozen=True)

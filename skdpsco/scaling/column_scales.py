@@ -16,12 +16,9 @@ from skdpsco._problem import Problem
 from skdpsco.data.design import CSR, Dense, as_design, clip_scale
 from skdpsco.data.pieces import MOST_RECORDS_ADDED, depth_of
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
-from skdpsco.losses.library import Weighted, without_weights
-from skdpsco.mechanisms.samplers import (
-    gaussian_grid,
-    gaussian_mechanism,
-    summation_error,
-)
+from skdpsco.losses.library import without_weights
+from skdpsco.losses.traits import traits_of
+from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.privacy import Event, GaussianEvent, compose
 
 __all__ = [
@@ -187,7 +184,7 @@ def plan_scales(
         grids=(counts(columns if pooled else 1), square_grid(columns if merged else 1)),
         target_bound=problem.target_bound,
         target_grids=(counts(1), square_grid(1)) if target else None,
-        weighted=type(problem.loss) is Weighted,
+        weighted=traits_of(problem.loss).weighted,
     )
 
 

@@ -14,10 +14,9 @@ from skdpsco.data.pieces import replace_one, row_squares, sum_in_batches
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import (
-    SOFTMAX,
-    WEIGHTED,
     Huber,
     Logistic,
+    Multinomial,
     SmoothHinge,
     SmoothQuantile,
     Squared,
@@ -28,7 +27,8 @@ from skdpsco.losses.library import (
     unweighted,
     without_weights,
 )
-from skdpsco.losses.log_link import GammaDeviance, LogLink, PoissonDeviance, highest, usual_mean
+from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance
+from skdpsco.losses.traits import traits_of, usual_curvature
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.privacy import compose
@@ -36,11 +36,7 @@ from skdpsco.privacy.spending import Allowance, share_mu
 from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.l1.refit import linearise
-from skdpsco.solvers.penalized.gradient_descent import (
-    Coordinates,
-    GradientDescent,
-    unscaled,
-)
+from skdpsco.solvers.penalized.gradient_descent import Coordinates, GradientDescent, unscaled
 from skdpsco.solvers.penalized.problem import CompositeProblem
 from skdpsco.solvers.penalized.quadratic_model import descend
 from skdpsco.solvers.penalized.second_moments import symmetric, upper_triangle
@@ -110,7 +106,7 @@ class NewtonStepTuning(NamedTuple):
 
 NEWTON_STEP = NewtonStepTuning()
 PIECEWISE = SmoothHinge, SmoothQuantile  # their curvature is either 0 or its bound
-KNOWN_LOSSES = Logistic, Squared, Huber, *SOFTMAX, PoissonDeviance, GammaDeviance, *PIECEWISE
+KNOWN_LOSSES = Logistic, Squared, Huber, Multinomial, PoissonDeviance, GammaDeviance, *PIECEWISE
 LEAST_KEPT = 0.5  # least assumed share of unclipped residuals, whatever the noise says
 # Mean squares of what a step moves logarithms of means by: from the first on more than two orders
 # count, and beyond the second nothing is known.
@@ -200,7 +196,7 @@ class NewtonStep:
 
         What clipping moves is a part of the step, which is exact for short ones only.
         """
-        if self.descent.clip != "auto" or problem.has_residuals:
+        if self.descent.clip != "auto" or traits_of(problem.loss).residuals:
             return self.descent
         clip = NEWTON_STEP.slope_clip * lipschitz_l2(problem.loss)
         return GradientDescent(clip, shrunk=self.descent.shrunk)
@@ -222,7 +218,7 @@ class NewtonStep:
             "gradient": (NEWTON_STEP.gradient_share, 1),
             "matrix": (NEWTON_STEP.matrix_share, 1),
         }
-        if has_spread(problem):
+        if has_spread(problem.loss):
             shares["spread"] = (NEWTON_STEP.spread_share / k, k)
             shares["square"] = (NEWTON_STEP.square_share, 1)
         if has_sampling(problem.loss):
@@ -238,7 +234,7 @@ class NewtonStep:
             return gaussian_grid(sensitivity, multipliers[name], dimension, 2.0 * n * slack)
 
         moved = replace_one(n, slack, math.sqrt(2.0) * slack)
-        residuals, F = has_spread(problem), problem.n_features
+        residuals, F = has_spread(problem.loss), problem.n_features
         gradient_grid = grid("gradient", replace_one(n, slack), D)
         # Deviation relative to that of sampling, over norms of rows, for derivatives of size 1.
         noise = deviation_on(gradient_grid) / math.sqrt(n)
@@ -323,22 +319,20 @@ def without_l1(problem: CompositeProblem) -> CompositeProblem:
     return replace(problem, penalty=L2(0.0))
 
 
-def has_spread(problem: CompositeProblem) -> bool:
+def has_spread(loss: Any) -> bool:
     """Whether a bound on derivatives is found, and their mean square: for the same law of all."""
-    return problem.has_residuals and not isinstance(unweighted(problem.loss), LogLink)
+    return traits_of(loss).quadratic
 
 
 def has_sampling(loss: Any) -> bool:
     """Whether the mean product of gradients is released, as it does not follow from curvatures."""
-    return isinstance(loss, WEIGHTED) or isinstance(unweighted(loss), (LogLink, *PIECEWISE))
+    traits = traits_of(loss)
+    return traits.weighted or traits.exponential or traits.usual_curvature is None
 
 
 def bound_over_usual(loss: Any) -> float:
     """The bound on curvatures over their usual size."""
-    plain = unweighted(loss)
-    if isinstance(plain, LogLink):
-        return highest(plain) / usual_mean(plain)
-    return max(0.5 * loss.n_outputs, 1.0)  # of classes that are equally likely
+    return loss.smoothness() / usual_curvature(loss)
 
 
 def n_directions(problem: CompositeProblem) -> int:
@@ -431,7 +425,7 @@ def release_model(
         symmetric(entries * units[1]),
         noise,
         curvature_noise,
-        exponential=isinstance(unweighted(loss), LogLink),
+        exponential=traits_of(loss).exponential,
     )
     if sampled:
         entries, unit = upper_triangle(products) / (slope * c) ** 2, (slope * c) ** 2 / n
@@ -576,7 +570,7 @@ def newton_sums(
     ``slope``, and multiplied by weights. The numbers are squares of residuals over that of
     ``slope``, and those that are not clipped or, with weights, weights.
     """
-    basis, weighted = contrasts(loss.n_outputs), isinstance(loss, WEIGHTED)
+    basis, weighted = contrasts(loss.n_outputs), traits_of(loss).weighted
     sampling = has_sampling(loss)
     k, D = basis.shape[1], len(scale)
 
@@ -585,10 +579,11 @@ def newton_sums(
         R, v = A @ W, np.empty(len(some))
         linearise(for_kernels(plain), R, targets, slope, plain.smoothness(), v)
         A = A / scale
-        if isinstance(plain, PIECEWISE):
+        level = getattr(plain, "level", 0.0)
+        if type(plain) in PIECEWISE:
             v *= bent(plain, R[:, 0])
-        if isinstance(plain, SmoothQuantile):  # the step is to the quantile, and not near it
-            R = np.where(R > 0.5 - plain.level, 1.0 - plain.level, -plain.level)
+        if level > 0.0:  # the step is to the quantile, and not near it
+            R = np.where(R > 0.5 - level, 1.0 - level, -level)
         norms = np.sqrt(row_squares(A))
         shares = c / np.maximum(norms, c)
         A *= shares[:, None]
@@ -618,7 +613,7 @@ def newton_sums(
 
 def bent(loss: Any, slopes: np.ndarray) -> np.ndarray:
     """Whether derivatives of a `PIECEWISE` loss are between the ends of an interval of length 1."""
-    rise = slopes + loss.level if isinstance(loss, SmoothQuantile) else np.abs(slopes)
+    rise = np.abs(slopes + getattr(loss, "level", 0.0))
     return (rise > 0.0) & (rise < 1.0)
 
 

@@ -14,18 +14,17 @@ from skdpsco._kernels import njit
 from skdpsco._validation import check_bound, check_int
 from skdpsco.constraints.sets import L1Ball, Simplex
 from skdpsco.data.record_functions import Data
-from skdpsco.losses.check import check_loss
+from skdpsco.losses.check import TRIED_TARGETS, check_loss
 from skdpsco.losses.library import (
-    Hinge,
     Logistic,
     Multinomial,
-    SmoothHinge,
     Squared,
     derivatives,
     for_kernels,
     is_proven,
     values,
 )
+from skdpsco.losses.traits import traits_of
 from skdpsco.solvers.saddle.geometry import Block
 
 __all__ = [
@@ -40,8 +39,6 @@ __all__ = [
 ENTRIES = 1 << 19  # features read at a time: rows are still cached when they are used again
 IDLE = 1e-9  # bound of a player who has nothing to choose, relative to the other's
 THIRD = 1.0 / (6.0 * math.sqrt(3.0))  # largest third derivative of the logistic loss
-TRIED_TARGETS = (-1.0, 0.0, 1.0)  # targets at which a loss is tried
-OF_SIGNS = (Logistic, SmoothHinge, Hinge)  # losses for targets -1 and 1 only
 STEEPEST = 2.0**12  # bound on beta R F / slope; above it rounding moves slopes: proof, section 2
 
 
@@ -92,7 +89,7 @@ def largest_value(loss: Any, reach: float, target_bound: float) -> float:
 
 def _targets_of(loss: Any, t: np.ndarray) -> np.ndarray:
     """Targets as a loss expects them; for some losses their signs, where 0 counts as negative."""
-    return np.where(t > 0.0, 1.0, -1.0) if isinstance(loss, OF_SIGNS) else t
+    return np.where(t > 0.0, 1.0, -1.0) if traits_of(loss).targets == "signs" else t
 
 
 class LossTasks:
@@ -414,7 +411,7 @@ def check_losses(losses: Any) -> tuple[Any, ...]:
     """
     several = (losses,) if hasattr(losses, "n_outputs") else losses
     if not isinstance(several, (list, tuple)) or not all(
-        hasattr(loss, "n_outputs") and not isinstance(loss, type) for loss in several
+        hasattr(type(loss), "n_outputs") for loss in several
     ):
         raise TypeError(f"losses must be a loss of skdpsco.losses or several, got {losses!r}.")
     if not several or len({loss.n_outputs for loss in several}) > 1:
@@ -424,7 +421,8 @@ def check_losses(losses: Any) -> tuple[Any, ...]:
         )
     for loss in several:
         if type(loss) is not Multinomial:
-            check_loss(loss, (-1.0, 1.0) if isinstance(loss, OF_SIGNS) else TRIED_TARGETS)
+            signs = traits_of(loss).targets == "signs"
+            check_loss(loss, TRIED_TARGETS["signs" if signs else "numbers"])
         elif check_int("n_classes of Multinomial", loss.n_classes) < 2:
             raise ValueError(f"losses must have at least two classes, got {loss!r}.")
     return tuple(several)

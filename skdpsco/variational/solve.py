@@ -35,6 +35,7 @@ from skdpsco.variational.clipped_operator import Clipped, check_operator
 __all__ = [
     "VARIATIONAL_SOLVERS",
     "MatrixGame",
+    "Operator",
     "VariationalSolution",
     "solve_variational_inequality",
 ]
@@ -50,6 +51,40 @@ VARIATIONAL_SOLVERS: dict[str, Callable[[], Any]] = {
 # Thresholds above which "auto" is mirror descent for games of vectors:
 # docs/proofs/mirror_descent.md, section 5.
 LEAST_SIZE, LEAST_STEPS = 30, 500
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of your own, and what you declare of it. Games declare it themselves.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(z, *arrays)`` returns an array of shape (n_records, size). Each row must depend
+        only on z and on its record. It is called with read-only parts of the data. A record for
+        which it raises an exception, or returns anything but finite real numbers, counts as 0. It
+        should not warn because of a value, since a warning reveals something about the record. z
+        may be outside the sets by a rounding error.
+    blocks : sequence of Block
+        The players: their sets, sizes and bounds, in the order in which z holds them.
+    saddle : bool, default=False
+        Whether the operator is ``(df/dw, -df/dv)`` for a convex-concave f.
+    smoothness : array-like of shape (n_blocks, n_blocks) or None, default=None
+        Entry (i, j) bounds how far block i of the operator moves, in its dual norm, when block j of
+        z moves by one unit. It makes the solver faster. The privacy of "accelerated-recursive"
+        rests on it: with too small a number that solver is not private.
+    monotone : bool, default=False
+        Whether you know that the operator is monotone for *every* data set, and respects its bounds
+        and its smoothness without being clipped. "accelerated-recursive" is private only then. (If
+        a block has a ``sensitivity``, each record's row must be within *half* of it in l2 norm.) To
+        make this true, clip the records instead of the operator.
+    """
+
+    function: Callable[..., np.ndarray]
+    blocks: Sequence[Block]
+    saddle: bool = False
+    smoothness: Any = None
+    monotone: bool = False
 
 
 class MatrixGame:
@@ -142,15 +177,11 @@ class VariationalSolution:
 
 
 def solve_variational_inequality(
-    operator: Callable[..., np.ndarray],
+    operator: Any,
     data: Any,
     *,
     epsilon: float = 1.0,
     delta: float = 1e-6,
-    blocks: Sequence[Block] | None = None,
-    saddle: bool | None = None,
-    smoothness: Any = None,
-    monotone: bool | None = None,
     solver: Any = "auto",
     n_iter: Any = "auto",
     probes: Any = None,
@@ -162,37 +193,17 @@ def solve_variational_inequality(
     Find z in a convex set Z with ``<G(z), u - z> >= 0`` for all u in Z, where G is the mean of the
     records' operators. The result is (epsilon, delta)-differentially private for replacing one
     record; the number of records is public. The records' operators are clipped to the bounds that
-    ``blocks`` declares, so that privacy holds even if these are wrong; but see ``monotone``.
+    their blocks declare, so that privacy holds even if these are wrong; but see `Operator` about
+    what is declared ``monotone``.
 
     Parameters
     ----------
-    operator : callable
-        ``operator(z, *arrays)`` returns an array of shape (n_records, size). Each row must depend
-        only on z and on its record. The operator is called with read-only parts of the data. A
-        record for which it raises an exception, or returns anything but finite real numbers, counts
-        as 0. It should not warn because of a value, since a warning reveals something about the
-        record. z may be outside the sets by a rounding error.
+    operator : Operator or game
+        An `Operator`, or a callable with the same attributes, such as `BilinearGame`.
     data : ndarray or tuple of ndarray
         Finite numbers, with one record per entry of the first axis.
     epsilon, delta : float
         The privacy budget.
-    blocks : sequence of Block or None, default=None
-        The players: their sets, sizes and bounds, in the order in which z holds them. None for
-        ``operator.blocks``.
-    saddle : bool or None, default=None
-        Whether the operator is ``(df/dw, -df/dv)`` for a convex-concave f. None for
-        ``operator.saddle``, or False if the operator does not have this attribute.
-    smoothness : array-like of shape (n_blocks, n_blocks) or None, default=None
-        Entry (i, j) bounds how far block i of the operator moves, in its dual norm, when block j of
-        z moves by one unit. It makes the solver faster. The privacy of "accelerated-recursive"
-        rests on it: with too small a number that solver is not private. None for
-        ``operator.smoothness``, if any.
-    monotone : bool or None, default=None
-        Whether you know that the operator is monotone for *every* data set, and respects its bounds
-        and its smoothness without being clipped. "accelerated-recursive" is private only then. (If
-        a block has a ``sensitivity``, each record's row must be within *half* of it in l2 norm.) To
-        make this true, clip the records instead of the operator. None for ``operator.monotone``,
-        which refers to the operator's own ``blocks`` and ``smoothness`` and is ignored for others.
     solver : str or object, default="auto"
         "auto", "mirror-prox", "recursive-regularisation", "accelerated-recursive",
         "mirror-descent", "bias-reduced-mirror-descent" or "boosted-mirror-descent", or an object
@@ -242,6 +253,7 @@ def solve_variational_inequality(
 
     See Also
     --------
+    skdpsco.variational.Operator : An operator of your own.
     skdpsco.variational.BilinearGame : A saddle point.
     skdpsco.variational.duality_gap : How far a solution is from optimal.
 
@@ -264,19 +276,16 @@ def solve_variational_inequality(
     The mean of records in a ball, as the solution of ``G(z; x) = z - x``:
 
     >>> from skdpsco.constraints import L2Ball
-    >>> from skdpsco.variational import Block
+    >>> from skdpsco.variational import Block, Operator
     >>> x = np.tile([0.3, -0.4], (10_000, 1))
-    >>> blocks = [Block(L2Ball(1.0), size=2, lipschitz=2.0)]
-    >>> solution = solve_variational_inequality(
-    ...     lambda z, x: z - x, x, epsilon=1.0, delta=1e-6, blocks=blocks, smoothness=[[1.0]]
-    ... )
+    >>> ball = Block(L2Ball(1.0), size=2, lipschitz=2.0)
+    >>> operator = Operator(lambda z, x: z - x, blocks=[ball], smoothness=[[1.0]])
+    >>> solution = solve_variational_inequality(operator, x, epsilon=1.0, delta=1e-6)
     >>> print(solution.z.shape)
     (2,)
     """
     budget = check_budget(epsilon, delta, ledger)
-    if not callable(operator):
-        raise TypeError(f"operator must be callable, got {type(operator).__name__}.")
-    clipped = _operator(operator, blocks, saddle, smoothness, monotone)
+    clipped = _clipped(operator)
     arrays = _arrays("data", data)
     problem = VariationalProblem(clipped, len(arrays[0]))
     steps = check_n_iter(n_iter)
@@ -324,21 +333,19 @@ def _many_actions(problem: VariationalProblem, rho: float) -> bool:
     return MirrorDescent().schedule(problem, rho)[0] >= LEAST_STEPS
 
 
-def _operator(
-    operator: Any, blocks: Any, saddle: Any, smoothness: Any, monotone: Any = None
-) -> Clipped:
-    if monotone is None and not (blocks is None and smoothness is None):
-        monotone = False  # the operator's claim refers to its own sets and bounds
-    if blocks is None:
-        blocks = getattr(operator, "blocks", None)
+def _clipped(operator: Any) -> Clipped:
+    function = operator.function if isinstance(operator, Operator) else operator
+    if not callable(function):
+        raise TypeError(f"operator must be callable, got {type(function).__name__}.")
+    blocks = getattr(operator, "blocks", None)
     if not isinstance(blocks, (list, tuple)) or not blocks:
-        raise TypeError(f"blocks must be a non-empty sequence of Block, got {blocks!r}.")
+        raise TypeError(
+            "operator must be an Operator, or have attributes like one: blocks must be a non-empty "
+            f"sequence of Block, got {blocks!r}."
+        )
     if not all(type(block) is Block for block in blocks):  # a subclass might change its bounds
         raise TypeError(f"blocks must be a non-empty sequence of Block, got {blocks!r}.")
-    saddle = _flag("saddle", saddle, operator)
-    monotone = _flag("monotone", monotone, operator)
-    if smoothness is None:
-        smoothness = getattr(operator, "smoothness", None)
+    smoothness = getattr(operator, "smoothness", None)
     if smoothness is not None:
         k = len(blocks)
         try:
@@ -350,12 +357,13 @@ def _operator(
         if not ((matrix >= 0) & (matrix <= 1e100)).all():
             raise ValueError(f"smoothness must be in [0, 1e+100], got {smoothness!r}.")
         smoothness = matrix.astype(np.float64)
-    return Clipped(operator, tuple(blocks), saddle, smoothness, monotone)
+    saddle, monotone = _flag(operator, "saddle"), _flag(operator, "monotone")
+    return Clipped(function, tuple(blocks), saddle, smoothness, monotone)
 
 
-def _flag(name: str, value: Any, operator: Any) -> bool:
-    """A parameter or, if it is None, the operator's attribute of this name, False by default."""
-    value = getattr(operator, name, False) if value is None else value
+def _flag(operator: Any, name: str) -> bool:
+    """What the operator declares by its attribute of this name, False by default."""
+    value = getattr(operator, name, False)
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be a bool, got {value!r}.")
     return bool(value)

@@ -12,7 +12,7 @@ from skdpsco.solvers import AcceleratedRecursive, Allowance
 from skdpsco.solvers.saddle import accelerated_recursive as module
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.variational import Block
-from skdpsco.variational.solve import MatrixGame, _operator
+from skdpsco.variational.solve import MatrixGame, _clipped
 
 RUNS = 1_000  # on each data set
 
@@ -51,7 +51,7 @@ def test_solutions_before_noise_move_by_less_than_is_charged(monkeypatch):
     # All extreme payoffs of one record, for every round that it may be in.
     moved, before = 0.0, []
     monkeypatch.setattr(module, "gaussian_mechanism", lambda rng, z, grid: before.append(z.copy()))
-    problem = VariationalProblem(_operator(MatrixGame(2, 2), None, None, None), 6)
+    problem = VariationalProblem(_clipped(MatrixGame(2, 2)), 6)
     solver = AcceleratedRecursive(2)
     plan = solver.plan(problem, Allowance(0.5))
     rest = np.random.default_rng(0).uniform(-1, 1, (5, 2, 2))

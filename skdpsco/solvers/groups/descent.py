@@ -14,14 +14,8 @@ from skdpsco._clipping import within
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_sums import in_pieces, map_reduce
-from skdpsco.losses.library import (
-    Absolute,
-    Hinge,
-    Logistic,
-    Squared,
-    Weighted,
-    with_weights,
-)
+from skdpsco.losses.library import Absolute, Hinge, Logistic, Squared, Weighted, with_weights
+from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
 from skdpsco.privacy.spending import Allowance, check_cost
@@ -62,7 +56,6 @@ LOSS_OF: dict[type, Any] = {
     SquaredMoments: Squared(1.0),
     AbsoluteLoss: Absolute(),
 }
-REGRESSION_LOSSES = (SquaredMoments, AbsoluteLoss)
 
 
 @dataclass(frozen=True)
@@ -124,7 +117,7 @@ class GroupDescent:
         changed = min(2 * r, k) if private else r  # sums that a replaced record moves, by up to 1
         counted = private and problem.prior is None
         weighing = not problem.theta_is_fixed
-        half = HALF_KNOWN[isinstance(problem.loss, REGRESSION_LOSSES)]
+        half = HALF_KNOWN[is_of_numbers(problem.loss)]
         doubt = 1.0 / (1.0 + min(problem.expected_sizes) * mu / (half * problem.n_features))
         passes = n_iter or full_passes(_weighted_problem(problem, Squared(1.0), doubt), mu)
         given = LOSS_OF[type(problem.loss)]
@@ -210,9 +203,14 @@ def rates_of(
     return rates, min(float(rates @ sizes) / problem.n_samples, 1.0)
 
 
+def is_of_numbers(loss: Any) -> bool:
+    """Whether targets are in [-1, 1], and not -1 and 1 only."""
+    return traits_of(LOSS_OF[type(loss)]).targets == "numbers"
+
+
 def of_loss(loss: Any, t: np.ndarray) -> np.ndarray:
     """Targets as the loss of scores expects them: -1 and 1, or in [-1, 1]."""
-    if isinstance(loss, REGRESSION_LOSSES):
+    if is_of_numbers(loss):
         return within(t, -1.0, 1.0)
     return np.where(t > 0.0, 1.0, -1.0)
 
@@ -235,7 +233,7 @@ class _WeighingDescent(GradientDescent):
     """One fit; ``sizes``, ``theta`` and all that follows from them are public or released."""
 
     def __init__(self, plan: Any, problem: Any, X: Any, targets: Any, rng: Any) -> None:
-        super().__init__(shrunk=isinstance(problem.loss, REGRESSION_LOSSES))
+        super().__init__(shrunk=is_of_numbers(problem.loss))
         self.how, self.problem = plan, problem
         self.X, self.targets = X, targets
         self.sizes: np.ndarray = np.array(problem.expected_sizes, dtype=np.float64)

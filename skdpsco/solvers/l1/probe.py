@@ -18,13 +18,13 @@ from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.pieces import replace_one, row_squares
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.library import lipschitz_l2
+from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import release
 from skdpsco.privacy import Event, GaussianEvent, compose
 from skdpsco.privacy.spending import Allowance
 from skdpsco.solvers.l1.refit import sum_over
 from skdpsco.solvers.l1.vertex_path import VertexPlan, run_vertices
 from skdpsco.solvers.penalized.gradient_descent import GRADIENT_DESCENT
-from skdpsco.solvers.penalized.problem import unpenalised
 
 __all__ = ["PROBE", "ProbePlan", "can_probe", "few_pay", "plan_probe"]
 
@@ -140,7 +140,7 @@ def plan_probe(problem: Problem, rho: float, plan_path: Any) -> tuple[ProbePlan,
     ``plan_path`` takes the problem and its rho, and plans a path and a refit.
     """
     n_mu = problem.n_mu(math.sqrt(2.0 * rho))
-    if unpenalised(problem).has_residuals:
+    if traits_of(problem.loss).residuals:
         typical, signal, enough = PROBE.residual, PROBE.residual_signal, PROBE.residuals
         clip = GRADIENT_DESCENT.residual_clip * PROBE.residual
     else:

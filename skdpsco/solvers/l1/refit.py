@@ -14,17 +14,13 @@ from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import project
-from skdpsco.data.design import (
-    CSR,
-    Dense,
-    read_only,
-    sparse_columns_of,
-)
+from skdpsco.data.design import CSR, Dense, read_only, sparse_columns_of
 from skdpsco.data.pieces import one_record, row_squares, sum_in_batches
 from skdpsco.data.products import multiply_rows
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
-from skdpsco.losses.library import Huber, Squared, for_kernels, lipschitz_l2, unweighted
+from skdpsco.losses.library import for_kernels, lipschitz_l2
+from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid, release
 from skdpsco.privacy import Event
 from skdpsco.privacy.spending import share_mu
@@ -271,7 +267,7 @@ class Refit:
         self.constraint, self.plan, self.progress = constraint, plan, progress
         self.K = problem.loss.n_outputs
         self.slope = lipschitz_l2(problem.loss)
-        if isinstance(unweighted(problem.loss), Squared | Huber):
+        if traits_of(problem.loss).quadratic:
             self.slope *= min(1.0, REFIT.reach * plan.growth)
         is_intercept = problem.intercept & (support % problem.n_features == problem.n_features - 1)
         self.support = np.concatenate([support[~is_intercept], support[is_intercept]])

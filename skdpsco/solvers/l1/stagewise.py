@@ -21,19 +21,13 @@ from skdpsco.losses.library import (
     value,
     values,
 )
+from skdpsco.losses.traits import traits_of
 from skdpsco.privacy import GaussianEvent, NoOpEvent, ZCDPEvent, compose
 from skdpsco.privacy.spending import check_cost
 from skdpsco.scaling.column_scales import COLUMN_SCALES
 from skdpsco.solvers.base import Plan, Result, check_derivatives, check_smooth, curvature_of
 from skdpsco.solvers.l1.probe import PROBE, ProbePlan, can_probe, few_pay, plan_probe
-from skdpsco.solvers.l1.refit import (
-    REFIT,
-    Refit,
-    RefitPlan,
-    newton_pays,
-    noise_fits,
-    plan_refit,
-)
+from skdpsco.solvers.l1.refit import REFIT, Refit, RefitPlan, newton_pays, noise_fits, plan_refit
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
@@ -340,7 +334,7 @@ class Stagewise:
         fits = noise_fits(rest * math.sqrt(STAGEWISE.refit_share), min(T + K, D), min(T + 1, d))
         all_fit = noise_fits(rest, D, d)
         conditioned = problem.mean_square is not None
-        residuals = unpenalised(problem).has_residuals
+        residuals = traits_of(problem.loss).residuals
 
         def all_or_none(fit_all: bool) -> StagewisePlan:
             return self._without_selection(problem, budget, radius, choose, fit_all)
@@ -439,7 +433,7 @@ class Stagewise:
             radius *= STAGEWISE.safety * K
         least = STAGEWISE.descent_signal if choose else REFIT.newton_signal
         if problem.mean_square is not None:
-            tailed = unpenalised(problem).has_residuals and not problem.sparse
+            tailed = traits_of(problem.loss).residuals and not problem.sparse
             least = STAGEWISE.residual_signal if tailed else STAGEWISE.conditioned_signal
         if all_coordinates and not newton_pays(
             problem.n_mu(1.0), problem.n_features, budget.mu, least
@@ -519,7 +513,7 @@ class Stagewise:
             refit = Refit(problem, X, y, rng, support, L1Ball(radius), steps, progress)
             refit.run(coef, hard)
             alone = plan.path is None and np.array_equal(support, intercepts)
-            if alone and unpenalised(problem).has_residuals:
+            if alone and traits_of(problem.loss).residuals:
                 coef[intercepts] = modest(coef[intercepts], problem.n_mu(plan.mu))
         if path is None:
             path = projected_path(coef)

@@ -13,6 +13,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
 from skdpsco.constraints.sets import BALLS, project
 from skdpsco.losses.library import derivative, derivatives
+from skdpsco.losses.traits import traits_of
 from skdpsco.solvers.base import Result
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
 from skdpsco.solvers.penalized.problem import anchored
@@ -66,7 +67,7 @@ class ProjectedDescent:
     ) -> Result:
         """Follow ``plan`` on the data."""
         composite = anchored(problem)
-        solver = GradientDescent(shrunk=composite.has_residuals)
+        solver = GradientDescent(shrunk=traits_of(composite.loss).residuals)
         result = solver.run(plan, composite, X, y, rng, progress)
         move_into(problem.constraint, result.coef)
         return result

@@ -18,14 +18,8 @@ from skdpsco._validation import check_bound
 from skdpsco.data.design import Dense
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce
-from skdpsco.losses.library import (
-    Logistic,
-    Multinomial,
-    Squared,
-    derivative,
-    derivatives,
-    for_kernels,
-)
+from skdpsco.losses.library import Multinomial, derivative, derivatives, for_kernels
+from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
 from skdpsco.privacy.spending import share_mu
@@ -103,9 +97,11 @@ class Moments:
         TypeError
             If the class of the loss inherits `respond` from another class than its derivatives.
         ValueError
-            If a constant of the loss is 0, or too large or too small.
+            If a constant of the loss is 0, or too large or too small, or targets hold weights.
         """
         cls = type(problem.loss)
+        if traits_of(problem.loss).weighted:
+            raise ValueError("Moments does not take weights.")
         check_derivatives(problem.loss, bound_of(problem))
         if not all(issubclass(provider(respond, cls), provider(k, cls)) for k in _OF_THE_TARGET):
             raise TypeError(
@@ -137,8 +133,8 @@ class Moments:
         self.check(problem)
         n, F, loss = problem.n_samples, problem.n_features, problem.loss
         K, d = loss.n_outputs, F - problem.intercept
-        squared = isinstance(loss, Squared)
-        if squared and loss.clip < math.inf:
+        squared = traits_of(loss).quadratic
+        if squared and loss.lipschitz() < math.inf:
             raise ValueError(f"Moments needs Squared(clip=inf), got {loss!r}.")
         if problem.intercept and problem.unit[-1] != 0.0:  # centring moves the intercept
             raise ValueError("Moments needs an intercept without penalty: unit[-1] must be 0.")
@@ -244,7 +240,7 @@ class _Run:
         self.bound = bound_of(problem)
         self.shift = np.zeros(self.d)  # in units of the entry of the ones
         self.shrinkage = MOMENTS.shrinkage if plan.matrix_grid else MOMENTS.diagonal_shrinkage
-        self.sufficient = isinstance(problem.loss, Squared) and plan.matrix_grid is not None
+        self.sufficient = traits_of(problem.loss).quadratic and plan.matrix_grid is not None
 
     def fit(self, progress: Any) -> np.ndarray:
         """Compute the coefficients, flat."""
@@ -281,7 +277,7 @@ class _Run:
         h = 1.0
         likely = james_stein(moment, MOMENTS.shrinkage * deviation**2)
         W = model.minimise(curvature, likely, start)
-        if isinstance(problem.loss, Logistic):
+        if traits_of(problem.loss).targets == "signs":
             for _ in range(20):
                 new = max(saturation(float((W * model.apply(W)).sum())), MOMENTS.least_saturation)
                 if new > 0.99 * h:

@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from skdpsco.losses.library import Multinomial, Squared
+from skdpsco.losses.library import Multinomial
+from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.penalized.problem import CompositeProblem
@@ -138,7 +139,7 @@ class MomentsPlan(Plan):
         It is None unless moments are sufficient statistics. The length of rows and the deviation of
         targets are guesses, and targets are taken to follow from the columns.
         """
-        if self.matrix_grid is None or not isinstance(problem.loss, Squared):
+        if self.matrix_grid is None or not traits_of(problem.loss).quadratic:
             return None
         c = MOMENTS.typical_norm * math.sqrt(problem.n_features - problem.intercept)
         of_moment = deviation_on(self.moment_grid) / MOMENTS.typical_target
@@ -157,7 +158,7 @@ def shares(problem: Any, row_norm: Any, matrix: Any, T: Any, centred: Any) -> An
     ``matrix`` and ``centred`` say whether second moments and a centre are released, and ``T`` is
     the number of rounds.
     """
-    squared = isinstance(problem.loss, Squared)
+    squared = traits_of(problem.loss).quadratic
     if matrix:
         second = MOMENTS.regression_share if squared else MOMENTS.matrix_share
     else:

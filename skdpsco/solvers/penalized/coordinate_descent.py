@@ -15,6 +15,7 @@ from skdpsco._validation import check_bool, check_bound
 from skdpsco.data.design import CSC, Columns, add_column, as_columns
 from skdpsco.losses.kernels import by_record
 from skdpsco.losses.library import Logistic, derivative, derivatives, lipschitz_l2
+from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
@@ -190,7 +191,7 @@ class CoordinateDescent:
         n_passes = n_iter or round(min(useful, tuning.max_passes))
         share = COLUMN_SCALES.share
         mu_scales, mu_steps = mu * math.sqrt(share), mu * math.sqrt(1.0 - share)
-        measured = self.clip == "auto" and problem.has_residuals
+        measured = self.clip == "auto" and traits_of(problem.loss).residuals
         scales = plan_scales(problem, mu_scales, target=measured)
         largest_slope(problem)  # fails if there is none
         settle_slopes(problem.loss)
@@ -299,7 +300,7 @@ def largest_slope(problem: CompositeProblem) -> float:
         If first or second derivatives of the loss have no bound.
     """
     largest = lipschitz_l2(problem.loss)
-    if problem.has_residuals:
+    if traits_of(problem.loss).residuals:
         largest = min(largest, 4.0 * problem.target_bound)
     check_derivatives(problem.loss, largest)
     return largest
@@ -313,7 +314,7 @@ def clip_bounds(
     if clip == "auto":
         of_residuals = COORDINATE_DESCENT.residual_clip * scales.target
         of_slopes = COORDINATE_DESCENT.slope_clip * largest
-        clip = slack * (of_residuals if problem.has_residuals else of_slopes)
+        clip = slack * (of_residuals if traits_of(problem.loss).residuals else of_slopes)
     return np.minimum(float(clip) * scales.clip, largest)
 
 

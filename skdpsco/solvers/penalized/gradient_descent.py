@@ -10,17 +10,8 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_bound
 from skdpsco.data.pieces import one_record
 from skdpsco.data.record_sums import in_pieces, map_reduce
-from skdpsco.losses.library import (
-    SOFTMAX,
-    Huber,
-    SmoothQuantile,
-    Squared,
-    derivative,
-    derivatives,
-    lipschitz_l2,
-    unweighted,
-)
-from skdpsco.losses.log_link import LogLink, highest, usual_mean
+from skdpsco.losses.library import derivative, derivatives, lipschitz_l2, unweighted
+from skdpsco.losses.traits import traits_of, usual_curvature
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
 from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
@@ -200,9 +191,11 @@ class GradientDescentPlan(Plan):
         It is in units of the targets' root mean square, for columns of mean square 1. It is None
         unless the clipping norm follows from the targets, whose means are predicted.
         """
-        if self.scales is None or self.scales.target_grids is None:
-            return None
-        if isinstance(unweighted(problem.loss), LogLink):
+        if (
+            self.scales is None
+            or self.scales.target_grids is None
+            or not traits_of(problem.loss).squared
+        ):
             return None
         norm = self.slack * GRADIENT_DESCENT.residual_clip * math.sqrt(problem.n_features)
         averaged = self.averaged_passes(0.0)
@@ -330,7 +323,7 @@ class GradientDescent:
 
     def kept_part(self, problem: CompositeProblem, slack: float) -> float:
         """The mean slope of clipped residuals, for normal ones; 1 for other losses."""
-        if self.clip != "auto" or not isinstance(unweighted(problem.loss), Squared):
+        if self.clip != "auto" or not traits_of(problem.loss).squared:
             return 1.0
         return math.erf(slack * GRADIENT_DESCENT.residual_clip / math.sqrt(2.0))
 
@@ -402,7 +395,7 @@ class GradientDescent:
             noise = deviation_on(grid) / n  # standard deviation in every coordinate
             if t == 0:
                 first = gradient
-                if problem.is_quadratic and plan.metric_grid is None:
+                if traits_of(problem.loss).quadratic and plan.metric_grid is None:
                     # Along b the curvature is at least b'b over b'inv(H)b, which is explained.
                     total = plan.kept * problem.mean_weight * coordinates.target**2
                     bent = excess(first, noise**2, GRADIENT_DESCENT.sure) / max(total, 1e-300)
@@ -431,7 +424,7 @@ class GradientDescent:
             ones = coordinates.scale[-1] ** -2.0
             found = Descended(u, pull, first, mean_point, mean_gradient, ridge, ones)
             # Secants are curvatures of quadratic losses, whose weights stay the same.
-            searches = isinstance(unweighted(problem.loss), Squared) and problem is given
+            searches = traits_of(problem.loss).squared and problem is given
             how = "each" if self.shrunk == "each" else "search" if searches else "common"
             set_length(problem, found, coordinates.target, steps, how, plan.kept)
         return coordinates, u
@@ -445,10 +438,10 @@ def plenty(problem: CompositeProblem, budget: Any) -> float:
 
 def clip_growth(problem: CompositeProblem, ratio: float) -> float:
     """Factor of an automatic clipping norm, above 1 where noise is small; ``ratio`` is `plenty`."""
-    tuning, growth = GRADIENT_DESCENT, ratio**0.25
-    if isinstance(unweighted(problem.loss), LogLink):
+    tuning, growth, traits = GRADIENT_DESCENT, ratio**0.25, traits_of(problem.loss)
+    if traits.exponential:
         growth *= tuning.skewed**0.25
-    elif problem.has_residuals:
+    elif traits.residuals:
         growth = max(growth, growth_of_residuals(ratio))
     return max(growth, 1.0)
 
@@ -472,7 +465,7 @@ def full_passes(problem: CompositeProblem, mu: float) -> int:
     """Number of full-batch passes that are worth their noise; few if there is much noise."""
     fewest = GRADIENT_DESCENT.fewest
     worth = problem.n_mu(mu) / math.sqrt(problem.n_coefficients) / GRADIENT_DESCENT.noise
-    if isinstance(problem.loss, SOFTMAX):
+    if traits_of(problem.loss).sums_to_zero:
         fewest = GRADIENT_DESCENT.class_fewest
         worth *= GRADIENT_DESCENT.noise / GRADIENT_DESCENT.class_noise
     usual = GRADIENT_DESCENT.passes
@@ -485,15 +478,14 @@ def full_passes(problem: CompositeProblem, mu: float) -> int:
 def slope_clip_of(problem: CompositeProblem, ratio: float) -> float:
     """Automatic clipping norm of slopes; ``ratio`` is `plenty`. See `GradientDescentTuning`."""
     most = GRADIENT_DESCENT.slope_clip
-    if problem.has_residuals or isinstance(unweighted(problem.loss), SmoothQuantile | LogLink):
+    if traits_of(problem.loss).targets == "numbers":
         return most
     return min(max(GRADIENT_DESCENT.class_slope_clip, most * ratio**0.25), most)
 
 
 def likely_smoothness(loss: Any) -> float:
     """The largest curvature; for a mean that is an exponential, twice the usual one."""
-    loss = unweighted(loss)
-    return 2.0 * usual_mean(loss) if isinstance(loss, LogLink) else loss.smoothness()
+    return 2.0 * usual_curvature(loss) if traits_of(loss).exponential else loss.smoothness()
 
 
 def first_length(plan: Any, problem: CompositeProblem, trace: float) -> float:
@@ -517,7 +509,7 @@ def with_shorter_gradients(
     For residuals r at w, and gradients g, ``E r**2 = E y**2 + w'g(0) + w'g(w)``. ``seen`` is w and
     both gradients; ``taken`` are the lengths, momenta and noises of the steps up to there.
     """
-    if not problem.is_quadratic:
+    if not traits_of(problem.loss).quadratic:
         return coordinates
     w, first, gradient = seen
     t, step = taken.shape[1], taken[0, -1]
@@ -532,16 +524,14 @@ def with_shorter_gradients(
 
 def least_clip(plan: GradientDescentPlan, loss: Any) -> float:
     """What no automatic clipping norm of derivatives is below."""
-    loss = unweighted(loss)
-    count = min(loss.jump, highest(loss)) if isinstance(loss, LogLink) else 0.0
-    return plan.counted * count
+    return plan.counted * traits_of(loss).jump
 
 
 def share_scales(
     solver: Any, problem: CompositeProblem, mu: float
 ) -> tuple[ScalePlan | None, float]:
     """Plan the scales that ``solver`` needs; return the plan, and the mu that is left."""
-    target = solver.clip == "auto" and problem.has_residuals
+    target = solver.clip == "auto" and traits_of(problem.loss).residuals
     slope = lipschitz_l2(problem.loss)
     if slope < math.inf or (solver.clip == "auto" and not target):
         check_derivatives(problem.loss, slope)
@@ -578,7 +568,7 @@ def release_coordinates(
     rng: np.random.Generator,
 ) -> Coordinates:
     """Release the planned scales; decide on the coordinates and the clipping norm."""
-    loss, d = unweighted(problem.loss), problem.n_features
+    loss, traits, d = unweighted(problem.loss), traits_of(problem.loss), problem.n_features
     scale, target = np.ones(d), problem.target_bound
     mean_square: Any = problem.mean_square
     if plan.scales is not None:
@@ -601,11 +591,9 @@ def release_coordinates(
     # No penalty shrinks an intercept, so its noise would drown predictions that are shrunk.
     # (Targets of regressions are centred.)
     most_ones = max(GRADIENT_DESCENT.intercept * shrinkage * size, 1.0)
-    ones = 1.0 if problem.has_residuals else most_ones
-    if isinstance(loss, SmoothQuantile | LogLink):  # their targets are centred at the median
-        far = abs(2.0 * loss.level - 1.0) if isinstance(loss, SmoothQuantile) else 1.0
-        far *= min(1.0, GRADIENT_DESCENT.few_passes / plan.n_iter)
-        ones = max(ones, GRADIENT_DESCENT.off_centre * size * far)
+    ones = 1.0 if traits.residuals else most_ones
+    far = traits.off_centre * min(1.0, GRADIENT_DESCENT.few_passes / plan.n_iter)
+    ones = max(ones, GRADIENT_DESCENT.off_centre * size * far)
     if problem.intercept:
         scale[-1] = ones**-0.5
     mean_square_norm = size + (ones - 1.0) * problem.intercept
@@ -614,9 +602,8 @@ def release_coordinates(
         of_residuals = GRADIENT_DESCENT.residual_clip * target
         of_slopes = plan.slope_clip * largest
         # If a loss clips residuals far below their size, they are no longer than its slope.
-        huber = isinstance(loss, Huber)
-        of_residuals = min(of_residuals, of_slopes) if huber else of_residuals
-        clip = plan.slack * (of_residuals if problem.has_residuals else of_slopes)
+        of_residuals = min(of_residuals, of_slopes) if traits.robust else of_residuals
+        clip = plan.slack * (of_residuals if traits.residuals else of_slopes)
         clip = max(clip, least_clip(plan, loss))
     # Only records of a `Mixture` of quantiles whose weights have moved may exceed the second bound.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
@@ -637,7 +624,7 @@ def noisy_gradient(
     w = unscaled(problem, coordinates, point) + problem.begin
     out = map_reduce(X, y, clipped_gradient_sum, problem.loss, w, *coordinates[:2])
     gaussian_mechanism(rng, out, grid)
-    if isinstance(problem.loss, SOFTMAX):
+    if traits_of(problem.loss).sums_to_zero:
         # Derivatives in the predictions of all classes sum to 0: any other part is noise.
         classes = out.reshape(problem.loss.n_outputs, -1)
         classes -= classes.mean(axis=0)

@@ -11,19 +11,14 @@ from skdpsco._kernels import kernel, njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import CSC, Columns, add_column, as_columns
 from skdpsco.losses.library import derivative, derivatives
+from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
     exponential_grid,
     gaussian_grid,
     gaussian_mechanism,
 )
-from skdpsco.penalties import (
-    PENALTIES,
-    prox,
-    scaled_prox,
-    stationarity_gap,
-    subdifferential,
-)
+from skdpsco.penalties import PENALTIES, prox, scaled_prox, stationarity_gap, subdifferential
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
 from skdpsco.scaling.quantiles import choose_score
@@ -168,7 +163,7 @@ class GreedyCoordinateDescent:
         rest = (1.0 - COLUMN_SCALES.share) * rho
         epsilon0 = EXPONENTIAL.epsilon0(share * rest / n_steps)
         multiplier = math.sqrt(n_steps / (2.0 * (1.0 - share) * rest))
-        measured = self.clip == "auto" and problem.has_residuals
+        measured = self.clip == "auto" and traits_of(problem.loss).residuals
         mu_scales = math.sqrt(2.0 * COLUMN_SCALES.share * rho)
         scales = plan_scales(problem, mu_scales, target=measured)
         largest_slope(problem)  # fails if there is none

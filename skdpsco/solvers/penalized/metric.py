@@ -10,7 +10,7 @@ from skdpsco.data.design import TILE_ROWS, CentredCSR
 from skdpsco.data.pieces import one_record
 from skdpsco.data.products import as_lengths, norms_of, write_columns
 from skdpsco.data.record_sums import map_reduce, without_gil
-from skdpsco.losses.library import SOFTMAX, Huber, Logistic, Squared, unweighted
+from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.solvers.penalized.problem import CompositeProblem
 from skdpsco.solvers.penalized.quadratic_model import Model
@@ -62,11 +62,12 @@ def metric_pays(problem: CompositeProblem, mu: float) -> bool:
     steps are too few. If records are added, products of sparse rows might be rounded by more; and
     `sparse_products` needs an intercept.
     """
-    F, curved = problem.n_features, (Squared, Huber, Logistic, *SOFTMAX)
+    F, traits = problem.n_features, traits_of(problem.loss)
     little_noise = problem.n_mu(mu) >= METRIC.ratio * F**1.5 and F <= METRIC.max_features
     unread = problem.sparse and (problem.added or not problem.intercept)
     exact = problem.centred and not unread
-    return little_noise and exact and isinstance(unweighted(problem.loss), curved)
+    curved = traits.usual_curvature is not None and not traits.exponential
+    return little_noise and exact and curved
 
 
 def metric_grid(problem: CompositeProblem, multiplier: float) -> float:

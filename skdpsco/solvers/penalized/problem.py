@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._problem import Problem
-from skdpsco.losses.library import Huber, Squared, unweighted
-from skdpsco.losses.log_link import LogLink
+from skdpsco.losses.traits import traits_of
 from skdpsco.penalties import L2, checked
 
 __all__ = ["CompositeProblem", "CoordinateModel", "anchored", "unpenalised"]
@@ -90,16 +89,6 @@ class CompositeProblem(Problem):
         """Curvature of the penalty in every feature's coefficients, of shape (n_features,)."""
         return self.weight * self.penalty.curvature * np.array(self.unit) ** 2
 
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether derivatives are residuals, so that gradients tell what a model explains."""
-        return isinstance(unweighted(self.loss), Squared | Huber)
-
-    @property
-    def has_residuals(self) -> bool:
-        """Whether derivatives near 0 are residuals, so that their size follows the targets."""
-        return self.is_quadratic or isinstance(unweighted(self.loss), LogLink)
-
 
 def unpenalised(problem: Problem) -> CompositeProblem:
     """The problem without a ball."""
@@ -127,7 +116,7 @@ def anchored(problem: Problem) -> CompositeProblem:
     constant in all records, and on predictions for a later one in which it is not.
     """
     free = unpenalised(problem)
-    if not free.has_residuals:
+    if not traits_of(free.loss).residuals:
         return free
     unit = (1.0,) * (problem.n_features - problem.intercept) + (0.0,) * problem.intercept
     return replace(free, penalty=L2(1.0 / problem.n_samples), unit=unit)

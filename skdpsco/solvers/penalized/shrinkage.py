@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.losses.library import SOFTMAX, lipschitz_l2, unweighted
-from skdpsco.losses.log_link import LogLink, usual_mean
+from skdpsco.losses.library import lipschitz_l2
+from skdpsco.losses.traits import traits_of, usual_curvature
 from skdpsco.penalties import L1, L2, ElasticNet
 
 __all__ = [
@@ -236,17 +236,18 @@ def set_length(
     kept : float, default=1.0
         What clipping leaves of curvatures, if that is known to be less than usual.
     """
+    traits = traits_of(problem.loss)
     curvature = min(typical_curvature(problem.loss), kept) * problem.mean_weight
     K, d = problem.loss.n_outputs, problem.n_features - problem.intercept
-    if isinstance(problem.loss, SOFTMAX):  # their gradients sum to 0 over classes
+    if traits.sums_to_zero:  # so do gradients over classes
         steps = steps._replace(noises=steps.noises * math.sqrt(1.0 - 1.0 / K))
     responses = steps.responses(curvature)
-    slope = target if problem.has_residuals else lipschitz_l2(problem.loss)
+    slope = target if traits.residuals else lipschitz_l2(problem.loss)
     most = SHRINKAGE.most_signal * max(target, slope / curvature) ** 2
     W = found.u.reshape(K, -1)
     features = found.part(K, slice(0, d))
     if how == "search":
-        total = problem.mean_weight * target**2 if problem.is_quadratic else math.inf
+        total = problem.mean_weight * target**2 if traits.quadratic else math.inf
         factor = best_length(features, steps, responses, curvature, total)
         # The values of other penalties may be infinite for longer coefficients.
         scales = isinstance(problem.penalty, L1 | L2 | ElasticNet)
@@ -265,10 +266,10 @@ def set_length(
         factors = np.full(u.size, best_factor(truth, np.count_nonzero(u) * variance, reached))
         if how == "each":
             factors = own_factors(u, variance, truth, reached)
-        if how == "each" and not (problem.has_residuals or problem.start):
+        if how == "each" and not (traits.residuals or problem.start):
             factors /= max(float(factors.max(initial=0.0)), 1e-100)
         W[:, :d] *= factors.reshape(K, d)
-    if problem.intercept and (problem.is_quadratic or problem.start):
+    if problem.intercept and (traits.quadratic or problem.start):
         p = features.point
         longer = float(W[:, :d].ravel() @ p) / max(float(p @ p), 1e-200)
         most = most if problem.start else min(most, SHRINKAGE.most_offset * target**2)
@@ -330,9 +331,4 @@ def best_length(
 
 def typical_curvature(loss: Any) -> float:
     """A guess of the mean second derivative of a loss."""
-    loss = unweighted(loss)
-    if isinstance(loss, LogLink):
-        return usual_mean(loss)
-    # Two classes attain the curvature of the softmax; with more, probabilities are smaller.
-    most = 1.0 / loss.n_outputs if isinstance(loss, SOFTMAX) else loss.smoothness()
-    return SHRINKAGE.curved * most
+    return usual_curvature(loss) * (1.0 if traits_of(loss).exponential else SHRINKAGE.curved)

@@ -14,6 +14,7 @@ from skdpsco._kernels import njit
 from skdpsco.data.products import as_vector, common_bound, dot_rows, run_room
 from skdpsco.losses.kernels import bounded_values
 from skdpsco.losses.library import for_kernels
+from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid
 from skdpsco.privacy import Event, GaussianEvent, NoOpEvent, RepeatedEvent
 from skdpsco.scaling.column_scales import COLUMN_SCALES
@@ -133,7 +134,7 @@ def plan_losses(
 
 def usual_target(problem: Any, coordinates: Any) -> float:
     """Root mean square of the targets if it was released, otherwise a guess."""
-    if problem.has_residuals:
+    if traits_of(problem.loss).residuals:
         return float(coordinates.target)
     return math.sqrt(COLUMN_SCALES.usual_target[0])
 

@@ -189,7 +189,7 @@ def _check(operator: Any, n_iter: int | None) -> None:
         raise ValueError(
             "accelerated-recursive is private only for an operator that is monotone for every "
             "data set and respects the bounds of its blocks and its smoothness without clipping. "
-            "Declare that this is so by monotone=True."
+            "Declare that this is so by Operator(..., monotone=True)."
         )
     if operator.smoothness is None:
         raise ValueError("accelerated-recursive needs smoothness, a bound for each pair of blocks.")
