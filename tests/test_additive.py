@@ -9,6 +9,7 @@ import pytest
 from cases import each
 from recorded_releases import RecordedReleases
 from scikit_learn_checks import scikit_learn_checks
+from sklearn.base import clone
 
 from skdpsco import (
     Ledger,
@@ -19,7 +20,7 @@ from skdpsco import (
     Schema,
     UtilityWarning,
 )
-from skdpsco.additive import densities, shapes
+from skdpsco.additive import densities, pairs, shapes
 from skdpsco.additive.densities import plan_densities
 from skdpsco.additive.table import ColumnRecords, TableColumn
 from skdpsco.privacy import Budget
@@ -64,7 +65,7 @@ class Releases(RecordedReleases):
 
     def __init__(self, monkeypatch):
         scales = feature_bounds, quantiles, column_scales, calibration, record_count
-        super().__init__(monkeypatch, densities, gradient_descent, *scales)
+        super().__init__(monkeypatch, densities, pairs, gradient_descent, *scales)
 
     def run(self, model, X, y, outputs):
         self.begin(outputs)
@@ -231,6 +232,59 @@ def test_explanations_add_up_and_the_table_has_all_values():
     assert np.allclose(several.predict_proba(frame).sum(axis=1), 1.0)
 
 
+@each("labelled, epsilon", [(False, 2.0), (True, 3.0)])
+def test_pairs_that_matter_are_chosen(labelled, epsilon):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (20_000, 5))
+    y = 2.0 * X[:, 0] * X[:, 3] + X[:, 2] ** 2 + 0.2 * rng.normal(size=20_000)
+    options = {"epsilon": epsilon, "random_state": 0}
+    if labelled:
+        y = y > 0.3
+        make = PrivateAdditiveClassifier(classes=[False, True], **options)
+    else:
+        make = PrivateAdditiveRegressor(**options)
+    model = make.fit(X, y)
+    assert next(iter(model.pair_functions_)) == ("x0", "x3")  # the strongest comes first
+    assert len(model.pair_functions_) < 6  # of 10
+    alone = clone(make).set_params(pairs=None).fit(X, y)
+    named = clone(make).set_params(pairs=[("x3", "x0")]).fit(X, y)
+    assert alone.pair_functions_ == {}
+    assert list(named.pair_functions_) == [("x0", "x3")]
+    assert min(model.score(X, y), named.score(X, y)) > alone.score(X, y) + 0.1
+    parts = named.explain(X[:100])
+    assert parts.shape == (100, 6)
+    total = parts.sum(axis=1) + named.intercept_
+    wanted = named.decision_function if labelled else named.predict
+    assert np.allclose(total, wanted(X[:100]))
+    pair = named.pair_functions_["x0", "x3"]
+    at = np.array([[x, z] for x in pair.first.knots[:2] for z in pair.second.knots[:3]])
+    assert np.allclose(pair.of(*at.T)[:, 0], pair.values[:2, :3, 0].ravel())
+
+
+def test_the_choice_of_pairs_changes_by_its_sensitivity(monkeypatch):
+    """The target and all products of a record are at their largest, and change their sign."""
+    rng = np.random.default_rng(0)
+    columns = tuple(TableColumn(name, (-1.0, 1.0)) for name in "abc")
+    plan = pairs.plan_pairs(500, columns, 5000.0, 1.0, None)
+    known = [densities.Density(np.linspace(-1, 1, 257), np.full(256, 1 / 256), 0.0, 0.0)] * 3
+    basis = shapes.bases_of(columns, known, 5000.0)
+    recorded = RecordedReleases(monkeypatch, pairs)
+    x, y = rng.uniform(-1, 1, (3, 500)), rng.choice([-1.0, 1.0], 500)
+    x[:, 0] = 1.0
+    recorded.begin(None)
+    plan.release(basis.parts, x, y, rng)
+    before, seen = recorded.units, recorded.seen
+    recorded.begin(seen)
+    other = y.copy()
+    other[0] = -y[0]
+    plan.release(basis.parts, x, other, rng)
+    spent = [((a - b) ** 2).sum() / 4.0**24 for a, b in zip(before, recorded.units, strict=True)]
+    planned = [m**-2.0 for m in plan.multipliers.values()]
+    assert all(s <= p for s, p in zip(spent, planned, strict=True))
+    assert spent[0] > 0.99 * planned[0]
+    assert spent[1] > 0.5 * planned[1]  # residuals are smaller than targets by the mean
+
+
 @each("sign", [1, -1])
 def test_monotone(sign):
     frame, y = people(3000)
@@ -284,6 +338,9 @@ def test_units_weights_and_searches():
     "params, change, error, words",
     [
         ({"monotone": {"city": 1}}, None, ValueError, "monotone"),
+        ({"pairs": [("age", "height")]}, None, ValueError, "pairs"),
+        ({"pairs": [("age", "age")]}, None, ValueError, "pairs"),
+        ({"pairs": "all"}, None, ValueError, "pairs"),
         ({"monotone": {"height": 1}}, None, ValueError, "monotone"),
         ({"monotone": {"age": 2}}, None, ValueError, "monotone"),
         ({"schema": None}, None, (TypeError, ValueError), "X"),

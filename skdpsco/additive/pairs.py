@@ -58,7 +58,7 @@ class PairFunction(NamedTuple):
     first, second : ShapeFunction
         Functions of both columns.
     weights : ndarray of shape (n_first, n_second, n_outputs)
-        Of the products of these functions.
+        Coefficients of the products of these functions.
     """
 
     first: ShapeFunction
