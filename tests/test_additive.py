@@ -1,5 +1,6 @@
 """Additive models: whole fits on neighbours, what is learnt, and what is refused."""
 
+import json
 import pickle
 import warnings
 
@@ -285,6 +286,37 @@ def test_the_choice_of_pairs_changes_by_its_sensitivity(monkeypatch):
     assert spent[1] > 0.5 * planned[1]  # residuals are smaller than targets by the mean
 
 
+@each(
+    "model",
+    [
+        PrivateAdditiveRegressor(schema=SCHEMA, pairs=[("age", "city")]),
+        PrivateAdditiveRegressor(schema=SCHEMA, loss="poisson"),
+        PrivateAdditiveClassifier(schema=SCHEMA, classes=["a", "b", "c"]),
+        PrivateAdditiveClassifier(schema=SCHEMA, classes=["a", "b"]),
+        PrivateAdditiveRegressor(),
+    ],
+)
+def test_json_is_read_back_and_may_be_edited(model):
+    frame, y = people(800)
+    if hasattr(model, "classes"):
+        y = np.array(["a", "b", "c"])[np.digitize(y, [1.0, 2.0]).clip(max=len(model.classes) - 1)]
+    records = frame if model.schema is not None else frame[["age", "income"]].to_numpy()
+    text = model.fit(records, y).to_json()
+    again = type(model).from_json(text)
+    assert (again.predict(records) == model.predict(records)).all()
+    assert not hasattr(again, "privacy_")
+    content = json.loads(text)
+    assert str(model.privacy_) in content["privacy"]
+    content["columns"][0]["values"] = [[0.0] * len(v) for v in content["columns"][0]["values"]]
+    edited = type(model).from_json(json.dumps(content))
+    there = ~np.isnan(frame["age"].to_numpy())
+    assert (edited.explain(records)[there, 0] == 0.0).all()
+    content["columns"][0]["values"].append([0.0])
+    for wrong in ("{", "[]", json.dumps({"model": "PrivateRidge"}), json.dumps(content)):
+        with pytest.raises(ValueError, match=r"^text|^column '(age|x0)'"):
+            type(model).from_json(wrong)
+
+
 @each("sign", [1, -1])
 def test_monotone(sign):
     frame, y = people(3000)
@@ -362,6 +394,30 @@ def test_mistakes_are_found_before_the_charge(params, change, error, words):
     with pytest.raises(error, match=words):
         model.fit(frame if change is None else change(frame), y)
     assert len(ledger.history()) == 0
+
+
+def test_a_table_of_categories_only_and_one_of_a_single_value():
+    rng = np.random.default_rng(0)
+    city = rng.choice(["Bern", "Oslo"], 3000)
+    y = (city == "Oslo") + 0.1 * rng.normal(size=3000)
+    schema = Schema({"city": ["Bern", "Oslo"]})
+    model = PrivateAdditiveRegressor(schema=schema, random_state=0)
+    assert model.fit(pd.DataFrame({"city": city}), y).score(pd.DataFrame({"city": city}), y) > 0.8
+    for value in (0.0, 5.0, np.nan):
+        X = np.full((3000, 1), value)
+        constant = PrivateAdditiveRegressor(random_state=0).fit(X, y).predict(X)
+        assert np.abs(constant - y.mean()).max() < 0.3
+
+
+def test_numbers_that_are_mostly_0_keep_their_shape_where_it_is_monotone():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((8000, 1)) < 0.9, 0.0, rng.exponential(1.0, (8000, 1)))
+    y = np.sqrt(X[:, 0]) + 0.1 * rng.normal(size=8000)
+    scores = [
+        PrivateAdditiveRegressor(monotone=monotone, random_state=0).fit(X, y).score(X, y)
+        for monotone in (None, {"x0": 1})
+    ]
+    assert min(scores) > 0.8
 
 
 def test_few_records_without_ranges_are_told():

@@ -180,6 +180,8 @@ class DensityPlan:
     ) -> np.ndarray:
         """Weights of the cells of some columns, from weights of nodes above and further counts."""
         d = places.shape[1]
+        if d == 0:
+            return weights
         n_levels = DENSITIES.levels if name == "level" else DENSITIES.closer_levels
         while weights.shape[1] < 1 << n_levels:
             n_nodes = 2 * weights.shape[1]
@@ -250,7 +252,7 @@ def halved(weights: np.ndarray, counts: np.ndarray, deviation: float) -> np.ndar
     left, right, both = softmax(logs, axis=0)
     difference = np.clip((left - right) * weights + both * even, -weights, weights)
     pair = np.stack([weights + difference, weights - difference], axis=2)
-    return 0.5 * pair.reshape(len(weights), -1)
+    return 0.5 * pair.reshape(len(weights), 2 * weights.shape[1])
 
 
 def believed(counts: np.ndarray, deviation: float, n: int) -> np.ndarray:
@@ -262,8 +264,9 @@ def category_shares(counts: np.ndarray, deviation: float, n: int) -> Shares:
     """Shares from noisy counts: as different from each other as noise does not explain."""
     mean = float(n) / len(counts)
     variance = max(float(np.square(counts - mean).mean()) - deviation**2, 0.0)
+    missing = believed(counts[:1], deviation, n)
     counts = mean + (counts - mean) * variance / (variance + deviation**2)
-    counts = np.maximum(counts, 0.0)
+    counts = np.append(missing, np.maximum(counts[1:], 0.0))
     shares = counts / max(counts.sum(), 1e-300)
     return Shares(shares[1:], float(shares[0]))
 

@@ -25,9 +25,11 @@ from skdpsco._validation import (
     is_auto,
     refuse_masked,
 )
+from skdpsco.additive.densities import Density, Shares
 from skdpsco.additive.fitting import FITTED_BY, Labels
 from skdpsco.additive.pairs import PairFunction
 from skdpsco.additive.shapes import ShapeFunction, by_column
+from skdpsco.additive.shapes_json import model_as_json, read_model
 from skdpsco.additive.table import ColumnRecords, read_columns
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.schema import Schema
@@ -183,6 +185,13 @@ class PrivateAdditiveModel(PrivateEstimator):
         return {(names[i], names[j]): function for (i, j), function in self.model_.pairs_}
 
     @property
+    def densities_(self) -> dict[str, Density | Shares]:
+        """Released densities of the columns, by name."""
+        check_is_fitted(self)
+        known = zip(self.model_.shapes_, self.model_.densities_, strict=True)
+        return {shape.column.name: density for shape, density in known}
+
+    @property
     def shape_functions_(self) -> dict[str, ShapeFunction]:
         """What every column adds to a prediction, by the name of the column."""
         check_is_fitted(self)
@@ -232,6 +241,38 @@ class PrivateAdditiveModel(PrivateEstimator):
             for at, value in zip([*places, None], [*values, shape.missing], strict=True):
                 rows.append((shape.column.name, at, *value.tolist()))
         return pd.DataFrame(rows, columns=["column", "at", *names])
+
+    def to_json(self) -> str:
+        """The model as JSON: its functions, which may be edited, and what they need to predict.
+
+        Returns
+        -------
+        text : str
+            For `from_json`. It holds releases and public values only.
+        """
+        check_is_fitted(self)
+        return model_as_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """A fitted model from what `to_json` returned, edited or not.
+
+        Parameters
+        ----------
+        text : str
+
+        Returns
+        -------
+        model : object
+            It predicts, and has no ``privacy_``: that is of the fit.
+
+        Raises
+        ------
+        ValueError
+            If it is not such a text.
+        """
+        model: Self = read_model(cls, text)
+        return model
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Predict with the sum of the functions.
@@ -325,6 +366,9 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         What every column adds to a prediction, by name. Means are 0 by the released densities.
     pair_functions_ : dict of tuple of two str to PairFunction
         What pairs of columns add besides.
+    densities_ : dict of str to Density or Shares
+        Where the numbers of a column lie (edges, weights), how many are 0 and missing; or shares of
+        declared values.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -502,6 +546,9 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
         What every column adds to a prediction, by name. Means are 0 by the released densities.
     pair_functions_ : dict of tuple of two str to PairFunction
         What pairs of columns add besides.
+    densities_ : dict of str to Density or Shares
+        Where the numbers of a column lie (edges, weights), how many are 0 and missing; or shares of
+        declared values.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.

@@ -96,24 +96,25 @@ class ShapeFunction(NamedTuple):
         return ShapeFunction(self.column, self.knots, self.values @ coef, self.missing @ coef, zero)
 
     def monotone(self, sign: int, known: Density) -> "ShapeFunction":
-        """The closest function that increases, or decreases for -1, according to a density.
+        """The closest function whose values at its knots and at 0 increase, or decrease for -1.
 
-        Only beyond the knots may 0 have a value of its own: on the right side of all others.
+        What is close follows from a density.
         """
         points = 0.5 * (known.edges[1:] + known.edges[:-1])
         nearest = np.abs(points[:, None] - self.knots).argmin(axis=1)
         weights = np.bincount(nearest, known.weights, minlength=len(self.knots)) + 1e-9
+        values, at = self.values, int(np.searchsorted(self.knots, 0.0))
+        if self.zero is not None:
+            values = np.insert(values, at, self.zero, axis=0)
+            weights = np.insert(weights, at, known.zero)
         found = [
-            isotonic_regression(v, sample_weight=weights, increasing=sign > 0)
-            for v in self.values.T
+            isotonic_regression(column, sample_weight=weights, increasing=sign > 0)
+            for column in values.T
         ]
-        values, zero = np.column_stack(found), self.zero
-        if zero is not None:
-            (place,), (part,) = knot_before(np.zeros(1), self.knots)
-            there = values[place] + part * (values[place + 1] - values[place])
-            outside = sign * (int(self.knots[-1] < 0.0) - int(self.knots[0] > 0.0))
-            zero = there + (zero - there) * (np.sign(zero - there) == outside)
-        return self._replace(values=values, zero=zero)
+        values = np.column_stack(found)
+        if self.zero is None:
+            return self._replace(values=values)
+        return self._replace(values=np.delete(values, at, axis=0), zero=values[at])
 
     @property
     def largest(self) -> float:
@@ -233,13 +234,14 @@ def of_numbers(
     values[:, : len(order)] = (smooth - mean @ smooth) * deviation
     variances[: len(order)] = deviation**2
     zero, missing = np.zeros(n_smooth + 2), np.zeros(n_smooth + 2)
-    for k, step, share in ((-2, zero, known.zero), (-1, missing, known.missing)):
+    there = max(1.0 - known.missing, 1e-300)
+    for k, step, share in ((-2, zero, known.zero / there), (-1, missing, known.missing)):
         if steps[k]:
             scale = (share * (1.0 - share)) ** -0.5
-            values[:, k] = zero[k] = missing[k] = -share * scale
-            step[k] += scale
+            values[:, k] = zero[k] = -share * scale
+            step[k] = (1.0 - share) * scale
             variances[: len(order)] *= 1.0 - share  # of numbers that are not there
-            variances[k] = 1.0
+            variances[k] = 1.0 if k == -1 else there
     return ShapeFunction(column, knots, values, missing, zero if steps[0] else None), variances
 
 
