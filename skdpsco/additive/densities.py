@@ -180,9 +180,9 @@ class DensityPlan:
     ) -> np.ndarray:
         """Weights of the cells of some columns, from weights of nodes above and further counts."""
         d = places.shape[1]
-        if d == 0:
-            return weights
         n_levels = DENSITIES.levels if name == "level" else DENSITIES.closer_levels
+        if d == 0:
+            return np.empty((0, 1 << n_levels))
         while weights.shape[1] < 1 << n_levels:
             n_nodes = 2 * weights.shape[1]
             level = n_nodes.bit_length() - 1

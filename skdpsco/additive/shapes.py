@@ -220,27 +220,27 @@ def of_numbers(
     if not steps[0]:
         at = np.searchsorted(points, 0.0)
         points, weights = np.insert(points, at, 0.0), np.insert(weights, at, known.zero)
+    share = max(float(weights.sum()), SHAPES.rare)  # of the records that smooth functions are for
     weights = weights / max(weights.sum(), 1e-300)
     knots = quantiles(points, weights, 2 * n_smooth)
-    place, part = knot_before(points, knots)
+    place, after = knot_before(points, knots)
     rows, hats = np.arange(len(points)), np.zeros((len(points), len(knots)))
-    hats[rows, place] = 1.0 - part
-    hats[rows, place + 1] += part
+    hats[rows, place] = 1.0 - after
+    hats[rows, place + 1] += after
     mean = weights @ hats
     smooth = smooth_first((hats.T * weights) @ hats - np.outer(mean, mean), knots)[:, :n_smooth]
     order = np.arange(smooth.shape[1])
     deviation = (1.0 + roughness_of(ratio) * order**2) ** -0.5
     values, variances = np.zeros((len(knots), n_smooth + 2)), np.zeros(n_smooth + 2)
-    values[:, : len(order)] = (smooth - mean @ smooth) * deviation
+    values[:, : len(order)] = (smooth - mean @ smooth) * deviation / share**0.5
     variances[: len(order)] = deviation**2
     zero, missing = np.zeros(n_smooth + 2), np.zeros(n_smooth + 2)
     there = max(1.0 - known.missing, 1e-300)
-    for k, step, share in ((-2, zero, known.zero / there), (-1, missing, known.missing)):
+    for k, step, part in ((-2, zero, known.zero / there), (-1, missing, known.missing)):
         if steps[k]:
-            scale = (share * (1.0 - share)) ** -0.5
-            values[:, k] = zero[k] = -share * scale
-            step[k] = (1.0 - share) * scale
-            variances[: len(order)] *= 1.0 - share  # of numbers that are not there
+            scale = (part * (1.0 - part)) ** -0.5
+            values[:, k] = zero[k] = -part * scale
+            step[k] = (1.0 - part) * scale
             variances[k] = 1.0 if k == -1 else there
     return ShapeFunction(column, knots, values, missing, zero if steps[0] else None), variances
 

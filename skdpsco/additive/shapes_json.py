@@ -38,9 +38,8 @@ def as_shape(found: dict[str, Any]) -> ShapeFunction:
     try:
         arrays = {name: np.array(found[name], float) for name in ARRAYS if name in found}
     except ValueError as error:
-        raise ValueError(
-            f"column {column.name!r} must have numbers in rows of one length."
-        ) from error
+        wanted = f"column {column.name!r} must have numbers in rows of one length."
+        raise ValueError(wanted) from error
     arrays.setdefault("knots", np.empty(0))
     shape = ShapeFunction(column, **arrays)
     n_places, n_outputs = len(values) or len(shape.knots), len(shape.missing)
