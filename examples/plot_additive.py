@@ -19,7 +19,7 @@ from skdpsco.inspection import ShapeDisplay
 table = flights.merge(weather, on=["origin", "time_hour"], how="left", suffixes=("", "_weather"))
 table = table.dropna(subset="arr_delay")
 dates = pd.to_datetime(table[["year", "month", "day"]]).dt
-table = table.assign(late=table["arr_delay"] > 0.0, weekday=dates.day_name(), day=dates.dayofyear)
+table = table.assign(late=table["arr_delay"] > 0.0, weekday=dates.day_name(), day=dates.day_of_year)
 
 # %%
 # The code book: categories, and ranges that follow from what the columns mean. For an additive

@@ -32,8 +32,8 @@ class ShapeDisplay:
 
     A panel per column shows its function, and bars below it say where the records lie. All panels
     have the same vertical axis, so that a column whose function is flat matters little. A panel
-    ends where hardly any record lies, and has at most 18 categories, the most frequent ones. What is
-    missing or undeclared has a point of its own, and so has 0 if many numbers are 0.
+    ends where hardly any record lies, and has at most 18 categories, the most frequent ones. A
+    point of its own is for what is missing or undeclared, and one for 0 if many numbers are 0.
 
     All of this has been released by the fit, so it costs nothing to look at it or to publish it.
     The functions have noise, most of it where few records lie.
