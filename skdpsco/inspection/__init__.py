@@ -8,6 +8,7 @@ from .displays import PrivacyUtilityDisplay, RadiusPathDisplay
 from .group_display import GroupLossDisplay
 from .pipeline_report import PipelineReport, check_private_steps, not_private_steps, privacy_report
 from .planning import PlannedRelease, PrivacyPlan, epsilon_for, n_for, plan
+from .shape_display import ShapeDisplay
 
 __all__ = [
     "AuditResult",
@@ -17,6 +18,7 @@ __all__ = [
     "PrivacyPlan",
     "PrivacyUtilityDisplay",
     "RadiusPathDisplay",
+    "ShapeDisplay",
     "StepReport",
     "audit",
     "check_private_steps",
