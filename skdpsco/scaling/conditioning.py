@@ -7,13 +7,14 @@ can represent the same functions. Without one the centre is 0.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpsco._clipping import clip
-from skdpsco._kernels import njit, reduction
+from skdpsco._kernels import njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import (
     CSR,
@@ -26,7 +27,7 @@ from skdpsco.data.design import (
     clipped,
     read_only,
 )
-from skdpsco.data.pieces import one_record
+from skdpsco.data.pieces import one_record, row_squares
 from skdpsco.data.products import as_lengths, correlate, norms_of
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
@@ -126,6 +127,7 @@ class ConditioningTuning(NamedTuple):
 
 
 CONDITIONING = ConditioningTuning()
+RUN_ENTRIES = 2**17  # entries of rows in a run, few enough to stay in the cache
 
 
 def rounded_down(numbers: Any, dtype: Any) -> Any:
@@ -170,11 +172,12 @@ class Conditioning(NamedTuple):
             values = np.zeros((-(-n // TILE_ROWS), d, TILE_ROWS), dtype)
             tiles = Tiles(values, self.scale, X.intercept)
             # Nobody clips tiles again, so that no entry may be rounded up.
-            limits = self.centre, rounded_down(self.scale, dtype), 1.0 / X.bounds
-            map_reduce(in_pieces(tiles, X.values), X.values, filled, X.bounds, *limits)
+            scale = rounded_down(self.scale, dtype)
+            map_reduce(in_pieces(tiles, X.values), X.values, filled, X.bounds, self.centre, scale)
             return tiles._replace(values=read_only(values))
         values = np.empty((n, d), dtype)
-        write_centred(X, self.centre, values)
+        for start, rows in runs(X, self.centre):
+            values[start : start + len(rows)] = rows
         return Dense(read_only(values), self.scale, X.intercept)
 
     def then(self, inner: "Conditioning") -> "Conditioning":
@@ -540,7 +543,10 @@ def farther_than(X: MatrixLike, y: TargetLike, centre: Any, root: Any, limits: A
     """How many rows have an entry farther from ``centre`` than each limit times ``root``."""
     distances, unit = np.empty(len(y)), 1.0 / root
     if isinstance(X, Dense):
-        write_distances(X, centre, unit, distances)
+        for start, rows in runs(X, centre, unit):
+            # This is many times as fast as `max` of short rows.
+            firsts = np.arange(0, rows.size, len(centre))
+            np.maximum.reduceat(np.abs(rows, out=rows).ravel(), firsts, out=distances[start:start + len(rows)])
     else:
         farthest = np.argsort(-np.abs(centre) * unit, kind="stable")  # zeros, by their distances
         write_sparse_distances(X, centre, unit, farthest, distances)
@@ -550,11 +556,16 @@ def farther_than(X: MatrixLike, y: TargetLike, centre: Any, root: Any, limits: A
 @without_gil
 def shortened_sum(X: Any, y: Any, centre: Any, c: Any, kept: bool = False) -> np.ndarray:
     """Sum of centred rows, shortened to norm ``c``, over ``c``; ``y`` may hold the norms."""
-    X = X._replace(intercept=1)  # the sum of these ones is that of the weights
     norms = y if kept else np.empty(len(y))
     if not kept:
         write_centred_norms(X, centre, norms)
     weights = 1.0 / np.maximum(norms, c)
+    if isinstance(X, Dense):
+        total = np.zeros(len(centre))
+        for start, rows in runs(X, centre):
+            total += weights[start : start + len(rows)] @ rows
+        return total
+    X = X._replace(intercept=1)  # the sum of these ones is that of the weights
     total = np.empty(len(centre) + 1)
     add_weighted(X, weights[:, None], total)
     return total[:-1] - total[-1] * centre
@@ -568,7 +579,11 @@ def shortened_squares(X: MatrixLike, y: Any, centre: Any, c: Any) -> tuple[np.nd
     """
     norms, squares = np.zeros(1), np.zeros(len(centre))
     if isinstance(X, Dense):
-        add_shortened_squares(X, centre, c, norms, squares)
+        for _, rows in runs(X, centre):
+            rows *= rows
+            each = np.einsum("ij->i", rows)
+            norms += np.minimum(each / (c * c), 1.0).sum()
+            squares += (1.0 / np.maximum(each, c * c)) @ rows
         return norms, squares
     each, total = np.empty(len(y)), np.empty(len(centre) + 1)
     write_centred_norms(X, centre, each)
@@ -596,60 +611,28 @@ def less(X: CSR, centre: np.ndarray) -> CentredCSR:
 def write_centred_norms(X: Dense | CSR, centre: np.ndarray, norms: np.ndarray) -> None:
     """Write the norms of rows minus a centre."""
     if isinstance(X, Dense):
-        write_norms(X, centre, norms)
+        for start, rows in runs(X, centre):
+            norms[start : start + len(rows)] = np.sqrt(row_squares(rows))
     else:
         rows = less(X, centre)
         norms_of(rows, as_lengths(np.append(np.ones(len(centre)), 0.0), rows), norms)
 
 
-@reduction
-def _square_norm(values, i, bounds, over, centre):
-    total = 0.0
-    for j in range(bounds.shape[0]):
-        x = clip(values[i, j], bounds[j]) * over[j] - centre[j]
-        total += x * x
-    return total
+def runs(
+    X: Dense, centre: np.ndarray, unit: Any = 1.0, limit: Any = math.inf
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Rows minus a centre, times ``unit`` and clipped to ``limit``: some of them at a time.
 
-
-@reduction
-def _write_distances(values, i, bounds, over, shift, out):
-    for j in range(bounds.shape[0]):
-        out[j] = abs(clip(values[i, j], bounds[j]) * over[j] - shift[j])
-
-
-@reduction
-def _largest_integer(integers):
-    largest = integers[0]
-    for j in range(integers.shape[0]):
-        largest = max(largest, integers[j])
-    return largest
-
-
-@reduction
-def _add_squares(values, i, bounds, over, centre, weight, out):
-    for j in range(bounds.shape[0]):
-        x = clip(values[i, j], bounds[j]) * over[j] - centre[j]
-        out[j] += weight * (x * x)
-
-
-@njit
-def write_norms(X, centre, out):
-    """Write the norm of every centred row."""
-    over = 1.0 / X.bounds
-    for i in range(out.shape[0]):
-        out[i] = math.sqrt(_square_norm(X.values, i, X.bounds, over, centre))
-
-
-@njit
-def write_distances(X, centre, unit, out):
-    """Write the largest distance of an entry of every row from the centre, times ``unit``."""
-    over, shift = unit / X.bounds, unit * centre
-    row = np.empty(X.bounds.shape[0])
-    # LLVM does not vectorise the search for the largest float; their bits are in the same order.
-    integers, found = row.view(np.int64), out.view(np.int64)
-    for i in range(out.shape[0]):
-        _write_distances(X.values, i, X.bounds, over, shift, row)
-        found[i] = _largest_integer(integers)
+    The number of the first row comes with them. They are in the cache, and may be overwritten.
+    """
+    (n, d), ones = X.values.shape, np.ones(len(centre))
+    size = max(RUN_ENTRIES // max(d, 1) // TILE_ROWS, 1) * TILE_ROWS
+    room, units = np.empty((min(size, n), d)), (X.bounds, unit / X.bounds, unit * centre, limit * ones)
+    for start in range(0, n, size):
+        values = X.values[start : start + size]
+        rows = room[: len(values)]
+        write_centred(values, units, rows)
+        yield start, rows
 
 
 @njit
@@ -674,44 +657,25 @@ def add_weighted(X, weights, out):
     correlate(X, weights, out)
 
 
-@njit
-def add_shortened_squares(X, centre, c, norms, out):
-    """Add the squares of centred rows divided by those of their norms, or by ``c * c``."""
-    over = 1.0 / X.bounds
-    for i in range(X.values.shape[0]):
-        square = _square_norm(X.values, i, X.bounds, over, centre)
-        norms[0] += min(square / (c * c), 1.0)
-        _add_squares(X.values, i, X.bounds, over, centre, 1.0 / max(square, c * c), out)
-
-
 @without_gil
-def filled(tiles: Tiles, values: np.ndarray, *units: np.ndarray) -> np.ndarray:
+def filled(
+    tiles: Tiles, values: np.ndarray, bounds: np.ndarray, centre: np.ndarray, scale: np.ndarray
+) -> np.ndarray:
     """Write records into tiles of this process; there is nothing to add up."""
-    write_tiles(values, units, tiles.values)
+    for start, rows in runs(Dense(values, bounds, 0), centre, limit=scale):
+        first, last = start // TILE_ROWS, (start + len(rows)) // TILE_ROWS
+        whole = (last - first) * TILE_ROWS
+        shape = last - first, TILE_ROWS, len(centre)
+        tiles.values[first:last] = rows[:whole].reshape(shape).transpose(0, 2, 1)
+        if whole < len(rows):
+            tiles.values[last, :, : len(rows) - whole] = rows[whole:].T
     return np.zeros(0)
 
 
 @njit
-def write_tiles(values, units, out):
-    """Write the features minus ``centre``, clipped to ``+-scale``, in the order of `Tiles`."""
-    bounds, centre, scale, over = units
-    rows = np.empty((TILE_ROWS, out.shape[1]), out.dtype)
-    for t in range(out.shape[0]):
-        start = t * TILE_ROWS
-        size = min(TILE_ROWS, values.shape[0] - start)
-        for i in range(size):  # row by row, and then in the other order: twice as fast
-            for j in range(out.shape[1]):
-                rows[i, j] = clip(values[start + i, j], bounds[j]) * over[j] - centre[j]
-                rows[i, j] = clip(rows[i, j], scale[j])
-        for j in range(out.shape[1]):
-            for i in range(size):
-                out[t, j, i] = rows[i, j]
-
-
-@njit
-def write_centred(X, centre, out):
-    """Write the features minus ``centre``."""
-    over = 1.0 / X.bounds
+def write_centred(values, units, out):
+    """Write the features minus a centre, in other units and clipped; see `runs`."""
+    bounds, over, centre, limit = units
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
-            out[i, j] = clip(X.values[i, j], X.bounds[j]) * over[j] - centre[j]
+            out[i, j] = clip(clip(values[i, j], bounds[j]) * over[j] - centre[j], limit[j])

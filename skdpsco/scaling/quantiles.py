@@ -61,16 +61,10 @@ def quantile_scores(up_to: np.ndarray, n: int, quantile: float) -> np.ndarray:
     return -np.maximum(below - quantile * n, beyond - (1.0 - quantile) * n)
 
 
-@njit
-def count_above(values, candidates):
+def count_above(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     """Number of values above each of the few ``candidates``, as floats; NaN is above all."""
-    counts = np.empty(candidates.shape[0])
-    for k in range(candidates.shape[0]):
-        total = 0
-        for i in range(values.shape[0]):
-            total += 0 if values[i] <= candidates[k] else 1
-        counts[k] = total
-    return counts
+    up_to = [np.count_nonzero(values <= candidate) for candidate in candidates]
+    return len(values) - np.array(up_to, float)
 
 
 @without_gil
@@ -125,16 +119,10 @@ def search(
     return middle(belief)
 
 
-@njit
-def middle(belief):
+def middle(belief: np.ndarray) -> int:
     """Index of the median of an unnormalised law."""
-    total = belief.sum()
-    below = 0.0
-    for k in range(belief.shape[0]):
-        below += belief[k]
-        if below >= 0.5 * total:
-            return k
-    return belief.shape[0] - 1
+    below = belief.cumsum()
+    return int(below.searchsorted(0.5 * below[-1]))
 
 
 def tolerated(n: int, share: float, grid: float, most: float = 0.5) -> float:
