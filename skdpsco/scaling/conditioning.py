@@ -34,6 +34,7 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, compose
 from skdpsco.privacy._cache import cached
 from skdpsco.privacy.spending import share_mu
+from skdpsco.scaling.column_scales import ENTRIES_AT_ONCE
 from skdpsco.scaling.narrowing import LEAST_WIDTH, Narrowing, plan_narrowing
 from skdpsco.scaling.quantiles import count_above, halve, tolerated
 
@@ -127,7 +128,6 @@ class ConditioningTuning(NamedTuple):
 
 
 CONDITIONING = ConditioningTuning()
-RUN_ENTRIES = 2**17  # entries of rows in a run, few enough to stay in the cache
 
 
 def rounded_down(numbers: Any, dtype: Any) -> Any:
@@ -626,7 +626,7 @@ def runs(
     The number of the first row comes with them. They are in the cache, and may be overwritten.
     """
     (n, d), ones = X.values.shape, np.ones(len(centre))
-    size = max(RUN_ENTRIES // max(d, 1) // TILE_ROWS, 1) * TILE_ROWS
+    size = max(ENTRIES_AT_ONCE // max(d, 1) // TILE_ROWS, 1) * TILE_ROWS
     room, units = np.empty((min(size, n), d)), (X.bounds, unit / X.bounds, unit * centre, limit * ones)
     for start in range(0, n, size):
         values = X.values[start : start + size]

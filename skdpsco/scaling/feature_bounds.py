@@ -15,7 +15,7 @@ from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, NoOpEvent
 from skdpsco.privacy.spending import share_mu
-from skdpsco.scaling.column_scales import LOWEST
+from skdpsco.scaling.column_scales import ENTRIES_AT_ONCE, LOWEST, exponents
 from skdpsco.scaling.conditioning import shrunk
 from skdpsco.scaling.quantiles import count_above, halve, tolerated
 
@@ -90,7 +90,6 @@ FEATURE_BOUNDS = BoundTuning()
 
 # Levels are stored as small integers above 0, which stands for entries that are 0.
 STORED = 64
-CHUNK = 2**16  # entries that NumPy takes at a time, few enough to stay in the cache
 
 
 @dataclass(frozen=True)
@@ -289,21 +288,18 @@ def stored_levels(x: np.ndarray) -> np.ndarray:
     """Levels plus `STORED`; 0 for numbers that are 0.
 
     The level of a number is the least integer k with ``|x| <= 2**k``, within the powers that may be
-    found: the exponent, or the next one if there is anything behind the leading bit.
+    found.
     """
-    kind = np.finfo(x.dtype)
     out = np.empty(x.shape, np.int8)
-    rows = max(CHUNK // max(x[:1].size, 1), 1)
+    rows = max(ENTRIES_AT_ONCE // max(x[:1].size, 1), 1)
     for start in range(0, len(x), rows):
         some = x[start : start + rows]
-        bits = some.view(f"i{x.itemsize}") & (2 ** (kind.bits - 1) - 1)  # without the sign
-        bits += 2**kind.nmant - 1
-        bits >>= kind.nmant
-        bits += STORED + 1 - kind.maxexp
-        np.maximum(bits, STORED + LOWEST + HIGHEST, out=bits)
-        np.minimum(bits, STORED + HIGHEST, out=bits)
-        bits[some == 0.0] = 0
-        out[start : start + rows] = bits
+        levels = exponents(some, up_to=True)
+        np.maximum(levels, LOWEST + HIGHEST, out=levels)
+        np.minimum(levels, HIGHEST, out=levels)
+        levels += STORED
+        levels[some == 0.0] = 0
+        out[start : start + rows] = levels
     return out
 
 
@@ -348,7 +344,7 @@ def _differences(levels: Any, centre: np.ndarray) -> Iterator[tuple[int, Any, np
     The number of the first record comes with them.
     """
     middle, dense = centre + STORED, isinstance(levels, np.ndarray)
-    rows = max(CHUNK // len(centre), 1) if dense else max(levels.shape[0], 1)
+    rows = max(ENTRIES_AT_ONCE // len(centre), 1) if dense else max(levels.shape[0], 1)
     for start in range(0, levels.shape[0], rows):
         some = levels[start : start + rows]
         if dense:

@@ -68,7 +68,7 @@ def _numbers_of_rows(X: Any, y: np.ndarray, loss: Any, w: np.ndarray) -> Iterato
     n, kernels, v = len(y), for_kernels(loss), as_vector(w, X)
     lengths = as_lengths(np.ones(len(X.bounds) + X.intercept), X)
     limits = GradientLimits(1e300, 1e300, 1e300)
-    for u, cap in ((v[:0], 1e300), (lengths, 0.0)):
+    for u, cap in ((None, 1e300), (lengths, 0.0)):
         room = run_room(X, loss.n_outputs)
         add_gradients(X, y, kernels, v, u, limits._replace(cap=cap), room, np.zeros_like(w))
         last = (n - 1) % len(room.Z) + 1
