@@ -127,7 +127,7 @@ class ScalePlan:
 
 
 def count_grid(n_samples: int, weight: int, multiplier: float, added: bool = False) -> float:
-    """Grid of the counts of `tallied` over records and ``weight`` columns; ``added`` as in `Problem`."""
+    """Grid of counts over records and ``weight`` columns; ``added`` as in `Problem`."""
     bins = min(N_BINS, 2 * weight)  # bins that a record can change
     change = weight if added else math.sqrt(2.0) * weight
     return gaussian_grid(change, multiplier, bins, n_samples * weight)

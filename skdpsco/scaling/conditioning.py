@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skdpsco._clipping import clip
-from skdpsco._kernels import njit
+from skdpsco._kernels import njit, reduction
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import (
     CSR,
@@ -27,7 +27,7 @@ from skdpsco.data.design import (
     clipped,
     read_only,
 )
-from skdpsco.data.pieces import one_record, row_squares
+from skdpsco.data.pieces import one_record
 from skdpsco.data.products import as_lengths, correlate, norms_of
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
@@ -176,8 +176,8 @@ class Conditioning(NamedTuple):
             map_reduce(in_pieces(tiles, X.values), X.values, filled, X.bounds, self.centre, scale)
             return tiles._replace(values=read_only(values))
         values = np.empty((n, d), dtype)
-        for start, rows in runs(X, self.centre):
-            values[start : start + len(rows)] = rows
+        for some, rows, _ in runs(X, self.centre):
+            values[some] = rows
         return Dense(read_only(values), self.scale, X.intercept)
 
     def then(self, inner: "Conditioning") -> "Conditioning":
@@ -543,10 +543,11 @@ def farther_than(X: MatrixLike, y: TargetLike, centre: Any, root: Any, limits: A
     """How many rows have an entry farther from ``centre`` than each limit times ``root``."""
     distances, unit = np.empty(len(y)), 1.0 / root
     if isinstance(X, Dense):
-        for start, rows in runs(X, centre, unit):
+        firsts = np.arange(0, X.values.size, len(centre))
+        for some, rows, _ in runs(X, centre, unit):
             # This is many times as fast as `max` of short rows.
-            firsts = np.arange(0, rows.size, len(centre))
-            np.maximum.reduceat(np.abs(rows, out=rows).ravel(), firsts, out=distances[start:start + len(rows)])
+            entries = np.abs(rows, out=rows).ravel()
+            np.maximum.reduceat(entries, firsts[: len(rows)], out=distances[some])
     else:
         farthest = np.argsort(-np.abs(centre) * unit, kind="stable")  # zeros, by their distances
         write_sparse_distances(X, centre, unit, farthest, distances)
@@ -562,8 +563,8 @@ def shortened_sum(X: Any, y: Any, centre: Any, c: Any, kept: bool = False) -> np
     weights = 1.0 / np.maximum(norms, c)
     if isinstance(X, Dense):
         total = np.zeros(len(centre))
-        for start, rows in runs(X, centre):
-            total += weights[start : start + len(rows)] @ rows
+        for some, rows, _ in runs(X, centre):
+            total += weights[some] @ rows
         return total
     X = X._replace(intercept=1)  # the sum of these ones is that of the weights
     total = np.empty(len(centre) + 1)
@@ -579,9 +580,8 @@ def shortened_squares(X: MatrixLike, y: Any, centre: Any, c: Any) -> tuple[np.nd
     """
     norms, squares = np.zeros(1), np.zeros(len(centre))
     if isinstance(X, Dense):
-        for _, rows in runs(X, centre):
+        for _, rows, each in runs(X, centre):
             rows *= rows
-            each = np.einsum("ij->i", rows)
             norms += np.minimum(each / (c * c), 1.0).sum()
             squares += (1.0 / np.maximum(each, c * c)) @ rows
         return norms, squares
@@ -611,8 +611,8 @@ def less(X: CSR, centre: np.ndarray) -> CentredCSR:
 def write_centred_norms(X: Dense | CSR, centre: np.ndarray, norms: np.ndarray) -> None:
     """Write the norms of rows minus a centre."""
     if isinstance(X, Dense):
-        for start, rows in runs(X, centre):
-            norms[start : start + len(rows)] = np.sqrt(row_squares(rows))
+        for some, _, squares in runs(X, centre):
+            np.sqrt(squares, out=norms[some])
     else:
         rows = less(X, centre)
         norms_of(rows, as_lengths(np.append(np.ones(len(centre)), 0.0), rows), norms)
@@ -620,19 +620,21 @@ def write_centred_norms(X: Dense | CSR, centre: np.ndarray, norms: np.ndarray) -
 
 def runs(
     X: Dense, centre: np.ndarray, unit: Any = 1.0, limit: Any = math.inf
-) -> Iterator[tuple[int, np.ndarray]]:
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
     """Rows minus a centre, times ``unit`` and clipped to ``limit``: some of them at a time.
 
-    The number of the first row comes with them. They are in the cache, and may be overwritten.
+    Where they stand comes with them, and their squared norms. They are in the cache, and may be
+    overwritten.
     """
     (n, d), ones = X.values.shape, np.ones(len(centre))
     size = max(ENTRIES_AT_ONCE // max(d, 1) // TILE_ROWS, 1) * TILE_ROWS
-    room, units = np.empty((min(size, n), d)), (X.bounds, unit / X.bounds, unit * centre, limit * ones)
+    room, squares = np.empty((min(size, n), d)), np.empty(min(size, n))
+    units = X.bounds, unit / X.bounds, unit * centre, limit * ones
     for start in range(0, n, size):
         values = X.values[start : start + size]
-        rows = room[: len(values)]
-        write_centred(values, units, rows)
-        yield start, rows
+        rows, mine = room[: len(values)], squares[: len(values)]
+        write_centred(values, units, rows, mine)
+        yield slice(start, start + len(values)), rows, mine
 
 
 @njit
@@ -662,8 +664,8 @@ def filled(
     tiles: Tiles, values: np.ndarray, bounds: np.ndarray, centre: np.ndarray, scale: np.ndarray
 ) -> np.ndarray:
     """Write records into tiles of this process; there is nothing to add up."""
-    for start, rows in runs(Dense(values, bounds, 0), centre, limit=scale):
-        first, last = start // TILE_ROWS, (start + len(rows)) // TILE_ROWS
+    for some, rows, _ in runs(Dense(values, bounds, 0), centre, limit=scale):
+        first, last = some.start // TILE_ROWS, some.stop // TILE_ROWS
         whole = (last - first) * TILE_ROWS
         shape = last - first, TILE_ROWS, len(centre)
         tiles.values[first:last] = rows[:whole].reshape(shape).transpose(0, 2, 1)
@@ -672,10 +674,22 @@ def filled(
     return np.zeros(0)
 
 
-@njit
-def write_centred(values, units, out):
-    """Write the features minus a centre, in other units and clipped; see `runs`."""
+@reduction
+def _centre_row(values, i, units, out):
     bounds, over, centre, limit = units
+    total = 0.0
+    for j in range(out.shape[1]):
+        x = clip(clip(values[i, j], bounds[j]) * over[j] - centre[j], limit[j])
+        out[i, j] = x
+        total += x * x
+    return total
+
+
+@njit
+def write_centred(values, units, out, squares):
+    """Write the features minus a centre, in other units and clipped, and the rows' squared norms.
+
+    See `runs`.
+    """
     for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] = clip(clip(values[i, j], bounds[j]) * over[j] - centre[j], limit[j])
+        squares[i] = _centre_row(values, i, units, out)

@@ -23,7 +23,7 @@ from skdpsco.data.products import (
     run_room,
 )
 from skdpsco.data.record_sums import map_reduce, without_gil
-from skdpsco.losses.kernels import bounded_derivatives, bounded_values
+from skdpsco.losses.kernels import bounded_derivatives, bounded_entries, bounded_values
 from skdpsco.losses.library import for_kernels, lipschitz_l2
 from skdpsco.mechanisms.samplers import gaussian_mechanism, select, to_grid
 from skdpsco.solvers.vertex_choice import select_vertex, vertices_of
@@ -128,7 +128,7 @@ def clip_run(u, loss, R, targets, limits, numbers):
 
 @clip_run.register(np.ndarray)
 def _(u, loss, R, targets, limits, numbers):
-    bounded_derivatives(loss, R, targets, limits.slope, np.inf, R)
+    bounded_entries(loss, R, targets, limits.slope, R)
     clip_records(R, numbers, limits.bound)
     return 0.0
 
