@@ -24,8 +24,8 @@ from skdpsco.mechanisms.samplers import (
 from skdpsco.privacy import Event, GaussianEvent, compose
 
 __all__ = [
+    "CACHED_ENTRIES",
     "COLUMN_SCALES",
-    "ENTRIES_AT_ONCE",
     "LOWEST",
     "ScalePlan",
     "Scales",
@@ -37,7 +37,7 @@ __all__ = [
 # Bin b counts entries with 2**(b + LOWEST - 1) <= |x| < 2**(b + LOWEST). The first bin also counts
 # all smaller entries except zeros, and the last also those equal to their bound, 1.
 N_BINS, LOWEST = 64, -63
-ENTRIES_AT_ONCE = 2**17  # few enough to stay in the cache
+CACHED_ENTRIES = 2**17  # few enough to stay in the cache
 SQUARE_IN_BIN = 7.0 / 12.0  # mean of x**2 for x uniform in [1/2, 1]
 
 
@@ -268,7 +268,7 @@ def tallied(X: Dense | CSR, y: Any, n_counts: int, n_squares: int) -> tuple[np.n
     """
     counts, squares = np.zeros(n_counts * N_BINS), np.zeros(n_squares)
     entries = X.values if isinstance(X, Dense) else X.data
-    rows = max(ENTRIES_AT_ONCE // max(entries[:1].size, 1), 1)
+    rows = max(CACHED_ENTRIES // max(entries[:1].size, 1), 1)
     for start in range(0, len(entries), rows):
         some = slice(start, start + rows)
         columns = np.arange(len(X.bounds)) if isinstance(X, Dense) else X.indices[some]

@@ -34,9 +34,9 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, compose
 from skdpsco.privacy._cache import cached
 from skdpsco.privacy.spending import share_mu
-from skdpsco.scaling.column_scales import ENTRIES_AT_ONCE
+from skdpsco.scaling.column_scales import CACHED_ENTRIES
 from skdpsco.scaling.narrowing import LEAST_WIDTH, Narrowing, plan_narrowing
-from skdpsco.scaling.quantiles import count_above, halve, tolerated
+from skdpsco.scaling.quantiles import count_above, enough_records, halve, some_records, tolerated
 
 __all__ = [
     "CONDITIONING",
@@ -221,6 +221,8 @@ class ConditioningPlan:
         Whether the targets are labels, whose scores are calibrated.
     narrowing : Narrowing or None
         Intervals of columns far from 0 that are found before; features are conditioned in them.
+    n_counted : int
+        Number of records whose lengths and distances are counted.
     """
 
     event: Event
@@ -235,6 +237,7 @@ class ConditioningPlan:
     copied: bool = True
     labelled: bool = False
     narrowing: Narrowing | None = None
+    n_counted: int = 0
 
     part: ClassVar[str] = "conditioning"
 
@@ -247,12 +250,20 @@ class ConditioningPlan:
     def release(self, X: Any, y: Any, rng: Any) -> Conditioning:
         """Release a centre and scales for records in arrays or blocks."""
         if self.narrowing is None:
-            return condition(self, RecordSums(X, y), rng)
+            return self._condition(X, y, rng)
         intervals = Conditioning(*self.narrowing.release(X, y, rng))
         if (intervals.scale == 1.0).all():
-            return condition(self, RecordSums(X, y), rng)
+            return self._condition(X, y, rng)
         inside, y = replace(self, tiled=False).apply(intervals, X, y)
-        return intervals.then(condition(self, RecordSums(inside, y), rng))
+        return intervals.then(self._condition(inside, y, rng))
+
+    def _condition(self, X: Any, y: Any, rng: Any) -> Conditioning:
+        if isinstance(X, BlockDesign) or self.n_counted == self.n_samples:
+            counted = X, y
+        else:
+            counted = some_records(X, y, self.n_counted, rng)
+        plan = self if counted[0] is not X else replace(self, n_counted=self.n_samples)
+        return condition(plan, RecordSums(X, y, counted), rng)
 
     def apply(self, conditioning: Conditioning, X: Any, y: Any) -> tuple[Any, Any]:
         """The design of conditioned records; blocks are copied one by one."""
@@ -306,7 +317,7 @@ class ConditioningPlan:
         # A limit that is far too small would make mean squares small, and coefficients long.
         cautious = name == "centred norm" and not self.labelled
         most = CONDITIONING.centred_most if cautious else 0.5
-        return tolerated(self.n_samples, share, self.grids[name], most)
+        return tolerated(self.n_counted, share, self.grids[name], most)
 
 
 def conditioning_pays(n_samples: float, n_features: int, mu: float) -> bool:
@@ -400,8 +411,18 @@ def plan_conditioning(
     }
     width = CONDITIONING.width * math.sqrt(max(ratio / CONDITIONING.plenty_ratio, 1.0))
     share = sum(share * count for share, count in parts.values())
-    single = n * mu < CONDITIONING.double_n_mu
-    return ConditioningPlan(event, n, d, grids, width, share, widens, single, labelled=labelled)
+    return ConditioningPlan(
+        event,
+        n,
+        d,
+        grids,
+        width,
+        share,
+        widens,
+        single=n * mu < CONDITIONING.double_n_mu,
+        labelled=labelled,
+        n_counted=enough_records(n, d, mu, added),
+    )
 
 
 def narrowed(plan: ConditioningPlan, mu: float) -> ConditioningPlan:
@@ -427,21 +448,20 @@ def narrowed(plan: ConditioningPlan, mu: float) -> ConditioningPlan:
 class RecordSums:
     """The sums that `condition` asks for, over records in arrays or blocks; each takes one pass.
 
-    None of them needs targets. For records in memory the norms of rows are kept in their place.
+    Lengths and distances are those of the records ``counted``, features and targets.
     """
 
-    def __init__(self, X: Any, y: Any) -> None:
-        self._keeps = not isinstance(X, BlockDesign)
-        y = np.empty(len(y)) if self._keeps else y
+    def __init__(self, X: Any, y: Any, counted: tuple[Any, Any]) -> None:
         self._X, self._y = in_pieces(X, y), y
+        self._counted = in_pieces(*counted), counted[1]
 
     def longer(self, centre: np.ndarray, limits: np.ndarray) -> np.ndarray:
         """How many rows minus ``centre`` are longer than each of the increasing ``limits``."""
-        return map_reduce(self._X, self._y, longer_than, centre, limits, self._keeps)
+        return map_reduce(*self._counted, longer_than, centre, limits)
 
     def rows(self, centre: np.ndarray, c: float) -> np.ndarray:
-        """Sum of the rows of `longer`, shortened to norm ``c``, over ``c``."""
-        return map_reduce(self._X, self._y, shortened_sum, centre, c, self._keeps)
+        """Sum of the rows minus ``centre``, shortened to norm ``c``, over ``c``."""
+        return map_reduce(self._X, self._y, shortened_sum, centre, c)
 
     def norms(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
@@ -450,7 +470,7 @@ class RecordSums:
 
     def farther(self, centre: np.ndarray, root: np.ndarray, limits: np.ndarray) -> np.ndarray:
         """How many rows have an entry farther from ``centre`` than each limit times ``root``."""
-        return map_reduce(self._X, self._y, farther_than, centre, root, limits)
+        return map_reduce(*self._counted, farther_than, centre, root, limits)
 
     def squares(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squares of the rows of `norms`, over ``c * c``."""
@@ -531,9 +551,9 @@ def shrunk(noisy: np.ndarray, deviation: float, size: float = math.inf) -> np.nd
 
 
 @without_gil
-def longer_than(X: MatrixLike, y: Any, centre: Any, limits: Any, keeps: bool = False) -> np.ndarray:
-    """How many centred rows are longer than each of the ``limits``; ``y`` may keep the norms."""
-    norms = y if keeps else np.empty(len(y))
+def longer_than(X: MatrixLike, y: Any, centre: Any, limits: Any) -> np.ndarray:
+    """How many centred rows are longer than each of the ``limits``."""
+    norms = np.empty(len(y))
     write_centred_norms(X, centre, norms)
     return count_above(norms, limits)
 
@@ -555,17 +575,16 @@ def farther_than(X: MatrixLike, y: TargetLike, centre: Any, root: Any, limits: A
 
 
 @without_gil
-def shortened_sum(X: Any, y: Any, centre: Any, c: Any, kept: bool = False) -> np.ndarray:
-    """Sum of centred rows, shortened to norm ``c``, over ``c``; ``y`` may hold the norms."""
-    norms = y if kept else np.empty(len(y))
-    if not kept:
-        write_centred_norms(X, centre, norms)
-    weights = 1.0 / np.maximum(norms, c)
+def shortened_sum(X: Any, y: Any, centre: Any, c: Any) -> np.ndarray:
+    """Sum of centred rows, shortened to norm ``c``, over ``c``."""
     if isinstance(X, Dense):
         total = np.zeros(len(centre))
-        for some, rows, _ in runs(X, centre):
-            total += weights[some] @ rows
+        for _, rows, squares in runs(X, centre):
+            total += (1.0 / np.maximum(np.sqrt(squares), c)) @ rows
         return total
+    norms = np.empty(len(y))
+    write_centred_norms(X, centre, norms)
+    weights = 1.0 / np.maximum(norms, c)
     X = X._replace(intercept=1)  # the sum of these ones is that of the weights
     total = np.empty(len(centre) + 1)
     add_weighted(X, weights[:, None], total)
@@ -627,7 +646,7 @@ def runs(
     overwritten.
     """
     (n, d), ones = X.values.shape, np.ones(len(centre))
-    size = max(ENTRIES_AT_ONCE // max(d, 1) // TILE_ROWS, 1) * TILE_ROWS
+    size = max(CACHED_ENTRIES // max(d, 1) // TILE_ROWS, 1) * TILE_ROWS
     room, squares = np.empty((min(size, n), d)), np.empty(min(size, n))
     units = X.bounds, unit / X.bounds, unit * centre, limit * ones
     for start in range(0, n, size):

@@ -9,15 +9,15 @@ import numpy as np
 from scipy import sparse
 
 from skdpsco._typing import TargetLike
-from skdpsco.data.design import CSR, Dense, as_design
+from skdpsco.data.design import CSR, Dense, as_design, as_matrix
 from skdpsco.data.pieces import one_record, row_squares
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, NoOpEvent
 from skdpsco.privacy.spending import share_mu
-from skdpsco.scaling.column_scales import ENTRIES_AT_ONCE, LOWEST, exponents
+from skdpsco.scaling.column_scales import CACHED_ENTRIES, LOWEST, exponents
 from skdpsco.scaling.conditioning import shrunk
-from skdpsco.scaling.quantiles import count_above, halve, tolerated
+from skdpsco.scaling.quantiles import count_above, enough_records, halve, some_records, tolerated
 
 __all__ = ["FEATURE_BOUNDS", "BoundPlan", "clipping_note", "find_bounds", "plan_bounds"]
 
@@ -42,9 +42,6 @@ class BoundTuning(NamedTuple):
     level_share, level_ratio : float
         Share of rho for levels where n mu over the root of d is at most ``level_ratio``; beyond, it
         falls in proportion to 1 over that number. Here n counts the records that are read.
-    read_ratio, least_read : float, int
-        n mu over the root of d from which on some records are read in place of all, and their
-        least number.
     least_n_mu : float
         The n mu from which on levels are found.
     median_share, filled_share, norm_share : float
@@ -69,8 +66,6 @@ class BoundTuning(NamedTuple):
 
     level_share: float = 0.05
     level_ratio: float = 40.0
-    read_ratio: float = 400.0
-    least_read: int = 2**13
     least_n_mu: float = 40.0
     median_share: float = 0.2
     filled_share: float = 0.15
@@ -161,9 +156,7 @@ def plan_bounds(
     mu = math.sqrt(2.0 * rho)
     if n * mu < tuning.least_n_mu:
         return BoundPlan(n, d, {}, NoOpEvent())
-    # The number of records that are added or removed is private, so that all of them are read.
-    enough = max(math.ceil(tuning.read_ratio * math.sqrt(d) / mu), tuning.least_read)
-    n_read = n if added else min(n, enough)
+    n_read = enough_records(n, d, mu, added)
     plenty = n_read * mu / math.sqrt(d) / tuning.level_ratio
     mu *= math.sqrt(tuning.level_share * min(1.0 / plenty, 1.0))
     n_means, rounds = len(_MEAN_CANDIDATES).bit_length() - 1, tuning.n_rounds
@@ -207,7 +200,7 @@ def find_bounds(
     X = X._replace(bounds=np.full(len(X.bounds), LIMIT), intercept=0)
     if not isinstance(X, BlockDesign):
         if plan.n_read < plan.n_samples:
-            X, y = _some_records(X, y, plan.n_read, rng)
+            X, y = some_records(X, y, plan.n_read, rng)
             plan = replace(plan, n_samples=plan.n_read)
         X = as_design(levels_of(X, y, unknown), np.ones(plan.n_features), False, checked=True)
         X = in_pieces(X, y)
@@ -272,18 +265,6 @@ def norms_of_levels(n_columns: int) -> np.ndarray:
     return -LOWEST / 2.0 * math.sqrt(n_columns) * 2.0**powers
 
 
-def _some_records(X: Any, y: Any, n_read: int, rng: np.random.Generator) -> tuple[Any, Any]:
-    """One record of each of ``n_read`` runs of about the same length, however they are ordered."""
-    edges = np.arange(n_read + 1) * len(y) // n_read
-    rows = edges[:-1] + rng.integers(np.diff(edges))
-    some = X.values[rows] if isinstance(X, Dense) else _as_matrix(X)[rows]
-    return as_design(some, X.bounds, False, checked=True), y[rows]
-
-
-def _as_matrix(X: CSR) -> Any:
-    return sparse.csr_array((X.data, X.indices, X.indptr), (len(X.indptr) - 1, len(X.bounds)))
-
-
 def stored_levels(x: np.ndarray) -> np.ndarray:
     """Levels plus `STORED`; 0 for numbers that are 0.
 
@@ -291,7 +272,7 @@ def stored_levels(x: np.ndarray) -> np.ndarray:
     found.
     """
     out = np.empty(x.shape, np.int8)
-    rows = max(ENTRIES_AT_ONCE // max(x[:1].size, 1), 1)
+    rows = max(CACHED_ENTRIES // max(x[:1].size, 1), 1)
     for start in range(0, len(x), rows):
         some = x[start : start + rows]
         levels = exponents(some, up_to=True)
@@ -310,13 +291,13 @@ def levels_of(X: Dense | CSR, y: TargetLike, unknown: np.ndarray) -> Any:
     """
     entries = X.values if isinstance(X, Dense) else X.data
     if entries.dtype == np.int8:
-        return entries if isinstance(X, Dense) else _as_matrix(X)
+        return entries if isinstance(X, Dense) else as_matrix(X)
     mine, has_target = unknown[: len(X.bounds)], unknown[len(X.bounds) :].any()
     target = stored_levels(np.asarray(y, float))[:, None] if has_target else None
     if isinstance(X, Dense):
         levels = stored_levels(entries if mine.all() else entries[:, mine])
         return levels if target is None else np.hstack([levels, target])
-    levels = _as_matrix(X._replace(data=stored_levels(entries)))[:, np.flatnonzero(mine)]
+    levels = as_matrix(X._replace(data=stored_levels(entries)))[:, np.flatnonzero(mine)]
     levels = levels if target is None else sparse.hstack([levels, target], format="csr")
     levels.eliminate_zeros()
     return levels
@@ -344,7 +325,7 @@ def _differences(levels: Any, centre: np.ndarray) -> Iterator[tuple[int, Any, np
     The number of the first record comes with them.
     """
     middle, dense = centre + STORED, isinstance(levels, np.ndarray)
-    rows = max(ENTRIES_AT_ONCE // len(centre), 1) if dense else max(levels.shape[0], 1)
+    rows = max(CACHED_ENTRIES // len(centre), 1) if dense else max(levels.shape[0], 1)
     for start in range(0, levels.shape[0], rows):
         some = levels[start : start + rows]
         if dense:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco.data.design import Tiles
+from skdpsco.data.pieces import row_squares
 from skdpsco.data.products import as_lengths, as_vector, norms_of, predict_all, run_room
 from skdpsco.losses.library import Weighted, for_kernels, with_weights
 from skdpsco.solvers.gradient_sums import GradientLimits, add_gradients
@@ -50,7 +51,8 @@ def check_rows(design_of: Callable[[np.ndarray], Any], n_features: int, loss: An
         record = np.sin(1.0 + k + np.arange(n_features))
         tables = (np.tile(record, (size, 1)) for size in range(1, n + 1))
         found = [
-            list(_numbers_of_rows(design_of(table), y[: len(table)], loss, w)) for table in tables
+            [*_numbers_of_rows(design_of(table), y[: len(table)], loss, w), row_squares(table)]
+            for table in tables
         ]
         for numbers in zip(*found, strict=True):  # of the same kernel, for every length
             rows = np.concatenate([rows.reshape(len(rows), -1) for rows in numbers])
