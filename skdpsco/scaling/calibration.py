@@ -563,7 +563,8 @@ def typical_scores(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.
     weights = (counts / max(float(np.maximum(counts, 0.0).sum()), 1.0)).clip(0.0).tolist()
     limits, K, mean = limits.tolist(), len(weights), 0.0
     for _ in range(10 if K > 2 else 1):
-        x, deviation = [], []
+        x: list[float] = []
+        deviation: list[float] = []
         below = density = moment = 0.0  # up to the lower limit; the outer ranges are unbounded
         for low, high in pairwise(limits):
             up_to, own, next_moment = 1.0, 0.0, 0.0

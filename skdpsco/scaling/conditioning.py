@@ -609,10 +609,10 @@ def shortened_squares(X: MatrixLike, y: Any, centre: Any, c: Any) -> tuple[np.nd
     each *= each
     norms[0] = np.minimum(each / (c * c), 1.0).sum()
     # Beyond those of rows without entries, whose sum is that of the weights times centre**2.
-    rows = less(X._replace(intercept=1), centre)
-    more = rows.data * (rows.data - 2.0 * centre[X.indices])
+    minus = less(X._replace(intercept=1), centre)
+    more = minus.data * (minus.data - 2.0 * centre[X.indices])
     weights = 1.0 / np.maximum(each, c * c)
-    add_weighted(rows._replace(data=read_only(more)), weights[:, None], total)
+    add_weighted(minus._replace(data=read_only(more)), weights[:, None], total)
     return norms, total[:-1] + total[-1] * centre**2
 
 
