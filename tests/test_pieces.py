@@ -294,7 +294,7 @@ def test_fits_do_not_depend_on_threads(model, y, monkeypatch):
         found.append(fit(model, X, y).coef_.ravel())
     np.testing.assert_array_equal(*found)
     if model.get_params().get("solver") != "sgd":
-        # Of so many records in an array only some would be counted, but all in blocks.
+        # Only some of so many records are counted in an array, but all in blocks.
         monkeypatch.setattr(_quantiles, "LEAST_READ", len(Y))
         forget_all()
         whole = fit(model, X, y).coef_.ravel()
