@@ -558,6 +558,9 @@ def plan_calibration(
     )
 
 
+_ROOT_HALF, _DENSITY_AT_0 = math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi)
+
+
 def typical_scores(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.ndarray:
     """Means and deviations of the scores in each range, for a normal law with the given counts."""
     weights = (counts / max(float(np.maximum(counts, 0.0).sum()), 1.0)).clip(0.0).tolist()
@@ -570,8 +573,8 @@ def typical_scores(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.
             up_to, own, next_moment = 1.0, 0.0, 0.0
             if len(x) < K - 1:
                 t = (high - mean) / spread
-                up_to = 0.5 * math.erfc(-t / math.sqrt(2.0))
-                own = math.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
+                up_to = 0.5 * math.erfc(-t * _ROOT_HALF)
+                own = math.exp(-0.5 * t * t) * _DENSITY_AT_0
                 next_moment = t * own
             share = up_to - below + 1e-12
             first = (density - own) / share
