@@ -175,7 +175,7 @@ BUGS = [
     Bug("bounds by levels: three rounds cost as one", "scaling/feature_bounds.py",
         '"levels": (left / rounds, rounds)', '"levels": (left / rounds, 1)', "audit/levels_noise"),
     Bug("bounds by levels: differences keep their length", "scaling/feature_bounds.py",
-        "weight = 1.0 / max(norm, c)", "weight = 1.0 / c", "audit/levels_noise"),
+        "1.0 / np.maximum(norms, c)", "np.full(len(norms), 1.0 / c)", "audit/levels_noise"),
     Bug("bounds by levels: a record fills one column", "scaling/feature_bounds.py",
         '"filled": math.sqrt(d)', '"filled": 1.0', "audit/levels_noise"),
     Bug("bounds by levels: the norms of two rounds are free", "scaling/feature_bounds.py",

@@ -12,7 +12,15 @@ import numpy as np
 from skdpsco._kernels import inlined, inner
 from skdpsco.constraints.norms import lp_norm
 
-__all__ = ["clip", "clip_both", "clip_record", "clip_records", "shorten", "within"]
+__all__ = [
+    "clip",
+    "clip_both",
+    "clip_entries",
+    "clip_record",
+    "clip_records",
+    "shorten",
+    "within",
+]
 
 
 @inner

@@ -4,15 +4,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import stats
+from numpy.testing import assert_array_equal
+from scipy import sparse, stats
 
+from skdpsco.data.design import Dense, as_design, as_matrix
 from skdpsco.mechanisms.samplers import EXPONENTIAL, SCALE_BITS
 from skdpsco.scaling.quantiles import (
     choose_score,
     count_up_to,
     cover_scores,
+    enough_records,
     quantile_scores,
     search,
+    some_records,
 )
 
 
@@ -112,3 +116,30 @@ def test_a_search_follows_from_counts_with_noise_alone(monkeypatch):
         found.add(search(above, one, None, seeded()))
         assert seen == [(1, 0.25)] * 7
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("n_read", [1, 7, 100, 999, 1000])
+def test_one_record_of_each_run_is_read(n_read):
+    """However records are ordered; a replaced record is read in its place, or not at all."""
+    n, y = 1000, np.arange(1000.0)
+    rows = np.column_stack([y + 1.0, -y])
+    found = []
+    for X in (rows, sparse.csr_matrix(rows)):
+        design, rng = as_design(X, np.ones(2), True), np.random.default_rng(n_read)
+        some, targets = some_records(design, y, n_read, rng)
+        entries = some.values if isinstance(some, Dense) else as_matrix(some).toarray()
+        assert_array_equal(entries, rows[targets.astype(int)])
+        assert some.intercept == 1
+        found.append(targets)
+    assert_array_equal(*found)
+    edges = np.arange(n_read + 1) * n // n_read
+    assert (edges[:-1] <= found[0]).all()
+    assert (found[0] < edges[1:]).all()
+
+
+def test_as_many_records_are_read_as_their_noise_needs():
+    assert enough_records(10**7, 100, 0.2, False) == 400 * 10 / 0.2
+    assert enough_records(10**7, 100, 0.2, True) == 10**7
+    assert enough_records(10**7, 1, 1e6, False) == 2**13
+    assert enough_records(5000, 1, 1e6, False) == 5000
+    assert enough_records(5000, 1, 1e-300, False) == 5000

@@ -31,6 +31,7 @@ __all__ = [
     "add_column",
     "as_columns",
     "as_design",
+    "as_matrix",
     "clip_scale",
     "clipped",
     "clipped_rows",
@@ -191,6 +192,12 @@ def as_columns(X: Dense | CSR) -> Columns | CSC:
         indices = np.concatenate([indices, np.arange(n, dtype=indices.dtype)])
         indptr = np.append(indptr, len(data))
     return CSC(data, indices, indptr, n)
+
+
+def as_matrix(X: CSR) -> Any:
+    """The entries as SciPy's matrix."""
+    shape = len(X.indptr) - 1, len(X.bounds)
+    return sparse.csr_array((X.data, X.indices, X.indptr), shape=shape)
 
 
 def clipped(x: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -413,51 +413,29 @@ def _score_tile(values, t, v, Z, constant):
             Z[i, 0] += v[j] * values[t, j, i]
 
 
-@inlined
-def _score_and_square_tile(values, t, v, u, Z, constant, squares, one):
-    d, m = values.shape[1], Z.shape[0]
-    even = d - d % 2
-    for i in range(m):
-        Z[i, 0], squares[i] = constant, one
-    for j in range(0, even, 2):
-        a, b, p, q = v[j], v[j + 1], u[j], u[j + 1]
-        for i in range(m):
-            x, y = values[t, j, i], values[t, j + 1, i]
-            Z[i, 0] = Z[i, 0] + a * x + b * y
-            r, s = p * x, q * y
-            squares[i] = squares[i] + r * r + s * s
-    for j in range(even, d):
-        for i in range(m):
-            Z[i, 0] += v[j] * values[t, j, i]
-            r = u[j] * values[t, j, i]
-            squares[i] += r * r
-
-
 @reduction
-def _sum_four(values, t, j, R):
-    a = b = c = e = 0.0
-    for i in range(R.shape[0]):
-        a += R[i, 0] * values[t, j, i]
-        b += R[i, 0] * values[t, j + 1, i]
-        c += R[i, 0] * values[t, j + 2, i]
-        e += R[i, 0] * values[t, j + 3, i]
-    return a, b, c, e
-
-
-@reduction
-def _sum_one(values, t, j, R):
-    a = 0.0
-    for i in range(R.shape[0]):
-        a += R[i, 0] * values[t, j, i]
-    return a
-
-
-@reduction
-def _sum(R):
-    total = 0.0
-    for i in range(R.shape[0]):
-        total += R[i, 0]
-    return total
+def _add_tile(values, t, R, out, intercept):
+    d = values.shape[1]
+    fours = d - d % 4
+    for j in range(0, fours, 4):
+        a = b = c = e = 0.0
+        for i in range(R.shape[0]):
+            a += R[i, 0] * values[t, j, i]
+            b += R[i, 0] * values[t, j + 1, i]
+            c += R[i, 0] * values[t, j + 2, i]
+            e += R[i, 0] * values[t, j + 3, i]
+        out[j] += a
+        out[j + 1] += b
+        out[j + 2] += c
+        out[j + 3] += e
+    for j in range(fours, d):
+        a = 0.0
+        for i in range(R.shape[0]):
+            a += R[i, 0] * values[t, j, i]
+        out[j] += a
+    if intercept:
+        for i in range(R.shape[0]):
+            out[d] += R[i, 0]
 
 
 @dot_rows.register(Tiles)
@@ -471,28 +449,31 @@ def _(X, start, common, v, Z):
 
 @dot_and_norm_rows.register(Tiles)
 def _(X, start, common, v, u, Z, norms):
-    d, t = X.bounds.shape[0], np.uint64(start // TILE_ROWS)
+    values, d, m, t = X.values, X.bounds.shape[0], Z.shape[0], np.uint64(start // TILE_ROWS)
+    even = d - d % 2
     constant = v[d] if X.intercept else 0.0
     one = u[d] * u[d] if u.shape[0] > d else 0.0
-    _score_and_square_tile(X.values, t, v, u, Z, constant, norms, one)
-    for i in range(norms.shape[0]):
+    for i in range(m):
+        Z[i, 0], norms[i] = constant, one
+    for j in range(0, even, 2):
+        a, b, p, q = v[j], v[j + 1], u[j], u[j + 1]
+        for i in range(m):
+            x, y = values[t, j, i], values[t, j + 1, i]
+            Z[i, 0] = Z[i, 0] + a * x + b * y
+            r, s = p * x, q * y
+            norms[i] = norms[i] + r * r + s * s
+    for j in range(even, d):
+        for i in range(m):
+            Z[i, 0] += v[j] * values[t, j, i]
+            r = u[j] * values[t, j, i]
+            norms[i] += r * r
+    for i in range(m):
         norms[i] = math.sqrt(norms[i])
 
 
 @add_rows.register(Tiles)
 def _(X, start, common, R, out):
-    d = X.bounds.shape[0]
-    t, fours = np.uint64(start // TILE_ROWS), d - d % 4
-    for j in range(0, fours, 4):
-        a, b, c, e = _sum_four(X.values, t, j, R)
-        out[j] += a
-        out[j + 1] += b
-        out[j + 2] += c
-        out[j + 3] += e
-    for j in range(fours, d):
-        out[j] += _sum_one(X.values, t, j, R)
-    if X.intercept:
-        out[d] += _sum(R)
+    _add_tile(X.values, np.uint64(start // TILE_ROWS), R, out, X.intercept)
 
 
 @write_columns.register(Tiles)

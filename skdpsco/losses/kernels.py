@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._clipping import clip, clip_both
+from skdpsco._clipping import clip, clip_both, clip_entries
 from skdpsco._kernels import inlined, inlined_kernel, inner, kernel
 
 __all__ = [
     "bounded_change",
     "bounded_curvatures",
     "bounded_derivatives",
+    "bounded_entries",
     "bounded_values",
     "by_record",
     "curvature",
@@ -96,6 +97,13 @@ def bounded_values(loss, Z, y, cap, out):
     values(loss, Z, y, out)
     for i in range(out.shape[0]):
         out[i] = max(0.0, min(cap, out[i]))  # NaN becomes the cap
+
+
+@inner
+def bounded_entries(loss, Z, y, entry, out):
+    """Compute `derivatives`, each clipped to ``entry``. ``out`` may be ``Z``."""
+    derivatives(loss, Z, y, out)
+    clip_entries(out, entry)
 
 
 @inner

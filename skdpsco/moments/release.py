@@ -195,7 +195,7 @@ def plan_matrix(
         mu = math.sqrt(mu * mu - gdp_of(bounds.event) ** 2) * (1.0 - 2.0**-40)
     conditioning, parts, left = None, {}, 1.0
     if n is not None and conditioned and row_norm is None and conditioning_pays(n, p, mu):
-        conditioning = replace(plan_conditioning(n, p, mu), width=1.0)
+        conditioning = replace(plan_conditioning(n, p, mu), width=1.0, n_counted=n)
         n_counts = MATRIX.n_counts * len(_levels(conditioning))
         parts["norm"] = (MATRIX.norm_share / n_counts, n_counts)
         left -= conditioning.share + MATRIX.norm_share

@@ -8,12 +8,13 @@ are drawn towards a constant prediction, which noisy counts of the classes tell.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
+from operator import mul
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpsco._clipping import clip, within
-from skdpsco._kernels import njit
+from skdpsco._clipping import within
 from skdpsco.data.design import CSR, Dense, KeptScores
 from skdpsco.data.pieces import one_record
 from skdpsco.data.products import predict_all
@@ -554,40 +555,36 @@ def plan_calibration(
     )
 
 
+_ROOT_HALF, _DENSITY_AT_0 = math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi)
+
+
 def typical_scores(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.ndarray:
     """Means and deviations of the scores in each range, for a normal law with the given counts."""
-    weights, out = np.maximum(counts, 0.0), np.empty((2, len(counts)))
-    write_typical_scores(limits, weights / max(float(weights.sum()), 1.0), spread, out)
-    return out
-
-
-@njit
-def write_typical_scores(limits, weights, spread, out):
-    """Write what `typical_scores` returns, for shares of the counts."""
-    x, deviation = out
-    K, mean = weights.shape[0], 0.0
+    weights = (counts / max(float(np.maximum(counts, 0.0).sum()), 1.0)).clip(0.0).tolist()
+    limits, K, mean = limits.tolist(), len(weights), 0.0
     for _ in range(10 if K > 2 else 1):
-        total = square = 0.0
+        x: list[float] = []
+        deviation: list[float] = []
         below = density = moment = 0.0  # up to the lower limit; the outer ranges are unbounded
-        for k in range(K):
+        for low, high in pairwise(limits):
             up_to, own, next_moment = 1.0, 0.0, 0.0
-            if k < K - 1:
-                t = (limits[k + 1] - mean) / spread
-                up_to = 0.5 * math.erfc(-t / math.sqrt(2.0))
-                own = math.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
+            if len(x) < K - 1:
+                t = (high - mean) / spread
+                up_to = 0.5 * math.erfc(-t * _ROOT_HALF)
+                own = math.exp(-0.5 * t * t) * _DENSITY_AT_0
                 next_moment = t * own
             share = up_to - below + 1e-12
             first = (density - own) / share
-            within = max(1.0 - (next_moment - moment) / share - first * first, 0.0)
-            x[k] = min(max(mean + spread * first, limits[k]), limits[k + 1])
-            deviation[k] = min(spread * math.sqrt(within), limits[k + 1] - limits[k])
+            within_range = max(1.0 - (next_moment - moment) / share - first * first, 0.0)
+            x.append(min(max(mean + spread * first, low), high))
+            deviation.append(min(spread * math.sqrt(within_range), high - low))
             below, density, moment = up_to, own, next_moment
-            total += weights[k] * x[k]
         if K > 2:
-            mean = total
-            for k in range(K):
-                square += weights[k] * ((x[k] - mean) ** 2 + deviation[k] ** 2)
+            mean, square = sum(map(mul, weights, x)), 0.0
+            for weight, a, b in zip(weights, x, deviation, strict=True):
+                square += weight * ((a - mean) * (a - mean) + b * b)
             spread = max(math.sqrt(square), limits[K] / 64.0)
+    return np.array([x, deviation])
 
 
 def scored(X: Any, y: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -619,20 +616,12 @@ def table_of(X: Dense | CSR, y: np.ndarray, w: np.ndarray, edges: np.ndarray, le
     """Sums of weights, then of weighted targets, of the records in every range of scores."""
     # An edge belongs to the range that is nearer to 0, which begins at 0 on the right.
     limits = np.concatenate([-edges[::-1], [0.0], np.nextafter(edges, np.inf)])
-    table, scores = np.zeros((2, 2 * levels)), np.empty((len(y), 1))
+    scores = np.empty((len(y), 1))
     predict_all(X, w, scores)
-    add_to_table(scores, y if y.ndim > 1 else y[:, None], limits, table)
-    return table.ravel()
-
-
-@njit
-def add_to_table(scores, y, limits, table):
-    """Add the records' weights, if there are any, or 1, and their weighted targets, to a table."""
-    for i in range(y.shape[0]):
-        place, weight = 0, 1.0
-        for k in range(limits.shape[0]):
-            place += 0 if scores[i, 0] < limits[k] else 1
-        if y.shape[1] > 1:
-            weight = max(0.0, clip(y[i, 1], 1.0))
-        table[0, place] += weight
-        table[1, place] += weight * clip(y[i, 0], 1.0)
+    # A search would take longer than a comparison with each of the few limits.
+    place = sum((~(scores[:, 0] < limit)).astype(np.intp) for limit in limits.tolist())
+    targets, weights = np.fmax(np.fmin(y, 1.0), -1.0), np.ones(len(y))
+    if y.ndim > 1:
+        targets, weights = targets[:, 0], np.maximum(targets[:, 1], 0.0)
+    parts = weights, weights * targets
+    return np.concatenate([np.bincount(place, part, 2 * levels) for part in parts])

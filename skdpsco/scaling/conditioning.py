@@ -7,6 +7,7 @@ can represent the same functions. Without one the centre is 0.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -33,8 +34,9 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, compose
 from skdpsco.privacy._cache import cached
 from skdpsco.privacy.spending import share_mu
+from skdpsco.scaling.column_scales import CACHED_ENTRIES
 from skdpsco.scaling.narrowing import LEAST_WIDTH, Narrowing, plan_narrowing
-from skdpsco.scaling.quantiles import count_above, halve, tolerated
+from skdpsco.scaling.quantiles import count_above, enough_records, halve, some_records, tolerated
 
 __all__ = [
     "CONDITIONING",
@@ -173,11 +175,12 @@ class Conditioning(NamedTuple):
             values = np.zeros((-(-n // TILE_ROWS), d, TILE_ROWS), dtype)
             tiles = Tiles(values, self.scale, X.intercept)
             # Nobody clips tiles again, so that no entry may be rounded up.
-            limits = self.centre, rounded_down(self.scale, dtype), 1.0 / X.bounds
-            map_reduce(in_pieces(tiles, X.values), X.values, filled, X.bounds, *limits)
+            scale = rounded_down(self.scale, dtype)
+            map_reduce(in_pieces(tiles, X.values), X.values, filled, X.bounds, self.centre, scale)
             return tiles._replace(values=read_only(values))
         values = np.empty((n, d), dtype)
-        write_centred(X, self.centre, values)
+        for some, rows, _ in runs(X, self.centre):
+            values[some] = rows
         return Dense(read_only(values), self.scale, X.intercept)
 
     def then(self, inner: "Conditioning") -> "Conditioning":
@@ -221,6 +224,8 @@ class ConditioningPlan:
         Whether the targets are labels, whose scores are calibrated.
     narrowing : Narrowing or None
         Intervals of columns far from 0 that are found before; features are conditioned in them.
+    n_counted : int
+        Number of records whose lengths and distances are counted.
     """
 
     event: Event
@@ -235,6 +240,7 @@ class ConditioningPlan:
     copied: bool = True
     labelled: bool = False
     narrowing: Narrowing | None = None
+    n_counted: int = 0
 
     part: ClassVar[str] = "conditioning"
 
@@ -251,12 +257,20 @@ class ConditioningPlan:
     def release(self, X: Any, y: Any, rng: Any) -> Conditioning:
         """Release a centre and scales for records in arrays or blocks."""
         if self.narrowing is None:
-            return condition(self, RecordSums(X, y), rng)
+            return self._condition(X, y, rng)
         intervals = Conditioning(*self.narrowing.release(X, y, rng))
         if (intervals.scale == 1.0).all():
-            return condition(self, RecordSums(X, y), rng)
+            return self._condition(X, y, rng)
         inside, y = replace(self, tiled=False).apply(intervals, X, y)
-        return intervals.then(condition(self, RecordSums(inside, y), rng))
+        return intervals.then(self._condition(inside, y, rng))
+
+    def _condition(self, X: Any, y: Any, rng: Any) -> Conditioning:
+        if isinstance(X, BlockDesign) or self.n_counted == self.n_samples:
+            counted = X, y
+        else:
+            counted = some_records(X, y, self.n_counted, rng)
+        plan = self if counted[0] is not X else replace(self, n_counted=self.n_samples)
+        return condition(plan, RecordSums(X, y, counted), rng)
 
     def apply(self, conditioning: Conditioning, X: Any, y: Any) -> tuple[Any, Any]:
         """The design of conditioned records; blocks are copied one by one."""
@@ -310,7 +324,7 @@ class ConditioningPlan:
         # A limit that is far too small would make mean squares small, and coefficients long.
         cautious = name == "centred norm" and not self.labelled
         most = CONDITIONING.centred_most if cautious else 0.5
-        return tolerated(self.n_samples, share, self.grids[name], most)
+        return tolerated(self.n_counted, share, self.grids[name], most)
 
 
 def conditioning_pays(n_samples: float, n_features: int, mu: float) -> bool:
@@ -404,8 +418,18 @@ def plan_conditioning(
     }
     width = CONDITIONING.width * math.sqrt(max(ratio / CONDITIONING.plenty_ratio, 1.0))
     share = sum(share * count for share, count in parts.values())
-    single = n * mu < CONDITIONING.double_n_mu
-    return ConditioningPlan(event, n, d, grids, width, share, widens, single, labelled=labelled)
+    return ConditioningPlan(
+        event,
+        n,
+        d,
+        grids,
+        width,
+        share,
+        widens,
+        single=n * mu < CONDITIONING.double_n_mu,
+        labelled=labelled,
+        n_counted=enough_records(n, d, mu, added),
+    )
 
 
 def narrowed(plan: ConditioningPlan, mu: float) -> ConditioningPlan:
@@ -431,21 +455,20 @@ def narrowed(plan: ConditioningPlan, mu: float) -> ConditioningPlan:
 class RecordSums:
     """The sums that `condition` asks for, over records in arrays or blocks; each takes one pass.
 
-    None of them needs targets. For records in memory the norms of rows are kept in their place.
+    Lengths and distances are those of the records ``counted``, features and targets.
     """
 
-    def __init__(self, X: Any, y: Any) -> None:
-        self._keeps = not isinstance(X, BlockDesign)
-        y = np.empty(len(y)) if self._keeps else y
+    def __init__(self, X: Any, y: Any, counted: tuple[Any, Any]) -> None:
         self._X, self._y = in_pieces(X, y), y
+        self._counted = in_pieces(*counted), counted[1]
 
     def longer(self, centre: np.ndarray, limits: np.ndarray) -> np.ndarray:
         """How many rows minus ``centre`` are longer than each of the increasing ``limits``."""
-        return map_reduce(self._X, self._y, longer_than, centre, limits, self._keeps)
+        return map_reduce(*self._counted, longer_than, centre, limits)
 
     def rows(self, centre: np.ndarray, c: float) -> np.ndarray:
-        """Sum of the rows of `longer`, shortened to norm ``c``, over ``c``."""
-        return map_reduce(self._X, self._y, shortened_sum, centre, c, self._keeps)
+        """Sum of the rows minus ``centre``, shortened to norm ``c``, over ``c``."""
+        return map_reduce(self._X, self._y, shortened_sum, centre, c)
 
     def norms(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
@@ -454,7 +477,7 @@ class RecordSums:
 
     def farther(self, centre: np.ndarray, root: np.ndarray, limits: np.ndarray) -> np.ndarray:
         """How many rows have an entry farther from ``centre`` than each limit times ``root``."""
-        return map_reduce(self._X, self._y, farther_than, centre, root, limits)
+        return map_reduce(*self._counted, farther_than, centre, root, limits)
 
     def squares(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squares of the rows of `norms`, over ``c * c``."""
@@ -535,9 +558,9 @@ def shrunk(noisy: np.ndarray, deviation: float, size: float = math.inf) -> np.nd
 
 
 @without_gil
-def longer_than(X: MatrixLike, y: Any, centre: Any, limits: Any, keeps: bool = False) -> np.ndarray:
-    """How many centred rows are longer than each of the ``limits``; ``y`` may keep the norms."""
-    norms = y if keeps else np.empty(len(y))
+def longer_than(X: MatrixLike, y: Any, centre: Any, limits: Any) -> np.ndarray:
+    """How many centred rows are longer than each of the ``limits``."""
+    norms = np.empty(len(y))
     write_centred_norms(X, centre, norms)
     return count_above(norms, limits)
 
@@ -547,7 +570,11 @@ def farther_than(X: MatrixLike, y: TargetLike, centre: Any, root: Any, limits: A
     """How many rows have an entry farther from ``centre`` than each limit times ``root``."""
     distances, unit = np.empty(len(y)), 1.0 / root
     if isinstance(X, Dense):
-        write_distances(X, centre, unit, distances)
+        firsts = np.arange(0, X.values.size, len(centre))
+        for some, rows, _ in runs(X, centre, unit):
+            # This is many times as fast as `max` of short rows.
+            entries = np.abs(rows, out=rows).ravel()
+            np.maximum.reduceat(entries, firsts[: len(rows)], out=distances[some])
     else:
         farthest = np.argsort(-np.abs(centre) * unit, kind="stable")  # zeros, by their distances
         write_sparse_distances(X, centre, unit, farthest, distances)
@@ -555,13 +582,17 @@ def farther_than(X: MatrixLike, y: TargetLike, centre: Any, root: Any, limits: A
 
 
 @without_gil
-def shortened_sum(X: Any, y: Any, centre: Any, c: Any, kept: bool = False) -> np.ndarray:
-    """Sum of centred rows, shortened to norm ``c``, over ``c``; ``y`` may hold the norms."""
-    X = X._replace(intercept=1)  # the sum of these ones is that of the weights
-    norms = y if kept else np.empty(len(y))
-    if not kept:
-        write_centred_norms(X, centre, norms)
+def shortened_sum(X: Any, y: Any, centre: Any, c: Any) -> np.ndarray:
+    """Sum of centred rows, shortened to norm ``c``, over ``c``."""
+    if isinstance(X, Dense):
+        total = np.zeros(len(centre))
+        for _, rows, squares in runs(X, centre):
+            total += (1.0 / np.maximum(np.sqrt(squares), c)) @ rows
+        return total
+    norms = np.empty(len(y))
+    write_centred_norms(X, centre, norms)
     weights = 1.0 / np.maximum(norms, c)
+    X = X._replace(intercept=1)  # the sum of these ones is that of the weights
     total = np.empty(len(centre) + 1)
     add_weighted(X, weights[:, None], total)
     return total[:-1] - total[-1] * centre
@@ -575,17 +606,20 @@ def shortened_squares(X: MatrixLike, y: Any, centre: Any, c: Any) -> tuple[np.nd
     """
     norms, squares = np.zeros(1), np.zeros(len(centre))
     if isinstance(X, Dense):
-        add_shortened_squares(X, centre, c, norms, squares)
+        for _, rows, each in runs(X, centre):
+            rows *= rows
+            norms += np.minimum(each / (c * c), 1.0).sum()
+            squares += (1.0 / np.maximum(each, c * c)) @ rows
         return norms, squares
     each, total = np.empty(len(y)), np.empty(len(centre) + 1)
     write_centred_norms(X, centre, each)
     each *= each
     norms[0] = np.minimum(each / (c * c), 1.0).sum()
     # Beyond those of rows without entries, whose sum is that of the weights times centre**2.
-    rows = less(X._replace(intercept=1), centre)
-    more = rows.data * (rows.data - 2.0 * centre[X.indices])
+    minus = less(X._replace(intercept=1), centre)
+    more = minus.data * (minus.data - 2.0 * centre[X.indices])
     weights = 1.0 / np.maximum(each, c * c)
-    add_weighted(rows._replace(data=read_only(more)), weights[:, None], total)
+    add_weighted(minus._replace(data=read_only(more)), weights[:, None], total)
     return norms, total[:-1] + total[-1] * centre**2
 
 
@@ -603,60 +637,30 @@ def less(X: CSR, centre: np.ndarray) -> CentredCSR:
 def write_centred_norms(X: Dense | CSR, centre: np.ndarray, norms: np.ndarray) -> None:
     """Write the norms of rows minus a centre."""
     if isinstance(X, Dense):
-        write_norms(X, centre, norms)
+        for some, _, squares in runs(X, centre):
+            np.sqrt(squares, out=norms[some])
     else:
         rows = less(X, centre)
         norms_of(rows, as_lengths(np.append(np.ones(len(centre)), 0.0), rows), norms)
 
 
-@reduction
-def _square_norm(values, i, bounds, over, centre):
-    total = 0.0
-    for j in range(bounds.shape[0]):
-        x = clip(values[i, j], bounds[j]) * over[j] - centre[j]
-        total += x * x
-    return total
+def runs(
+    X: Dense, centre: np.ndarray, unit: Any = 1.0, limit: Any = math.inf
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Rows minus a centre, times ``unit`` and clipped to ``limit``: some of them at a time.
 
-
-@reduction
-def _write_distances(values, i, bounds, over, shift, out):
-    for j in range(bounds.shape[0]):
-        out[j] = abs(clip(values[i, j], bounds[j]) * over[j] - shift[j])
-
-
-@reduction
-def _largest_integer(integers):
-    largest = integers[0]
-    for j in range(integers.shape[0]):
-        largest = max(largest, integers[j])
-    return largest
-
-
-@reduction
-def _add_squares(values, i, bounds, over, centre, weight, out):
-    for j in range(bounds.shape[0]):
-        x = clip(values[i, j], bounds[j]) * over[j] - centre[j]
-        out[j] += weight * (x * x)
-
-
-@njit
-def write_norms(X, centre, out):
-    """Write the norm of every centred row."""
-    over = 1.0 / X.bounds
-    for i in range(out.shape[0]):
-        out[i] = math.sqrt(_square_norm(X.values, i, X.bounds, over, centre))
-
-
-@njit
-def write_distances(X, centre, unit, out):
-    """Write the largest distance of an entry of every row from the centre, times ``unit``."""
-    over, shift = unit / X.bounds, unit * centre
-    row = np.empty(X.bounds.shape[0])
-    # LLVM does not vectorise the search for the largest float; their bits are in the same order.
-    integers, found = row.view(np.int64), out.view(np.int64)
-    for i in range(out.shape[0]):
-        _write_distances(X.values, i, X.bounds, over, shift, row)
-        found[i] = _largest_integer(integers)
+    Where they stand comes with them, and their squared norms. They are in the cache, and may be
+    overwritten.
+    """
+    (n, d), ones = X.values.shape, np.ones(len(centre))
+    size = max(CACHED_ENTRIES // max(d, 1) // TILE_ROWS, 1) * TILE_ROWS
+    room, squares = np.empty((min(size, n), d)), np.empty(min(size, n))
+    units = X.bounds, unit / X.bounds, unit * centre, limit * ones
+    for start in range(0, n, size):
+        values = X.values[start : start + size]
+        rows, mine = room[: len(values)], squares[: len(values)]
+        write_centred(values, units, rows, mine)
+        yield slice(start, start + len(values)), rows, mine
 
 
 @njit
@@ -681,44 +685,37 @@ def add_weighted(X, weights, out):
     correlate(X, weights, out)
 
 
-@njit
-def add_shortened_squares(X, centre, c, norms, out):
-    """Add the squares of centred rows divided by those of their norms, or by ``c * c``."""
-    over = 1.0 / X.bounds
-    for i in range(X.values.shape[0]):
-        square = _square_norm(X.values, i, X.bounds, over, centre)
-        norms[0] += min(square / (c * c), 1.0)
-        _add_squares(X.values, i, X.bounds, over, centre, 1.0 / max(square, c * c), out)
-
-
 @without_gil
-def filled(tiles: Tiles, values: np.ndarray, *units: np.ndarray) -> np.ndarray:
+def filled(
+    tiles: Tiles, values: np.ndarray, bounds: np.ndarray, centre: np.ndarray, scale: np.ndarray
+) -> np.ndarray:
     """Write records into tiles of this process; there is nothing to add up."""
-    write_tiles(values, units, tiles.values)
+    for some, rows, _ in runs(Dense(values, bounds, 0), centre, limit=scale):
+        first, last = some.start // TILE_ROWS, some.stop // TILE_ROWS
+        whole = (last - first) * TILE_ROWS
+        shape = last - first, TILE_ROWS, len(centre)
+        tiles.values[first:last] = rows[:whole].reshape(shape).transpose(0, 2, 1)
+        if whole < len(rows):
+            tiles.values[last, :, : len(rows) - whole] = rows[whole:].T
     return np.zeros(0)
 
 
-@njit
-def write_tiles(values, units, out):
-    """Write the features minus ``centre``, clipped to ``+-scale``, in the order of `Tiles`."""
-    bounds, centre, scale, over = units
-    rows = np.empty((TILE_ROWS, out.shape[1]), out.dtype)
-    for t in range(out.shape[0]):
-        start = t * TILE_ROWS
-        size = min(TILE_ROWS, values.shape[0] - start)
-        for i in range(size):  # row by row, and then in the other order: twice as fast
-            for j in range(out.shape[1]):
-                rows[i, j] = clip(values[start + i, j], bounds[j]) * over[j] - centre[j]
-                rows[i, j] = clip(rows[i, j], scale[j])
-        for j in range(out.shape[1]):
-            for i in range(size):
-                out[t, j, i] = rows[i, j]
+@reduction
+def _centre_row(values, i, units, out):
+    bounds, over, centre, limit = units
+    total = 0.0
+    for j in range(out.shape[1]):
+        x = clip(clip(values[i, j], bounds[j]) * over[j] - centre[j], limit[j])
+        out[i, j] = x
+        total += x * x
+    return total
 
 
 @njit
-def write_centred(X, centre, out):
-    """Write the features minus ``centre``."""
-    over = 1.0 / X.bounds
+def write_centred(values, units, out, squares):
+    """Write the features minus a centre, in other units and clipped, and the rows' squared norms.
+
+    See `runs`.
+    """
     for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] = clip(X.values[i, j], X.bounds[j]) * over[j] - centre[j]
+        squares[i] = _centre_row(values, i, units, out)

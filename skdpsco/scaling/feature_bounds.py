@@ -1,22 +1,23 @@
 """Private bounds of features, if none are declared. Proof: docs/proofs/feature_bounds.md."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
-from skdpsco._kernels import inlined, inlined_kernel, njit
-from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.data.design import CSR, Dense, read_only
-from skdpsco.data.pieces import one_record
-from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
+from skdpsco._typing import TargetLike
+from skdpsco.data.design import CSR, Dense, as_design, as_matrix
+from skdpsco.data.pieces import one_record, row_squares
+from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, NoOpEvent
 from skdpsco.privacy.spending import share_mu
-from skdpsco.scaling.column_scales import LOWEST
+from skdpsco.scaling.column_scales import CACHED_ENTRIES, LOWEST, exponents
 from skdpsco.scaling.conditioning import shrunk
-from skdpsco.scaling.quantiles import count_above, halve, tolerated
+from skdpsco.scaling.quantiles import count_above, enough_records, halve, some_records, tolerated
 
 __all__ = ["FEATURE_BOUNDS", "BoundPlan", "clipping_note", "find_bounds", "plan_bounds"]
 
@@ -40,7 +41,7 @@ class BoundTuning(NamedTuple):
     ----------
     level_share, level_ratio : float
         Share of rho for levels where n mu over the root of d is at most ``level_ratio``; beyond, it
-        falls in proportion to 1 over that number.
+        falls in proportion to 1 over that number. Here n counts the records that are read.
     least_n_mu : float
         The n mu from which on levels are found.
     median_share, filled_share, norm_share : float
@@ -82,11 +83,8 @@ class BoundTuning(NamedTuple):
 FEATURE_BOUNDS = BoundTuning()
 
 
-class KeptLevels(Dense):
-    """Levels of dense records, which are read many times; `EMPTY` for entries that are 0."""
-
-
-EMPTY = -128
+# Levels are stored as small integers above 0, which stands for entries that are 0.
+STORED = 64
 
 
 @dataclass(frozen=True)
@@ -101,6 +99,8 @@ class BoundPlan:
     event : Event
     room : float
         How far bounds of columns with tails are above mean levels, in powers of two.
+    n_read : int
+        Number of records that are read if they are in memory; blocks are read as a whole.
     """
 
     n_samples: int
@@ -108,6 +108,7 @@ class BoundPlan:
     grids: dict[str, float]
     event: Event
     room: float = FEATURE_BOUNDS.room
+    n_read: int = 0
 
     part: ClassVar[str] = "bounds"
     name: ClassVar[str] = "bounds of the features"
@@ -155,8 +156,8 @@ def plan_bounds(
     mu = math.sqrt(2.0 * rho)
     if n * mu < tuning.least_n_mu:
         return BoundPlan(n, d, {}, NoOpEvent())
-    ratio = n * mu / math.sqrt(d)
-    plenty = ratio / tuning.level_ratio
+    n_read = enough_records(n, d, mu, added)
+    plenty = n_read * mu / math.sqrt(d) / tuning.level_ratio
     mu *= math.sqrt(tuning.level_share * min(1.0 / plenty, 1.0))
     n_means, rounds = len(_MEAN_CANDIDATES).bit_length() - 1, tuning.n_rounds
     left = 1.0 - tuning.median_share - tuning.filled_share - tuning.norm_share
@@ -176,7 +177,7 @@ def plan_bounds(
         for name in parts
     }
     room = tuning.least_room if tight else tuning.room
-    return BoundPlan(n, d, grids, event, room)
+    return BoundPlan(n, d, grids, event, room, n_read)
 
 
 def find_bounds(
@@ -197,39 +198,41 @@ def find_bounds(
         return np.ones(plan.n_features)
     # With bounds that exceed all that may be found.
     X = X._replace(bounds=np.full(len(X.bounds), LIMIT), intercept=0)
-    filled = map_reduce(in_pieces(X, y), y, filled_entries, unknown)
-    X = in_pieces(levels_of(X) if isinstance(X, Dense) else X, y)
-    places = np.where(unknown, np.cumsum(unknown) - 1, -1)
+    if not isinstance(X, BlockDesign):
+        if plan.n_read < plan.n_samples:
+            X, y = some_records(X, y, plan.n_read, rng)
+            plan = replace(plan, n_samples=plan.n_read)
+        X = as_design(levels_of(X, y, unknown), np.ones(plan.n_features), False, checked=True)
+        X = in_pieces(X, y)
 
-    def sums(centre: np.ndarray, c: float) -> Any:
-        return map_reduce(X, y, level_sums, places, centre, c)
+    def summed(function: Any, *arguments: Any) -> Any:
+        return map_reduce(X, y, function, unknown, *arguments)
 
-    centre, typical = _mean_levels(plan, filled, sums, rng)
+    centre, typical = _mean_levels(plan, summed, rng)
     room = plan.room * min(typical / FEATURE_BOUNDS.varied, 1.0)
     return np.clip(2.0 ** (centre + room), SMALLEST_BOUND, LARGEST_BOUND)
 
 
-def _mean_levels(
-    plan: BoundPlan, filled: np.ndarray, sums: Any, rng: Any
-) -> tuple[np.ndarray, float]:
+def _mean_levels(plan: BoundPlan, summed: Any, rng: Any) -> tuple[np.ndarray, float]:
     """Release the mean level of every column, in rounds around the levels that were found before.
 
     Also return a typical difference of a level from the mean of its column.
 
-    ``sums`` is `level_sums` of all records, and ``filled`` is how many entries are not 0.
+    ``summed`` sums a function over all records.
     """
     n, d, grids, tuning = plan.n_samples, plan.n_features, plan.grids, FEATURE_BOUNDS
-    means, *_ = sums(np.zeros(d), 1.0)
-    centre = np.full(d, _MEAN_CANDIDATES[halve(means, 0.5 * n, grids["median"], rng)])
+    start = halve(summed(means_above), 0.5 * n, grids["median"], rng)
+    centre = np.full(d, _MEAN_CANDIDATES[start])
+    filled = summed(filled_entries)
     deviation = gaussian_mechanism(rng, filled, grids["filled"])
     typical = filled.mean()
     share = np.clip((typical + shrunk(filled - typical, deviation)) / n, tuning.least_filled, 1.0)
     limit = tolerated(n, tuning.tail, grids["norm"])
     total, precision = np.zeros(d), 0.0
     for _ in range(tuning.n_rounds):
-        _, longer, _ = sums(centre, 1.0)
+        longer = summed(longer_levels, centre)
         c = float(norms_of_levels(d)[halve(longer, limit, grids["norm"], rng)])
-        *_, shifts = sums(centre, c)
+        shifts = summed(level_sums, centre, c)
         deviation = gaussian_mechanism(rng, shifts, grids["levels"]) * c / n
         total += (centre + shifts * c / n / share) / deviation**2
         precision += 1.0 / deviation**2
@@ -262,117 +265,95 @@ def norms_of_levels(n_columns: int) -> np.ndarray:
     return -LOWEST / 2.0 * math.sqrt(n_columns) * 2.0**powers
 
 
+def stored_levels(x: np.ndarray) -> np.ndarray:
+    """Levels plus `STORED`; 0 for numbers that are 0.
+
+    The level of a number is the least integer k with ``|x| <= 2**k``, within the powers that may be
+    found.
+    """
+    out = np.empty(x.shape, np.int8)
+    rows = max(CACHED_ENTRIES // max(x[:1].size, 1), 1)
+    for start in range(0, len(x), rows):
+        some = x[start : start + rows]
+        levels = exponents(some, up_to=True)
+        np.maximum(levels, LOWEST + HIGHEST, out=levels)
+        np.minimum(levels, HIGHEST, out=levels)
+        levels += STORED
+        levels[some == 0.0] = 0
+        out[start : start + rows] = levels
+    return out
+
+
+def levels_of(X: Dense | CSR, y: TargetLike, unknown: np.ndarray) -> Any:
+    """Stored levels of the ``unknown`` columns, an array or a sparse one; X may hold them already.
+
+    See `find_bounds`.
+    """
+    entries = X.values if isinstance(X, Dense) else X.data
+    if entries.dtype == np.int8:
+        return entries if isinstance(X, Dense) else as_matrix(X)
+    mine, has_target = unknown[: len(X.bounds)], unknown[len(X.bounds) :].any()
+    target = stored_levels(np.asarray(y, float))[:, None] if has_target else None
+    if isinstance(X, Dense):
+        levels = stored_levels(entries if mine.all() else entries[:, mine])
+        return levels if target is None else np.hstack([levels, target])
+    levels = as_matrix(X._replace(data=stored_levels(entries)))[:, np.flatnonzero(mine)]
+    levels = levels if target is None else sparse.hstack([levels, target], format="csr")
+    levels.eliminate_zeros()
+    return levels
+
+
 @without_gil
 def filled_entries(X: Dense | CSR, y: TargetLike, unknown: np.ndarray) -> np.ndarray:
     """How many entries of each of the ``unknown`` columns are not 0; see `find_bounds`."""
-    filled = np.zeros(len(unknown))
-    if isinstance(X, Dense):
-        filled[: len(X.bounds)] = np.count_nonzero(X.values, axis=0)
-    else:
-        filled[: len(X.bounds)] = np.bincount(X.indices[X.data != 0.0], minlength=len(X.bounds))
-    if len(unknown) > len(X.bounds):
-        filled[-1] = np.count_nonzero(y)
-    return filled[unknown]
+    return np.ones(len(y)) @ levels_of(X, y, unknown).astype(bool)
+
+
+@without_gil
+def means_above(X: Dense | CSR, y: TargetLike, unknown: np.ndarray) -> np.ndarray:
+    """How many records have a mean level above each of the candidates; see `find_bounds`."""
+    levels = levels_of(X, y, unknown)
+    ones = np.ones(levels.shape[1])  # products with them are exact
+    filled = levels.astype(bool) @ ones
+    means = levels @ ones / np.maximum(filled, 1.0) - STORED * (filled > 0.0)
+    return count_above(means, _MEAN_CANDIDATES)
+
+
+def _differences(levels: Any, centre: np.ndarray) -> Iterator[tuple[int, Any, np.ndarray]]:
+    """Levels less ``centre`` of some records at a time, and their norms.
+
+    The number of the first record comes with them.
+    """
+    middle, dense = centre + STORED, isinstance(levels, np.ndarray)
+    rows = max(CACHED_ENTRIES // len(centre), 1) if dense else max(levels.shape[0], 1)
+    for start in range(0, levels.shape[0], rows):
+        some = levels[start : start + rows]
+        if dense:
+            differences = some - middle
+            differences[some == 0] = 0.0
+        else:
+            differences = some.astype(float)
+            differences.data -= middle[some.indices]
+        yield start, differences, np.sqrt(row_squares(differences))
+
+
+@without_gil
+def longer_levels(
+    X: Dense | CSR, y: TargetLike, unknown: np.ndarray, centre: np.ndarray
+) -> np.ndarray:
+    """How many records have levels less ``centre`` of a norm above each of the candidates."""
+    norms = np.empty(len(y))
+    for start, _, some in _differences(levels_of(X, y, unknown), centre):
+        norms[start : start + len(some)] = some
+    return count_above(norms, norms_of_levels(len(centre)))
 
 
 @without_gil
 def level_sums(
-    X: MatrixLike, y: TargetLike, places: np.ndarray, centre: np.ndarray, c: float
-) -> tuple[np.ndarray, ...]:
-    """Numbers of records by their levels less ``centre``, and sums of these differences.
-
-    Returns
-    -------
-    above : ndarray
-        How many have a mean above each of the candidates.
-    longer : ndarray
-        How many have a norm above each of the candidates.
-    sums : ndarray
-        Sum of differences that are shortened to norm ``c``, over ``c``.
-    """
-    targets = y if len(places) > len(X.bounds) else np.zeros(0)
-    numbers, sums = np.empty((2, len(y))), np.zeros(len(centre))
-    add_levels(X, targets, places, centre, c, numbers, sums)
-    longer = count_above(numbers[1], norms_of_levels(len(centre)))
-    return count_above(numbers[0], _MEAN_CANDIDATES), longer, sums
-
-
-def levels_of(X: Dense) -> KeptLevels:
-    """Levels in the place of entries."""
-    levels = np.empty(X.values.shape, np.int8)
-    write_levels(X.values, levels)
-    return KeptLevels(read_only(levels), X.bounds, X.intercept)
-
-
-@inlined
-def _level(x):
-    """The least integer k with ``|x| <= 2**k``, within the powers that may be found."""
-    mantissa, exponent = math.frexp(x)
-    level = exponent - 1 if abs(mantissa) == 0.5 else exponent
-    return float(min(max(level, LOWEST + HIGHEST), HIGHEST))
-
-
-@inlined_kernel
-def gather_levels(X, i, places, columns, levels):
-    """Write the places and levels of entries of row i that are not 0; return their number."""
-    raise NotImplementedError
-
-
-@gather_levels.register(Dense)
-def _(X, i, places, columns, levels):
-    k = 0
-    for j in range(X.bounds.shape[0]):
-        if places[j] >= 0 and X.values[i, j] != 0.0:
-            columns[k], levels[k] = places[j], _level(X.values[i, j])
-            k += 1
-    return k
-
-
-@gather_levels.register(KeptLevels)
-def _(X, i, places, columns, levels):
-    k = 0
-    for j in range(X.bounds.shape[0]):
-        if places[j] >= 0 and X.values[i, j] != EMPTY:
-            columns[k], levels[k] = places[j], X.values[i, j]
-            k += 1
-    return k
-
-
-@gather_levels.register(CSR)
-def _(X, i, places, columns, levels):
-    k = 0
-    for p in range(X.indptr[i], X.indptr[i + 1]):
-        if places[X.indices[p]] >= 0 and X.data[p] != 0.0:
-            columns[k], levels[k] = places[X.indices[p]], _level(X.data[p])
-            k += 1
-    return k
-
-
-@njit
-def add_levels(X, targets, places, centre, c, numbers, sums):
-    """Write the mean and the norm of the differences of every record, and add up shortened ones."""
-    d = X.bounds.shape[0]
-    columns, levels = np.empty(places.shape[0], np.int64), np.empty(places.shape[0])
-    for i in range(numbers.shape[1]):
-        k = gather_levels(X, i, places, columns, levels)
-        if places.shape[0] > d and places[d] >= 0 and targets[i] != 0.0:
-            columns[k], levels[k] = places[d], _level(targets[i])
-            k += 1
-        total, square = 0.0, 0.0
-        for m in range(k):
-            levels[m] -= centre[columns[m]]
-            total += levels[m]
-            square += levels[m] * levels[m]
-        norm = math.sqrt(square)
-        numbers[0, i], numbers[1, i] = total / max(k, 1), norm
-        weight = 1.0 / max(norm, c)
-        for m in range(k):
-            sums[columns[m]] += levels[m] * weight
-
-
-@njit
-def write_levels(values, out):
-    """Write the level of every entry that is not 0."""
-    for i in range(values.shape[0]):
-        for j in range(values.shape[1]):
-            out[i, j] = EMPTY if values[i, j] == 0.0 else np.int8(_level(values[i, j]))
+    X: Dense | CSR, y: TargetLike, unknown: np.ndarray, centre: np.ndarray, c: float
+) -> np.ndarray:
+    """Sum of levels less ``centre``, shortened to norm ``c`` for every record, over ``c``."""
+    total = np.zeros(len(centre))
+    for _, differences, norms in _differences(levels_of(X, y, unknown), centre):
+        total += (1.0 / np.maximum(norms, c)) @ differences
+    return total

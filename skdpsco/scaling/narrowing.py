@@ -176,8 +176,10 @@ def counts_of_parts(
 def add_to_parts(X, low, over, counts):
     """Count every entry; one outside of the interval counts in the nearest part."""
     d, last = counts.shape[0], counts.shape[1] - 1.0
-    unit = 1.0 / X.bounds
+    unit, places = 1.0 / X.bounds, np.empty(d, np.int64)
     for i in range(X.values.shape[0]):
-        for j in range(d):
+        for j in range(d):  # many at a time, which the counts would forbid
             place = (clip(X.values[i, j], X.bounds[j]) * unit[j] - low[j]) * over[j]
-            counts[j, int(min(max(place, 0.0), last))] += 1.0
+            places[j] = int(min(max(place, 0.0), last))
+        for j in range(d):
+            counts[j, np.uint64(places[j])] += 1.0

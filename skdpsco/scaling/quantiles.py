@@ -10,6 +10,7 @@ import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco._random import words_of
+from skdpsco.data.design import Dense, as_design, as_matrix
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import without_gil
 from skdpsco.mechanisms.samplers import (
@@ -27,12 +28,38 @@ __all__ = [
     "count_above",
     "count_up_to",
     "cover_scores",
+    "enough_records",
     "halve",
     "longer_scores",
     "quantile_scores",
     "search",
+    "some_records",
     "tolerated",
 ]
+
+
+READ_RATIO = 400.0  # n mu over the root of d at which the noise of a count hardly matters
+LEAST_READ = 2**13  # records that are read, whatever the noise
+
+
+def enough_records(n_samples: int, n_features: int, mu: float, added: bool) -> int:
+    """Number of records of which levels and quantiles are found, where they are in memory.
+
+    All are read if their number is private (``added``).
+    """
+    enough = math.ceil(min(READ_RATIO * math.sqrt(n_features) / mu, n_samples))
+    return n_samples if added else min(n_samples, max(enough, LEAST_READ))
+
+
+def some_records(X: Any, y: Any, n_read: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Records in memory, one of each of ``n_read`` runs of about the same length.
+
+    They are a fair sample however records are ordered.
+    """
+    edges = np.arange(n_read + 1) * len(y) // n_read
+    rows = edges[:-1] + rng.integers(np.diff(edges))
+    some = X.values[rows] if isinstance(X, Dense) else as_matrix(X)[rows]
+    return as_design(some, X.bounds, bool(X.intercept), checked=True), y[rows]
 
 
 def count_up_to(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
@@ -61,16 +88,10 @@ def quantile_scores(up_to: np.ndarray, n: int, quantile: float) -> np.ndarray:
     return -np.maximum(below - quantile * n, beyond - (1.0 - quantile) * n)
 
 
-@njit
-def count_above(values, candidates):
+def count_above(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     """Number of values above each of the few ``candidates``, as floats; NaN is above all."""
-    counts = np.empty(candidates.shape[0])
-    for k in range(candidates.shape[0]):
-        total = 0
-        for i in range(values.shape[0]):
-            total += 0 if values[i] <= candidates[k] else 1
-        counts[k] = total
-    return counts
+    up_to = [np.count_nonzero(values <= candidate) for candidate in candidates]
+    return len(values) - np.array(up_to, float)
 
 
 @without_gil
@@ -128,8 +149,9 @@ def search(
 @njit
 def middle(belief):
     """Index of the median of an unnormalised law."""
-    total = belief.sum()
-    below = 0.0
+    total = below = 0.0
+    for k in range(belief.shape[0]):
+        total += belief[k]
     for k in range(belief.shape[0]):
         below += belief[k]
         if below >= 0.5 * total:

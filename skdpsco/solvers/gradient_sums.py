@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._clipping import clip_records
-from skdpsco._kernels import njit
+from skdpsco._kernels import inlined_kernel, njit
 from skdpsco.constraints.sets import minimiser, n_vertices, vertex
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.products import (
@@ -23,7 +23,7 @@ from skdpsco.data.products import (
     run_room,
 )
 from skdpsco.data.record_sums import map_reduce, without_gil
-from skdpsco.losses.kernels import bounded_derivatives, bounded_values
+from skdpsco.losses.kernels import bounded_derivatives, bounded_entries, bounded_values
 from skdpsco.losses.library import for_kernels, lipschitz_l2
 from skdpsco.mechanisms.samplers import gaussian_mechanism, select, to_grid
 from skdpsco.solvers.vertex_choice import select_vertex, vertices_of
@@ -95,9 +95,42 @@ def clipped_gradient_sum(
 @without_gil
 def _sum_in_one_pass(X, y, loss, w, unit, limits) -> tuple[np.ndarray, np.ndarray]:
     out, v = np.zeros_like(w), as_vector(w, X)
-    u = v[:0] if unit is None else as_lengths(unit, X)
+    u = None if unit is None else as_lengths(unit, X)
     total = add_gradients(X, y, for_kernels(loss), v, u, limits, run_room(X, loss.n_outputs), out)
     return as_sums(out, X), np.array(total)
+
+
+# Which of two implementations is compiled follows from the type of `u`, None or an array.
+
+
+@inlined_kernel
+def score_run(u, X, start, common, v, R, norms):
+    """Write the scores of a run, and the norms of its records if gradients are clipped."""
+    dot_rows(X, start, common, v, R)
+
+
+@score_run.register(np.ndarray)
+def _(u, X, start, common, v, R, norms):
+    dot_and_norm_rows(X, start, common, v, u, R, norms)
+
+
+@inlined_kernel
+def clip_run(u, loss, R, targets, limits, numbers):
+    """Write clipped derivatives in the place of scores; return the sum of losses, or 0."""
+    total = 0.0
+    if limits.cap > 0.0:
+        bounded_values(loss, R, targets, limits.cap, numbers)
+        for i in range(numbers.shape[0]):
+            total += numbers[i]
+    bounded_derivatives(loss, R, targets, limits.slope, limits.bound, R)
+    return total
+
+
+@clip_run.register(np.ndarray)
+def _(u, loss, R, targets, limits, numbers):
+    bounded_entries(loss, R, targets, limits.slope, R)
+    clip_records(R, numbers, limits.bound)
+    return 0.0
 
 
 @njit
@@ -106,26 +139,16 @@ def add_gradients(X, y, loss, v, u, limits, room, out):
 
     It takes one pass over memory, since records are read one run at a time. ``v`` holds the
     coefficients divided by the bounds; the caller divides ``out`` by the bounds. If ``u`` is not
-    empty, ``limits.bound`` limits the gradient in coordinates in which features are multiplied by
+    None, ``limits.bound`` limits the gradient in coordinates in which features are multiplied by
     ``u``, and no losses are added up; otherwise it limits the derivatives.
     """
-    slope, bound, cap = limits
     Z, numbers = room
     total, common = 0.0, common_bound(X)
     for start in range(0, y.shape[0], Z.shape[0]):
         targets = y[start : start + Z.shape[0]]
         R, some = Z[: targets.shape[0]], numbers[: targets.shape[0]]
-        if u.shape[0] > 0:
-            dot_and_norm_rows(X, start, common, v, u, R, some)
-        else:
-            dot_rows(X, start, common, v, R)
-        if cap > 0.0:
-            bounded_values(loss, R, targets, cap, some)
-            for i in range(some.shape[0]):
-                total += some[i]
-        bounded_derivatives(loss, R, targets, slope, bound if u.shape[0] == 0 else np.inf, R)
-        if u.shape[0] > 0:
-            clip_records(R, some, bound)
+        score_run(u, X, start, common, v, R, some)
+        total += clip_run(u, loss, R, targets, limits, some)
         add_rows(X, start, common, R, out)
     return total
 

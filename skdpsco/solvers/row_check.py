@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco.data.design import Tiles
+from skdpsco.data.pieces import row_squares
 from skdpsco.data.products import as_lengths, as_vector, norms_of, predict_all, run_room
 from skdpsco.losses.library import Weighted, for_kernels, with_weights
 from skdpsco.solvers.gradient_sums import GradientLimits, add_gradients
@@ -50,7 +51,8 @@ def check_rows(design_of: Callable[[np.ndarray], Any], n_features: int, loss: An
         record = np.sin(1.0 + k + np.arange(n_features))
         tables = (np.tile(record, (size, 1)) for size in range(1, n + 1))
         found = [
-            list(_numbers_of_rows(design_of(table), y[: len(table)], loss, w)) for table in tables
+            [*_numbers_of_rows(design_of(table), y[: len(table)], loss, w), row_squares(table)]
+            for table in tables
         ]
         for numbers in zip(*found, strict=True):  # of the same kernel, for every length
             rows = np.concatenate([rows.reshape(len(rows), -1) for rows in numbers])
@@ -68,7 +70,7 @@ def _numbers_of_rows(X: Any, y: np.ndarray, loss: Any, w: np.ndarray) -> Iterato
     n, kernels, v = len(y), for_kernels(loss), as_vector(w, X)
     lengths = as_lengths(np.ones(len(X.bounds) + X.intercept), X)
     limits = GradientLimits(1e300, 1e300, 1e300)
-    for u, cap in ((v[:0], 1e300), (lengths, 0.0)):
+    for u, cap in ((None, 1e300), (lengths, 0.0)):
         room = run_room(X, loss.n_outputs)
         add_gradients(X, y, kernels, v, u, limits._replace(cap=cap), room, np.zeros_like(w))
         last = (n - 1) % len(room.Z) + 1

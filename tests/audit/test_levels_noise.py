@@ -130,7 +130,7 @@ def test_shortened_differences_keep_their_norm(d):
         for _ in range(20):
             row = 10.0 ** rng.uniform(-9, 9, (1, d)) * rng.integers(0, 2, (1, d))
             X, centre = as_design(row, np.ones(d), False), rng.uniform(-32, 31, d)
-            term = module.level_sums(X, np.zeros(1), np.arange(d), centre, c)[2]
+            term = module.level_sums(X, np.zeros(1), np.ones(d, bool), centre, c)
             assert np.sqrt(np.square(term.astype(np.longdouble)).sum()) <= 1 + (d + 4) * 2.0**-50
 
 
@@ -141,9 +141,10 @@ def test_levels_of_layouts_and_precisions_agree():
     for rows in (values, values.astype(np.float32), sparse.csr_matrix(values)):
         for i in range(3):
             X = as_design(rows[[i]], np.ones(3), True)
-            *_, sums = module.level_sums(X, np.zeros(1), np.arange(3), np.zeros(3), 100.0)
+            unknown = np.ones(3, dtype=bool)
+            sums = module.level_sums(X, np.zeros(1), unknown, np.zeros(3), 100.0)
             assert sums * 100.0 == pytest.approx(expected[i], abs=1e-12)
             # Columns that have a bound count for nothing.
-            places = np.array([-1, 0, -1, 1])
-            *_, sums = module.level_sums(X, np.array([8.0]), places, np.zeros(2), 100.0)
+            unknown = np.array([False, True, False, True])
+            sums = module.level_sums(X, np.array([8.0]), unknown, np.zeros(2), 100.0)
             assert sums * 100.0 == pytest.approx([expected[i][1], 3.0], abs=1e-12)

@@ -16,7 +16,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.design import CSR, clip_scale
 from skdpsco.data.products import common_bound
-from skdpsco.losses.kernels import bounded_derivatives, bounded_values
+from skdpsco.losses.kernels import bounded_entries, bounded_values
 from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.bucket_sampler import (
     MAX_COORDINATES,
@@ -263,7 +263,7 @@ def in_units(value, unit):
 @inner
 def write_slopes(loss, Z, y, bound, i, out):
     """Write the derivatives of record i, clipped to the bound, into ``out[i]``."""
-    bounded_derivatives(loss, Z[i : i + 1], y[i : i + 1], bound, np.inf, out[i : i + 1])
+    bounded_entries(loss, Z[i : i + 1], y[i : i + 1], bound, out[i : i + 1])
 
 
 @inner
@@ -410,7 +410,7 @@ def sparse_path(X, y, model, schedule, rng, path, totals, room):
     n, d, D = y.shape[0], X.bounds.shape[0], w.shape[0]
     n_features = d + X.intercept
     sort_entries(X, first, entries, features)
-    bounded_derivatives(loss, Z, y, slope[0], np.inf, R)
+    bounded_entries(loss, Z, y, slope[0], R)
     correlate_units(X, features, R, unit, sums, work)
     total = 0
     if cap > 0.0:
@@ -423,7 +423,7 @@ def sparse_path(X, y, model, schedule, rng, path, totals, room):
         if t > 0 and slope[t] != slope[t - 1]:
             # Clip the derivatives of all records, as a full pass would. This changes nothing if the
             # loss keeps to its bounds.
-            bounded_derivatives(loss, Z, y, slope[t], np.inf, new)
+            bounded_entries(loss, Z, y, slope[t], new)
             for i in range(n):
                 renew(X, totals, i, new, R)
         chosen[t] = draw_signed(rng, sums, buckets)

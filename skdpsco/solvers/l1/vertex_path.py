@@ -17,7 +17,7 @@ from skdpsco.data.design import add_column
 from skdpsco.data.pieces import MOST_RECORDS_ADDED, depth_of, sum_error
 from skdpsco.data.products import correlate, predict, predict_all
 from skdpsco.data.record_sums import BlockDesign, in_pieces
-from skdpsco.losses.kernels import bounded_derivatives, bounded_values
+from skdpsco.losses.kernels import bounded_entries, bounded_values
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
     exponential_grid,
@@ -275,7 +275,7 @@ def vertex_path(X, y, model, schedule, rng, path, room):
                 total += work[i]
             losses[t] = to_grid(-total, stop_grid)
         if t < T:
-            bounded_derivatives(loss, R, y, slope[t], np.inf, R)
+            bounded_entries(loss, R, y, slope[t], R)
             correlate(X, R, G)
             chosen[t] = select_vertex(vertices, G, grid[t], mechanism, rng, scores, units)
             move(vertices, X, chosen[t], weight[t], w, Z)

@@ -13,7 +13,7 @@ from skdpsco._validation import check_bool, check_int
 from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
-from skdpsco.losses.kernels import bounded_derivatives
+from skdpsco.losses.kernels import bounded_entries
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
@@ -370,7 +370,7 @@ def mirror_descent_pass(chunk, row, model, steps, rng, state, room):
         entries = read_row(X, i, inverse, row_norm, columns, values)
         for c in range(n_outputs):
             Z[0, c] = row_dot(X, columns, values, entries, w, c * n_features)
-        bounded_derivatives(loss, Z, y[i : i + 1], limit, np.inf, R)
+        bounded_entries(loss, Z, y[i : i + 1], limit, R)
         for c in range(n_outputs):
             row_add(X, columns, values, entries, R[0, c], total, c * n_features)
         read += 1

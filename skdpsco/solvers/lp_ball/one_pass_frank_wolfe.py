@@ -13,7 +13,7 @@ from skdpsco._validation import check_bool, check_int
 from skdpsco.constraints.sets import coordinate, n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
-from skdpsco.losses.kernels import bounded_change, bounded_derivatives
+from skdpsco.losses.kernels import bounded_change, bounded_entries
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
@@ -399,7 +399,7 @@ def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
             bounded_change(loss, Z, Z_before, keep[t], target, limit[t], R, R_before)
             n_gradients += 1
         else:
-            bounded_derivatives(loss, Z, target, limit[t], np.inf, R)
+            bounded_entries(loss, Z, target, limit[t], R)
         for k in range(n_outputs):
             row_add(X, columns, values, entries, R[0, k], part, k * n_features)
         read += 1

@@ -16,7 +16,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_choice
 from skdpsco.constraints.sets import BALLS, L1Ball, minimiser, n_vertices
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
-from skdpsco.losses.kernels import bounded_change, bounded_derivatives
+from skdpsco.losses.kernels import bounded_change, bounded_entries
 from skdpsco.losses.library import derivative, derivatives, for_kernels
 from skdpsco.mechanisms.generalised_gaussian import (
     GAMMA_ACCURACY,
@@ -377,7 +377,7 @@ def add_node_gradients(chunk, row, loss, point, parent, clip, total):
                 before[0, k] = row_dot(X, columns, values, size, parent, k * D)
             bounded_change(loss, Z, before, 1.0, y[i : i + 1], limit, R, S)
         else:
-            bounded_derivatives(loss, Z, y[i : i + 1], limit, np.inf, R)
+            bounded_entries(loss, Z, y[i : i + 1], limit, R)
         shorten(R[0], order, limit)
         for k in range(K):
             row_add(X, columns, values, size, R[0, k], total, k * D)

@@ -107,6 +107,8 @@ class Model:
 
     def minimise(self, curvature: float, linear: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Minimise ``curvature * tr(W M W') / 2 - <linear, W>`` plus the penalty."""
+        if self.M.ndim == 1 and type(self.penalty) is L2:
+            return linear / (curvature * self.M + self.ridge)
         if self.M.ndim == 2 and type(self.penalty) is L2:
             if self._factors[0] != curvature:  # most steps have the length of the one before
                 A = curvature * self.M
