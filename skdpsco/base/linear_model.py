@@ -50,7 +50,7 @@ from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.privacy.report import ReleasedStep
 from skdpsco.privacy.spending import Allowance, left_after
 from skdpsco.scaling.calibration import Curve, calibration_pays, curve_of, plan_calibration
-from skdpsco.scaling.conditioning import conditioning_pays, narrowed, plan_conditioning
+from skdpsco.scaling.conditioning import CONDITIONING, conditioning_pays, narrowed, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.record_count import RECORD_COUNT, CountPlan, plan_count
 from skdpsco.scaling.stages import Stage, Units, known_stages, rehearsed, release_stages
@@ -669,17 +669,15 @@ class PrivateLinearModel(PrivateEstimator):
         if self._conditioned and given is None:
             centred, scaled = bool(self.fit_intercept), not self._ball_is_given()
             found = " and ".join(("centre",) * centred + ("scale",) * scaled)
-            widens = getattr(solver, "clips_gradients", False)
             labelled = centred and not task.regression
             centring = planned(
                 lambda spend: plan_conditioning(
-                    n, d, mu_left(stages, spend), found, self._sparse, widens, added, labelled
+                    n, d, mu_left(stages, spend), found, self._sparse, added, labelled
                 )
             )
             if task.bounds is None and not self._sparse:
                 centring = planned(lambda spend: narrowed(centring, mu_left(stages, spend)))
-            width = min(max(centring.width, self._narrowest), self._widest)
-            centring = replace(centring, width=width, copied=not getattr(solver, "streams", False))
+            centring = replace(centring, copied=not getattr(solver, "streams", False))
             stages.append(centring)
         calibration = None
         curve, n_known = self._curve(seen), self._known_weight(n)
@@ -715,7 +713,9 @@ class PrivateLinearModel(PrivateEstimator):
             one, in_memory = loss.n_outputs == 1, isinstance(task.X, np.ndarray)
             tiled = plan.only_gradients and one and in_memory
             if given is None:
-                stages[-1] = replace(centring, widens=plan.clips_gradients, tiled=tiled)
+                width = CONDITIONING.wide if plan.clips_gradients else CONDITIONING.width
+                width = min(max(width, self._narrowest), self._widest)
+                stages[-1] = replace(centring, width=width, tiled=tiled)
             else:
                 stages[-1] = known_stages(given, False, tiled)[0]
         warnings = () if added else self._advice(problems[0], self._available(budget).mu)

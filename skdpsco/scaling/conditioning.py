@@ -14,7 +14,7 @@ import numpy as np
 
 from skdpsco._clipping import clip
 from skdpsco._kernels import njit, reduction
-from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco._typing import MatrixLike
 from skdpsco.data.design import (
     CSR,
     TILE_ROWS,
@@ -22,7 +22,6 @@ from skdpsco.data.design import (
     CentredDense,
     Dense,
     Tiles,
-    clip_scale,
     clipped,
     read_only,
 )
@@ -84,16 +83,9 @@ class ConditioningTuning(NamedTuple):
     least_square : float
         Least mean square of a column, in units of the mean of all columns. If targets are not
         labels, it is at least the deviation of its noise, up to half of that mean.
-    width : float
-        Width of the unclipped interval, in root mean squares; it is wider where noise is small.
-    plenty_ratio : float
-        n mu over the root of d, from which on the width grows.
-    width_share : float
-        Share of mu**2 for the choice of a larger width, in solvers to which that costs no noise.
-    n_widths : int
-        Number of counts of that choice; k counts search among 2**k widths.
-    outside : float
-        Share of the records that may have clipped entries.
+    width, wide : float
+        Width of the unclipped interval, in root mean squares: usually, and for solvers whose noise
+        does not grow with it.
     double_n_mu : float
         n mu from which on dense features stay in double precision: below, the noise of a mean is
         at least 64 times as large as the rounding to single precision.
@@ -118,10 +110,7 @@ class ConditioningTuning(NamedTuple):
     square_ratio: float = 10.0
     least_square: float = 0.02
     width: float = 3.0
-    plenty_ratio: float = 1000.0
-    width_share: float = 0.02
-    n_widths: int = 3
-    outside: float = 0.03
+    wide: float = 8.0
     double_n_mu: float = 2.0**18
 
 
@@ -202,11 +191,9 @@ class ConditioningPlan:
     grids : dict
         Grids by the names of the releases.
     width : float
-        Clipping width, in root mean squares; the smallest one if the width is chosen.
+        Clipping width, in root mean squares.
     share : float
         Share of mu**2 for all releases.
-    widens : bool
-        Whether the chosen width is used.
     single : bool
         As in `Conditioning`.
     tiled : bool
@@ -226,7 +213,6 @@ class ConditioningPlan:
     grids: dict[str, float]
     width: float
     share: float
-    widens: bool = False
     single: bool = False
     tiled: bool = False
     copied: bool = True
@@ -299,11 +285,10 @@ class ConditioningPlan:
 
     def tolerated(self, name: str) -> float:
         """Number of records that may exceed a limit."""
-        share = CONDITIONING.outside if name == "width" else CONDITIONING.tail
         # A limit that is far too small would make mean squares small, and coefficients long.
         cautious = name == "centred norm" and not self.labelled
         most = CONDITIONING.centred_most if cautious else 0.5
-        return tolerated(self.n_samples, share, self.grids[name], most)
+        return tolerated(self.n_samples, CONDITIONING.tail, self.grids[name], most)
 
 
 def conditioning_pays(n_samples: float, n_features: int, mu: float) -> bool:
@@ -318,7 +303,6 @@ def plan_conditioning(
     mu: float,
     found: str = "centre and scale",
     sparse: bool = False,
-    widens: bool = False,
     added: bool = False,
     labelled: bool = False,
 ) -> ConditioningPlan:
@@ -333,8 +317,6 @@ def plan_conditioning(
         What is released.
     sparse : bool, default=False
         Whether records are sparse.
-    widens : bool, default=False
-        Whether a width that clips few records is chosen.
     added : bool, default=False
         As in `Problem`.
     labelled : bool, default=False
@@ -367,9 +349,6 @@ def plan_conditioning(
         # The sum of squares of sparse records that are added might be rounded by more.
         if worth > 0.0 and not (sparse and added):
             parts["squares"] = (CONDITIONING.square_share * worth, 1)
-        if widens:
-            n_widths = CONDITIONING.n_widths
-            parts["width"] = (CONDITIONING.width_share / n_widths, n_widths)
     multiplier, event = share_mu(mu, parts)
     slack = 1.0 + (d + 4) * 2.0**-38  # rounding of norms
     # The squares of two records are nonnegative, and add up to at most 1. Those of sparse rows are
@@ -395,10 +374,9 @@ def plan_conditioning(
         )
         for name in parts
     }
-    width = CONDITIONING.width * math.sqrt(max(ratio / CONDITIONING.plenty_ratio, 1.0))
     share = sum(share * count for share, count in parts.values())
     single = n * mu < CONDITIONING.double_n_mu
-    return ConditioningPlan(event, n, d, grids, width, share, widens, single, labelled=labelled)
+    return ConditioningPlan(event, n, d, grids, CONDITIONING.width, share, single, labelled=labelled)
 
 
 def narrowed(plan: ConditioningPlan, mu: float) -> ConditioningPlan:
@@ -444,10 +422,6 @@ class RecordSums:
         """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
         total, self._squares = map_reduce(self._X, self._y, shortened_squares, centre, c)
         return total
-
-    def farther(self, centre: np.ndarray, root: np.ndarray, limits: np.ndarray) -> np.ndarray:
-        """How many rows have an entry farther from ``centre`` than each limit times ``root``."""
-        return map_reduce(self._X, self._y, farther_than, centre, root, limits)
 
     def squares(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squares of the rows of `norms`, over ``c * c``."""
@@ -504,14 +478,8 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
             least = max(least, min(deviation, 0.5 * square[0]))
         square = np.maximum(sums, least)
     square *= c * c / n
-    width, root = plan.width, np.sqrt(square)
-    if "width" in plan.grids:
-        widths = width * 2.0 ** (np.arange(2**CONDITIONING.n_widths) / 2.0)
-        counts = sums_of.farther(centre, root, widths)
-        found = halve(counts, plan.tolerated("width"), plan.grids["width"], rng)
-        width = float(widths[found]) if plan.widens else width
     # No feature is farther from its centre than 1 + |centre|.
-    scale = plan.stored(np.minimum(width * root, 1.0 + np.abs(centre)))
+    scale = plan.stored(np.minimum(plan.width * np.sqrt(square), 1.0 + np.abs(centre)))
     return Conditioning(centre, scale, np.minimum(square / scale**2, 1.0), plan.single)
 
 
@@ -533,18 +501,6 @@ def longer_than(X: MatrixLike, y: Any, centre: Any, limits: Any, keeps: bool = F
     norms = y if keeps else np.empty(len(y))
     write_centred_norms(X, centre, norms)
     return count_above(norms, limits)
-
-
-@without_gil
-def farther_than(X: MatrixLike, y: TargetLike, centre: Any, root: Any, limits: Any) -> np.ndarray:
-    """How many rows have an entry farther from ``centre`` than each limit times ``root``."""
-    distances, unit = np.empty(len(y)), 1.0 / root
-    if isinstance(X, Dense):
-        write_distances(X, centre, unit, distances)
-    else:
-        farthest = np.argsort(-np.abs(centre) * unit, kind="stable")  # zeros, by their distances
-        write_sparse_distances(X, centre, unit, farthest, distances)
-    return count_above(distances, limits)
 
 
 @without_gil
@@ -612,20 +568,6 @@ def _square_norm(values, i, bounds, over, centre):
 
 
 @reduction
-def _write_distances(values, i, bounds, over, shift, out):
-    for j in range(bounds.shape[0]):
-        out[j] = abs(clip(values[i, j], bounds[j]) * over[j] - shift[j])
-
-
-@reduction
-def _largest_integer(integers):
-    largest = integers[0]
-    for j in range(integers.shape[0]):
-        largest = max(largest, integers[j])
-    return largest
-
-
-@reduction
 def _add_squares(values, i, bounds, over, centre, weight, out):
     for j in range(bounds.shape[0]):
         x = clip(values[i, j], bounds[j]) * over[j] - centre[j]
@@ -638,34 +580,6 @@ def write_norms(X, centre, out):
     over = 1.0 / X.bounds
     for i in range(out.shape[0]):
         out[i] = math.sqrt(_square_norm(X.values, i, X.bounds, over, centre))
-
-
-@njit
-def write_distances(X, centre, unit, out):
-    """Write the largest distance of an entry of every row from the centre, times ``unit``."""
-    over, shift = unit / X.bounds, unit * centre
-    row = np.empty(X.bounds.shape[0])
-    # LLVM does not vectorise the search for the largest float; their bits are in the same order.
-    integers, found = row.view(np.int64), out.view(np.int64)
-    for i in range(out.shape[0]):
-        _write_distances(X.values, i, X.bounds, over, shift, row)
-        found[i] = _largest_integer(integers)
-
-
-@njit
-def write_sparse_distances(X, centre, unit, farthest, out):
-    """`write_distances` of sparse rows; zeros of the columns ``farthest`` are the farthest."""
-    read = np.full(centre.shape[0], -1)  # the last row with an entry in a column
-    for i in range(out.shape[0]):
-        out[i] = 0.0
-        for p in range(X.indptr[i], X.indptr[i + 1]):
-            j = X.indices[p]
-            read[j] = i
-            out[i] = max(out[i], abs(clip_scale(X.data[p], X.bounds[j]) - centre[j]) * unit[j])
-        for j in farthest:
-            if read[j] < i:
-                out[i] = max(out[i], abs(centre[j]) * unit[j])
-                break
 
 
 @njit
