@@ -433,3 +433,18 @@ def test_sparse_records_are_centred_if_gradients_are_projected(make):
     assert not is_centred(fit(radius=2.0))
     assert not is_centred(fit(solver="phased-sgd"))
     assert not is_centred(fit(row_norm=5.0))
+
+
+@seeded_fits
+@pytest.mark.parametrize("make", REGRESSORS)
+def test_predictions_lie_in_the_range_of_targets(make):
+    """Of a record in the wrong unit, too: the fit has seen no target beyond it."""
+    X, _, y = data()
+    far = np.vstack([X, 1e6 * X])
+    model = make(random_state=0).fit(X, y)
+    low, high = model.target_range_
+    assert low < np.median(y) < high
+    predicted = model.predict(far)
+    assert low <= predicted.min() < predicted.max() <= high
+    free = make(random_state=0, clip_features=False).fit(X, y)
+    assert np.abs(free.predict(far)).max() > 10.0 * max(-low, high)

@@ -50,7 +50,12 @@ from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.privacy.report import ReleasedStep
 from skdpsco.privacy.spending import Allowance, left_after
 from skdpsco.scaling.calibration import Curve, calibration_pays, curve_of, plan_calibration
-from skdpsco.scaling.conditioning import CONDITIONING, conditioning_pays, narrowed, plan_conditioning
+from skdpsco.scaling.conditioning import (
+    CONDITIONING,
+    conditioning_pays,
+    narrowed,
+    plan_conditioning,
+)
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.record_count import RECORD_COUNT, CountPlan, plan_count
 from skdpsco.scaling.stages import Stage, Units, known_stages, rehearsed, release_stages
@@ -856,8 +861,9 @@ class PrivateLinearModel(PrivateEstimator):
         -------
         pipeline : sklearn.pipeline.Pipeline
             A `MinMaxScaler` that clips features to ``feature_range_``, unless
-            ``clip_features=False``, and a `LinearRegression`, a `LogisticRegression`, or an
-            `SGDClassifier` for losses without probabilities. The scaler takes dense X only.
+            ``clip_features=False``, and a `LogisticRegression`, an `SGDClassifier` for losses
+            without probabilities, or an `MLPRegressor` of two units, which clip predictions to
+            ``target_range_``; a `LinearRegression` if nothing clips. The scaler takes dense X only.
 
         Raises
         ------

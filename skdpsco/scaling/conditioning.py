@@ -375,8 +375,8 @@ def plan_conditioning(
         for name in parts
     }
     share = sum(share * count for share, count in parts.values())
-    single = n * mu < CONDITIONING.double_n_mu
-    return ConditioningPlan(event, n, d, grids, CONDITIONING.width, share, single, labelled=labelled)
+    width, single = CONDITIONING.width, n * mu < CONDITIONING.double_n_mu
+    return ConditioningPlan(event, n, d, grids, width, share, single, labelled=labelled)
 
 
 def narrowed(plan: ConditioningPlan, mu: float) -> ConditioningPlan:
