@@ -438,7 +438,7 @@ def test_sparse_records_are_centred_if_gradients_are_projected(make):
 @seeded_fits
 @pytest.mark.parametrize("make", REGRESSORS)
 def test_predictions_lie_in_the_range_of_targets(make):
-    """This holds for records in a wrong unit, too: the fit has seen no target beyond it."""
+    """So do those for records in a wrong unit: the fit has seen no target beyond it."""
     X, _, y = data()
     far = np.vstack([X, 1e6 * X])
     model = make(random_state=0).fit(X, y)
