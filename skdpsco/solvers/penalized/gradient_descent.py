@@ -108,8 +108,6 @@ class GradientDescentTuning(NamedTuple):
     residual_clip, slope_clip : float
         Clipping norms over the root of the number of features: in root mean squares of the targets
         if derivatives are residuals, otherwise in Lipschitz constants.
-    least_left : float
-        Least share of the targets' mean square to which that of residuals is believed to fall.
     class_noise, class_fewest : float
         ``noise`` and ``fewest`` of softmax regression, whose derivatives are shorter and less
         curved, relative to their bounds. Fitted on four tables with 3 to 10 classes.
@@ -142,7 +140,6 @@ class GradientDescentTuning(NamedTuple):
     more_tail: float = 0.5
     residual_clip: float = 0.75
     slope_clip: float = 0.8
-    least_left: float = 0.2
     class_noise: float = 4.0
     class_fewest: float = 6.0
     class_slope_clip: float = 0.6
@@ -209,15 +206,10 @@ class GradientDescentPlan(Plan):
         noise = deviation_on(self.grid) * norm / problem.n_samples / math.sqrt(averaged)
         return noise / self.kept  # what clipping takes off a gradient lengthens it
 
-    @property
-    def falls_at(self) -> int:
-        """The pass from which on the clipping norm of residuals is smaller."""
-        return self.n_iter // 4 + 1
-
     def averaged_passes(self, shrinkage: float) -> int:
         """Number of the last passes whose points and gradients are averaged."""
-        if self.metric_grid is not None:  # all that have the last clipping norm
-            return self.n_iter - self.falls_at
+        if self.metric_grid is not None:
+            return self.n_iter - self.n_iter // 4 - 1
         share = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * shrinkage**2
         return max(1, round(share * self.n_iter))
 
@@ -262,8 +254,7 @@ class GradientDescent:
         The clipping norm over the square root of the number of features, which is about the largest
         derivative of a typical record. "auto" is .75 root mean squares of the targets for losses of
         residuals, 0.6 Lipschitz constants for losses of labels and 0.8 for others, and the smaller
-        of both for `Huber`; and more if the noise is small. For residuals it falls after a quarter
-        of the passes with what is explained.
+        of both for `Huber`; and more if the noise is small.
     preconditioned : bool, default=True
         Whether the mean squares of the columns are measured. Otherwise they are assumed to be 1, as
         for columns as large as their bounds.
@@ -388,9 +379,6 @@ class GradientDescent:
         problem = given = replace(problem, weight=problem.weight * plan.kept)
         model = release_metric(plan.metric_grid, problem, (coordinates.scale, trace), X, y, rng)
         for t in range(T):
-            if t == plan.falls_at and self.clip == "auto":
-                explained = (last, first, last_gradient), taken[:, :t]
-                coordinates = with_shorter_gradients(problem, coordinates, *explained)
             weight = problem.mean_weight
             problem, (X, y) = self.before_pass(t, plan, problem, coordinates, (X, y), point, rng)
             step *= weight / problem.mean_weight
@@ -507,27 +495,6 @@ def first_length(plan: Any, problem: CompositeProblem, trace: float) -> float:
         return METRIC.length / smoothness
     longer = GRADIENT_DESCENT.first / math.sqrt(trace) if problem.centred else 0.0
     return max(GRADIENT_DESCENT.length / trace, longer) / smoothness
-
-
-def with_shorter_gradients(
-    problem: CompositeProblem, coordinates: Coordinates, seen: Any, taken: np.ndarray
-) -> Coordinates:
-    """Coordinates with a clipping norm that falls by what released gradients say is explained.
-
-    For residuals r at w, and gradients g, ``E r**2 = E y**2 + w'g(0) + w'g(w)``. ``seen`` is w and
-    both gradients; ``taken`` are the lengths, momenta and noises of the steps up to there.
-    """
-    if not problem.is_quadratic:
-        return coordinates
-    w, first, gradient = seen
-    t, step = taken.shape[1], taken[0, -1]
-    smoothness = likely_smoothness(problem.loss) * problem.mean_weight
-    # Without the part of noise, of which w is made, too.
-    noise = min(step * t * t / 2.0, 1.0 / smoothness) * len(w) * taken[2, 0] ** 2
-    square = max(problem.mean_weight * coordinates.target**2, 1e-300)
-    left = 1.0 + (float(w @ (first + gradient)) + noise) / square
-    left = math.sqrt(min(max(left, GRADIENT_DESCENT.least_left), 1.0))
-    return coordinates._replace(clip=coordinates.clip * left)
 
 
 def least_clip(plan: GradientDescentPlan, loss: Any) -> float:
