@@ -113,9 +113,7 @@ def test_passes_and_clipping_follow_public_sizes():
     assert 50 < plan(45_000, 8).n_iter == round(50 * (worth / 200) ** (1 / 3))
     assert plan(45_000, 8).n_iter < plan(10**6, 8, 10.0).n_iter < 5000
     assert plan(10**9, 1, 1e20).n_iter == 5000
-    worth = 40_000 * Budget(1.0, 1e-9).mu / 6 / 200**0.5  # more features need more than 50 passes
-    assert 50 < plan(40_000, 200).n_iter == round(50 * (worth / 50) ** (2 / 3)) < 120
-    assert plan(200_000, 200).n_iter == 120 < plan(10**7, 200).n_iter
+    assert plan(40_000, 200).n_iter == 50 < plan(10**7, 200).n_iter
     assert plan(45_000, 8).slack == 1.0 < plan(10**6, 8, 10.0).slack
     # Residuals, whose large ones are part of a mean, are clipped less, and from less noise on.
     least = 80 * 8 / Budget(1.0, 1e-9).mu  # records, of eight features

@@ -61,13 +61,7 @@ class GradientDescentTuning(NamedTuple):
     sampled_noise : float
         n mu per feature that one pass over samples needs.
     many : float
-        Number of worthwhile passes from which on more than ``passes`` are made, however few
-        features there are.
-    thorough, more : float
-        Over the root of twice the number of features, the number of passes that also reach an
-        optimum where directions differ in curvature; and the power of the worthwhile number, beyond
-        ``passes``, with which it is approached. Fitted on families of 200 to 1,000 columns as in
-        examples/benchmarks/robustness.py.
+        Number of worthwhile passes from which on more than ``passes`` are made.
     plenty : float
         n mu per feature from which on clipping norms of slopes, and the number of passes over
         samples, grow.
@@ -120,8 +114,6 @@ class GradientDescentTuning(NamedTuple):
     passes: float = 50.0
     sampled_noise: float = 8.0
     many: float = 200.0
-    thorough: float = 6.0
-    more: float = 2.0 / 3.0
     plenty: float = 3000.0
     residual_plenty: float = 80.0
     residual_growth: float = 5.0
@@ -463,10 +455,7 @@ def full_passes(problem: CompositeProblem, mu: float) -> int:
     if isinstance(problem.loss, SOFTMAX):
         fewest = GRADIENT_DESCENT.class_fewest
         worth *= GRADIENT_DESCENT.noise / GRADIENT_DESCENT.class_noise
-    usual = GRADIENT_DESCENT.passes
-    more = usual * max(worth / usual, 1.0) ** GRADIENT_DESCENT.more
-    more = min(more, GRADIENT_DESCENT.thorough * math.sqrt(2.0 * problem.n_features))
-    most = max(usual * max(worth / GRADIENT_DESCENT.many, 1.0) ** (1.0 / 3.0), more)
+    most = GRADIENT_DESCENT.passes * max(worth / GRADIENT_DESCENT.many, 1.0) ** (1.0 / 3.0)
     return round(min(max(worth, fewest), most, GRADIENT_DESCENT.max_passes))
 
 
