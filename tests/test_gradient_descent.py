@@ -157,22 +157,6 @@ def test_heavy_tails_are_part_of_a_mean():
     assert found == pytest.approx(best, abs=0.2 * best[0])
 
 
-def test_rare_indicators_are_measured_in_larger_units():
-    """Conditioned columns with a small share of the mean square; rows are shorter by as much."""
-    level = module.GRADIENT_DESCENT.level
-    for square in (np.full(4, 0.2), np.array([0.3, 0.2, 0.1, 0.001])):
-        problem = make_problem(Logistic(), 1000, 4)
-        problem = dataclasses.replace(problem, mean_square=tuple(square.tolist()))
-        plan = GradientDescent().plan(problem, Allowance(0.1))
-        rows, rng = as_design(np.zeros((1000, 4)), np.ones(4), False), np.random.default_rng(0)
-        found = module.release_coordinates("auto", plan, problem, rows, np.ones(1000), rng)
-        expected = np.sqrt(np.maximum(square, level * square.mean()))
-        assert found.scale == pytest.approx(expected)
-        assert found.mean_square_norm == pytest.approx((square / expected**2).sum())
-        assert (found.mean_square_norm < 4.0) == (square.min() < 0.01)
-    assert 0.0 < level < 1.0
-
-
 @both_solvers
 @each("clip", [0.0, -1.0, math.nan, math.inf, True, None, "none", [1.0]])
 def test_bad_clip(cls, clip):

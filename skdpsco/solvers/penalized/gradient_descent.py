@@ -77,10 +77,6 @@ class GradientDescentTuning(NamedTuple):
         proportion. Where most counts are 0, it is the others that tell the mean.
     max_passes : int
         Largest number of passes; chosen by hand, for time.
-    level : float
-        Least mean square of a conditioned column in the coordinates' units, in means over columns.
-        Only columns that conditioning does not clip have mean squares that differ: indicators. In
-        larger units rare ones make no row long, and steps follow them less far into the noise.
     length : float
         Length of a step, relative to the one from smoothness and the mean squared norm.
     first : float
@@ -96,9 +92,8 @@ class GradientDescentTuning(NamedTuple):
         quantiles.
     sure : float
         Standard deviations by which a curvature must exceed its noise to shorten the steps.
-    tail, more_tail : float
-        Share of the passes whose points are averaged, and what a strong penalty adds to it, since
-        coefficients that it shrinks soon forget where they began.
+    tail : float
+        Share of the passes whose points are averaged.
     residual_clip, slope_clip : float
         Clipping norms over the root of the number of features: in root mean squares of the targets
         if derivatives are residuals, otherwise in Lipschitz constants.
@@ -120,7 +115,6 @@ class GradientDescentTuning(NamedTuple):
     skewed: float = 75.0
     counted: float = 25.0
     max_passes: int = 5000
-    level: float = 0.3
     length: float = 2.0
     first: float = 0.5
     along: float = 0.5
@@ -129,7 +123,6 @@ class GradientDescentTuning(NamedTuple):
     few_passes: float = 8.0
     sure: float = 3.0
     tail: float = 0.25
-    more_tail: float = 0.5
     residual_clip: float = 0.75
     slope_clip: float = 0.8
     class_noise: float = 4.0
@@ -194,16 +187,16 @@ class GradientDescentPlan(Plan):
         if isinstance(unweighted(problem.loss), LogLink):
             return None
         norm = self.slack * GRADIENT_DESCENT.residual_clip * math.sqrt(problem.n_features)
-        averaged = self.averaged_passes(0.0)
+        averaged = self.averaged_passes
         noise = deviation_on(self.grid) * norm / problem.n_samples / math.sqrt(averaged)
         return noise / self.kept  # what clipping takes off a gradient lengthens it
 
-    def averaged_passes(self, shrinkage: float) -> int:
+    @property
+    def averaged_passes(self) -> int:
         """Number of the last passes whose points and gradients are averaged."""
         if self.metric_grid is not None:
             return self.n_iter - self.n_iter // 4 - 1
-        share = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * shrinkage**2
-        return max(1, round(share * self.n_iter))
+        return max(1, round(GRADIENT_DESCENT.tail * self.n_iter))
 
 
 class Coordinates(NamedTuple):
@@ -216,8 +209,8 @@ class Coordinates(NamedTuple):
         Bound on the l2 norm of a record's gradient.
     mean_square_norm : float
         Mean squared norm of the records in these coordinates.
-    shrinkage, penalty : float
-        Share of the penalty in the curvature, in [0, 1), and the mean of its curvatures.
+    penalty : float
+        Mean of the penalty's curvatures.
     target : float
         Root mean square of the targets, or a bound.
     """
@@ -225,7 +218,6 @@ class Coordinates(NamedTuple):
     scale: np.ndarray
     clip: float
     mean_square_norm: float
-    shrinkage: float
     penalty: float = 0.0
     target: float = 1.0
 
@@ -365,7 +357,7 @@ class GradientDescent:
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, first, old = point, point, point, point
         sums = np.zeros((2, len(point)))
-        age, n_averaged = 0, plan.averaged_passes(coordinates.shrinkage)
+        age, n_averaged = 0, plan.averaged_passes
         taken, noise = np.zeros((3, T)), 0.0
         # Clipped gradients are a part of whole ones, beside which the penalty would be too large.
         problem = given = replace(problem, weight=problem.weight * plan.kept)
@@ -541,26 +533,21 @@ def release_coordinates(
         released = release_scales(plan.scales, X, y, rng)
         target = released.target
         mean_square = mean_square or released.mean_square[: d - problem.intercept]
-    size: float = d  # mean squared norm of the records, with ones
     if plan.preconditioned and mean_square is not None:
-        square = np.asarray(mean_square)
-        level = GRADIENT_DESCENT.level * (problem.mean_square is not None)
-        raised = np.maximum(square, level * (square.sum() / max(square.size, 1)))
-        scale[: d - problem.intercept] = np.sqrt(raised)
-        size = float((square / raised).sum()) + problem.intercept
+        scale[: d - problem.intercept] = np.sqrt(mean_square)
     penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
     shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
     # No penalty shrinks an intercept, so its noise would drown predictions that are shrunk.
     # (Targets of regressions are centred.)
-    most_ones = max(GRADIENT_DESCENT.intercept * shrinkage * size, 1.0)
+    most_ones = max(GRADIENT_DESCENT.intercept * shrinkage * d, 1.0)
     ones = 1.0 if problem.has_residuals else most_ones
     if isinstance(loss, SmoothQuantile | LogLink):  # their targets are centred at the median
         far = abs(2.0 * loss.level - 1.0) if isinstance(loss, SmoothQuantile) else 1.0
         far *= min(1.0, GRADIENT_DESCENT.few_passes / plan.n_iter)
-        ones = max(ones, GRADIENT_DESCENT.off_centre * size * far)
+        ones = max(ones, GRADIENT_DESCENT.off_centre * d * far)
     if problem.intercept:
         scale[-1] = ones**-0.5
-    mean_square_norm = size + (ones - 1.0) * problem.intercept
+    mean_square_norm = d + (ones - 1.0) * problem.intercept
     largest = lipschitz_l2(loss)
     if clip == "auto":
         of_residuals = GRADIENT_DESCENT.residual_clip * target
@@ -573,7 +560,7 @@ def release_coordinates(
     # Only records of a `Mixture` of quantiles whose weights have moved may exceed the second bound.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
     bound = min(clip * math.sqrt(mean_square_norm), most)
-    return Coordinates(scale, bound, mean_square_norm, shrinkage, penalty, target)
+    return Coordinates(scale, bound, mean_square_norm, penalty, target)
 
 
 def noisy_gradient(
