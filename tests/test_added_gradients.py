@@ -332,7 +332,7 @@ def test_a_record_moves_the_sum_of_a_sample_by_what_is_charged(loss, is_sparse, 
         loss, None, 9, 3, True, penalty=L2(0.1), unit=(1.0, 1.0, 0.0), sparse=is_sparse, added=True
     )
     planned = SGD().plan(problem, Remainder(Budget(1.0, 1e-6), GaussianEvent(50.0)))
-    coordinates = Coordinates(np.array([0.5, 1.0, 1.0]), 0.7, 3.0, 0.0)
+    coordinates = Coordinates(np.array([0.5, 1.0, 1.0]), 0.7, 3.0)
     targets = (-1.0, 1.0) if loss.n_outputs == 1 else (0.0, 1.0, 2.0)
     largest = 0.0
     for x in itertools.product((-9.0, 0.3), (0.0, 1.0)):

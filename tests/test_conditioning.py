@@ -1,5 +1,7 @@
 """A private centre and scale of features, and predictions that clip as the fit does."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -228,7 +230,7 @@ def test_mean_squares_are_not_far_too_small(n_mu):
     """Coefficients of regressions would be as much too long as their roots are too small."""
     n, d = 400, 10
     X = np.random.default_rng(0).uniform(-1, 1, (n, d))
-    plan = plan_conditioning(n, d, n_mu / n, widens=True)
+    plan = plan_conditioning(n, d, n_mu / n)
     design = as_design(X, np.ones(d), True)
     least = []
     for seed in range(200):
@@ -254,6 +256,8 @@ def test_predictions_clip_as_the_fit_does(make):
     far[:, 2] = X[:6, 2]
     clipped = np.clip(far, low, high)
     linear = clipped @ np.ravel(model.coef_) + np.ravel(model.intercept_)[0]
+    if not classifier:
+        linear = np.clip(linear, *model.target_range_)
     assert scores(far) == pytest.approx(linear)
     parts, columns = np.repeat(far, 2, axis=1) * np.tile([3.0, -2.0], 5), np.repeat(range(5), 2)
     split = sparse.csr_matrix((parts.ravel(), np.tile(columns, 6), range(0, 61, 10)), shape=(6, 5))
@@ -294,12 +298,12 @@ def tailed(n=4000, seed=0):
     return X, 10.0 * delay + 4.0 * X[:, 1] + rng.normal(size=n)
 
 
-def test_a_width_is_chosen_that_clips_few_records():
-    """With little noise: at most three records in a hundred, where three deviations clip more."""
+def test_solvers_that_clip_gradients_see_tails():
+    """Few records of columns with tails are clipped, and none that is impossible is kept."""
     X, _ = tailed()
     design, found = as_design(X, np.ones(5), True), []
-    for widens in (False, True):
-        plan = plan_conditioning(4000, 5, 0.4, widens=widens)
+    for width in (CONDITIONING.width, CONDITIONING.wide):
+        plan = replace(plan_conditioning(4000, 5, 0.4), width=width)
         rng = np.random.Generator(np.random.PCG64(0))
         to = plan.release(design, np.zeros(4000), rng)
         assert (plan.extremes[0].scale <= to.scale).all()
@@ -382,12 +386,11 @@ def test_the_layout_has_no_say():
     assert models[1].predict(sparse.csr_matrix(X)) == pytest.approx(models[1].predict(X))
 
 
-@pytest.mark.parametrize("widens", [False, True])
-def test_sparse_and_dense_records_have_the_same_scales(widens):
+def test_sparse_and_dense_records_have_the_same_scales():
     X = (np.random.default_rng(0).random((4000, 6)) < 0.01).astype(float)
     found = []
     for is_sparse in (False, True):
-        plan = plan_conditioning(4000, 6, 100.0, sparse=is_sparse, widens=widens)
+        plan = plan_conditioning(4000, 6, 100.0, sparse=is_sparse)
         design = as_design(sparse.csr_matrix(X) if is_sparse else X, np.ones(6), False)
         found.append(plan.release(design, np.zeros(4000), np.random.default_rng(0)))
     dense, of_sparse = found
@@ -432,3 +435,18 @@ def test_sparse_records_are_centred_if_gradients_are_projected(make):
     assert not is_centred(fit(radius=2.0))
     assert not is_centred(fit(solver="phased-sgd"))
     assert not is_centred(fit(row_norm=5.0))
+
+
+@seeded_fits
+@pytest.mark.parametrize("make", REGRESSORS)
+def test_predictions_lie_in_the_range_of_targets(make):
+    """So do those for records in a wrong unit: the fit has seen no target beyond it."""
+    X, _, y = data()
+    far = np.vstack([X, 1e6 * X])
+    model = make(random_state=0).fit(X, y)
+    low, high = model.target_range_
+    assert low < np.median(y) < high
+    predicted = model.predict(far)
+    assert low <= predicted.min() < predicted.max() <= high
+    free = make(random_state=0, clip_features=False).fit(X, y)
+    assert np.abs(free.predict(far)).max() > 10.0 * max(-low, high)

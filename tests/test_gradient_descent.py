@@ -112,9 +112,7 @@ def test_passes_and_clipping_follow_public_sizes():
     assert 50 < plan(45_000, 8).n_iter == round(50 * (worth / 200) ** (1 / 3))
     assert plan(45_000, 8).n_iter < plan(10**6, 8, 10.0).n_iter < 5000
     assert plan(10**9, 1, 1e20).n_iter == 5000
-    worth = 40_000 * Budget(1.0, 1e-9).mu / 6 / 200**0.5  # more features need more than 50 passes
-    assert 50 < plan(40_000, 200).n_iter == round(50 * (worth / 50) ** (2 / 3)) < 120
-    assert plan(200_000, 200).n_iter == 120 < plan(10**7, 200).n_iter
+    assert plan(40_000, 200).n_iter == 50 < plan(10**7, 200).n_iter
     assert plan(45_000, 8).slack == 1.0 < plan(10**6, 8, 10.0).slack
     # Residuals, whose large ones are part of a mean, are clipped less, and from less noise on.
     least = 80 * 8 / Budget(1.0, 1e-9).mu  # records, of eight features
@@ -156,44 +154,6 @@ def test_heavy_tails_are_part_of_a_mean():
     assert clipped[0] < 0.5 * best[0]
     found = solve(GradientDescent(), problem, X, y, Allowance(2.0)).coef
     assert found == pytest.approx(best, abs=0.2 * best[0])
-
-
-def test_norms_fall_with_what_is_explained():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (20_000, 4))
-    for noise, most, loss in (
-        (0.05, 0.5, Squared()),
-        (10.0, 1.0, Squared()),
-        (0.05, 1.0, Logistic()),
-    ):
-        y = 0.4 * X.sum(axis=1) + noise * rng.normal(size=20_000)
-        y /= np.abs(y).max()
-        problem = make_problem(loss, 20_000, 4)
-        solver, budget = GradientDescent(), Budget(1.0, 1e-9)
-        plan, generator = solver.plan(problem, budget), np.random.Generator(np.random.PCG64(0))
-        rows, progress = as_design(X, np.ones(4), False), np.zeros(1, np.int64)
-        coordinates, _ = solver.descend(plan, problem, rows, y, generator, progress)
-        first = module.release_coordinates("auto", plan, problem, rows, y, generator)
-        left = coordinates.clip / first.clip
-        assert (
-            (0.2**0.5 - 0.02 < left < most) if most < 1.0 else left == pytest.approx(1.0, abs=0.03)
-        )
-
-
-def test_rare_indicators_are_measured_in_larger_units():
-    """Conditioned columns with a small share of the mean square; rows are shorter by as much."""
-    level = module.GRADIENT_DESCENT.level
-    for square in (np.full(4, 0.2), np.array([0.3, 0.2, 0.1, 0.001])):
-        problem = make_problem(Logistic(), 1000, 4)
-        problem = dataclasses.replace(problem, mean_square=tuple(square.tolist()))
-        plan = GradientDescent().plan(problem, Allowance(0.1))
-        rows, rng = as_design(np.zeros((1000, 4)), np.ones(4), False), np.random.default_rng(0)
-        found = module.release_coordinates("auto", plan, problem, rows, np.ones(1000), rng)
-        expected = np.sqrt(np.maximum(square, level * square.mean()))
-        assert found.scale == pytest.approx(expected)
-        assert found.mean_square_norm == pytest.approx((square / expected**2).sum())
-        assert (found.mean_square_norm < 4.0) == (square.min() < 0.01)
-    assert 0.0 < level < 1.0
 
 
 @both_solvers

@@ -131,7 +131,7 @@ def test_conditioning_within_intervals_is_one_change_of_features():
 def test_what_is_found_has_been_rehearsed(mu):
     X, _ = years_and_others()
     n, d = X.shape
-    stage = narrowed(plan_conditioning(n, d, mu, widens=True), mu)
+    stage = narrowed(plan_conditioning(n, d, mu), mu)
     assert stage.narrowing is not None
     smallest, largest = (one.scale for one in stage.extremes)
     X[:, 0] = 1024.0 * (1.0 - 2.0**-30 * np.random.default_rng(0).random(n))

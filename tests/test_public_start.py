@@ -74,7 +74,7 @@ def test_a_record_moves_gradients_by_what_is_charged(monkeypatch, loss, start):
     K, targets = loss.n_outputs, (-1.0, 1.0) if loss.n_outputs == 1 else (0.0, 1.2, 2.5)
     problem = CompositeProblem(loss, None, 2, 3, True, penalty=L2(0.1), unit=(1.0, 1.0, 0.0))
     begun = replace(problem, start=tuple(start * np.arange(1.0, 3.0 * K + 1.0)))
-    coordinates, point = Coordinates(np.array([0.5, 1.0, 1.0]), 0.7, 1.0, 0.0), np.ones(3 * K)
+    coordinates, point = Coordinates(np.array([0.5, 1.0, 1.0]), 0.7, 1.0), np.ones(3 * K)
     for x in itertools.product((-9.0, 0.3), (0.0, 1.0)):
         for t in targets:
             rows, y = as_design(np.array([x, (0.5, -0.2)]), np.ones(2), True), np.array([t, 1.0])

@@ -160,7 +160,7 @@ def test_columns_are_those_of_rows(intercept):
 @pytest.mark.parametrize("single", [True, False])
 def test_no_entry_of_a_tile_is_rounded_beyond_its_scale(dtype, single):
     """Whoever reads tiles does not clip them."""
-    plan = plan_conditioning(100, D, 1.0 if single else 1e4, widens=True)
+    plan = plan_conditioning(100, D, 1.0 if single else 1e4)
     scale = plan.stored(RNG.uniform(0.2, 0.5, D))
     rows = as_design(X.astype(dtype), BOUNDS, True)
     tiles = Conditioning(np.full(D, 0.1), scale, None, plan.single).apply(rows, True)

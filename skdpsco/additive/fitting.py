@@ -120,7 +120,7 @@ class ShapePlan:
         plan = ConditioningPlan(NoOpEvent(), n, d, {}, 0.0, 0.0)
         return replace(plan, single=self.single, tiled=self.tiled)
 
-    def read_by(self, plan: Any, tiled: bool) -> "ShapePlan":
+    def read_by(self, plan: Any, tiled: bool, widths: tuple[float, float]) -> "ShapePlan":
         """The stage for the layout that a solver's plan wants."""
         return replace(self, tiled=tiled)
 

@@ -50,7 +50,11 @@ from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.privacy.report import ReleasedStep
 from skdpsco.privacy.spending import Allowance, left_after
 from skdpsco.scaling.calibration import Curve, calibration_pays, curve_of, plan_calibration
-from skdpsco.scaling.conditioning import conditioning_pays, narrowed, plan_conditioning
+from skdpsco.scaling.conditioning import (
+    conditioning_pays,
+    narrowed,
+    plan_conditioning,
+)
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.record_count import RECORD_COUNT, CountPlan, plan_count
 from skdpsco.scaling.stages import Stage, Units, known_stages, rehearsed, release_stages
@@ -702,7 +706,7 @@ class PrivateLinearModel(PrivateEstimator):
             one, in_memory = loss.n_outputs == 1, not (self._sparse or self._by_blocks)
             tiled = plan.only_gradients and one and in_memory
             read: Any = stages[-1]
-            stages[-1] = read.read_by(plan, tiled)
+            stages[-1] = read.read_by(plan, tiled, (self._narrowest, self._widest))
         warnings = () if added else self._advice(problems[0], self._available(budget).mu)
         return Prepared(
             n_samples=n,
@@ -729,17 +733,15 @@ class PrivateLinearModel(PrivateEstimator):
         n, d, added = n_samples, task.X.shape[1], self._relation == ADD_OR_REMOVE
         centred, scaled = bool(self.fit_intercept), not self._ball_is_given()
         found = " and ".join(("centre",) * centred + ("scale",) * scaled)
-        widens = getattr(solver, "clips_gradients", False)
         labelled = centred and not task.regression
         centring = planned(
             lambda spend: plan_conditioning(
-                n, d, mu_left(stages, spend), found, self._sparse, widens, added, labelled
+                n, d, mu_left(stages, spend), found, self._sparse, added, labelled
             )
         )
         if task.bounds is None and not self._sparse:
             centring = planned(lambda spend: narrowed(centring, mu_left(stages, spend)))
-        width = min(max(centring.width, self._narrowest), self._widest)
-        return replace(centring, width=width, copied=not getattr(solver, "streams", False))
+        return replace(centring, copied=not getattr(solver, "streams", False))
 
     def _problem_in(self, task: FitTask, n_samples: int, units: Units) -> Any:
         """The problem in these units, as the solver sees it."""
@@ -863,8 +865,9 @@ class PrivateLinearModel(PrivateEstimator):
         -------
         pipeline : sklearn.pipeline.Pipeline
             A `MinMaxScaler` that clips features to ``feature_range_``, unless
-            ``clip_features=False``, and a `LinearRegression`, a `LogisticRegression`, or an
-            `SGDClassifier` for losses without probabilities. The scaler takes dense X only.
+            ``clip_features=False``, and a `LogisticRegression`, an `SGDClassifier` for losses
+            without probabilities, or an `MLPRegressor` of two units, which clip predictions to
+            ``target_range_``; a `LinearRegression` if nothing clips. The scaler takes dense X only.
 
         Raises
         ------

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
+from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 
@@ -29,9 +30,25 @@ def plain_pipeline(model: Any) -> Pipeline:
     if is_classifier(model):
         final = LogisticRegression() if hasattr(model, "predict_proba") else SGDClassifier()
         fitted.update(classes_=model.classes_, n_iter_=np.array([model.n_iter_], dtype=np.int32))
+    elif getattr(model, "clip_features", False) and hasattr(model, "target_range_"):
+        final = MLPRegressor(activation="relu")
+        fitted = clipped_regression(coef, intercept, *model.target_range_)
     else:
         final = LinearRegression()
     vars(final).update(fitted, n_features_in_=model.n_features_in_)
     if not steps:
         vars(final).update(names)
     return Pipeline([*steps, ("model", final)])
+
+
+def clipped_regression(coef: Any, intercept: Any, low: Any, high: Any) -> dict[str, Any]:
+    """Fitted attributes of an `MLPRegressor`, ``low + relu(z - low) - relu(z - high)`` of z."""
+    W, b = np.atleast_2d(coef).T, np.atleast_1d(intercept)
+    one = np.eye(len(b))
+    return {
+        "coefs_": [np.hstack([W, W]), np.vstack([one, -one])],
+        "intercepts_": [np.append(b - low, b - high), np.atleast_1d(low)],
+        "n_layers_": 3,
+        "n_outputs_": len(b),
+        "out_activation_": "identity",
+    }

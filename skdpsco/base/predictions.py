@@ -11,7 +11,7 @@ from skdpsco._quiet import score_by
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.row_blocks import RowBlocks
 
-__all__ = ["LinearClassifierMixin", "LinearRegressorMixin", "refuse_blocks"]
+__all__ = ["LinearClassifierMixin", "LinearRegressorMixin", "refuse_blocks", "within_targets"]
 
 
 def refuse_blocks(X: Any) -> None:
@@ -27,6 +27,15 @@ def refuse_blocks(X: Any) -> None:
             "X must be an array, a sparse matrix or a data frame, got RowBlocks. Predict and score "
             "block by block: for X, y in blocks: model.predict(X)."
         )
+
+
+def within_targets(model: Any, predicted: np.ndarray) -> np.ndarray:
+    """Predictions clipped to ``target_range_``, if the regression has one and clips features.
+
+    The fit has seen no target beyond it.
+    """
+    clips = getattr(model, "clip_features", False) and hasattr(model, "target_range_")
+    return np.clip(predicted, *model.target_range_) if clips else predicted
 
 
 class ScoreMixin:
@@ -64,7 +73,7 @@ class LinearRegressorMixin(ScoreMixin, RegressorMixin):
     """Predictions of a `PrivateLinearModel` of one target or of several."""
 
     def predict(self, X: MatrixLike) -> np.ndarray:
-        """Predict with the linear model.
+        """Predict with the linear model, within ``target_range_``.
 
         Parameters
         ----------
@@ -74,7 +83,7 @@ class LinearRegressorMixin(ScoreMixin, RegressorMixin):
         -------
         y : ndarray of shape (n_samples,), or (n_samples, n_targets) for models of several targets
         """
-        return self._predictions(X)
+        return within_targets(self, self._predictions(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

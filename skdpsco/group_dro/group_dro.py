@@ -35,6 +35,7 @@ from skdpsco.base.labels import (
     relative_weights,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.base.predictions import within_targets
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.block_records import as_blocks, blocks_of, first_record, read_records
 from skdpsco.data.record_sums import BlockDesign
@@ -59,6 +60,7 @@ from skdpsco.group_dro.options import (
 )
 from skdpsco.privacy.relations import WITHIN_GROUPS
 from skdpsco.scaling.calibration import SHORT_CURVE, TargetCurve
+from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.moments import GroupMoments, needed_size
@@ -222,6 +224,9 @@ class PrivateGroupDRO(PrivateLinearModel):
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
+    target_range_ : ndarray of shape (2,)
+        Interval to which predictions are clipped, unless ``clip_features=False``: the one to which
+        the fit clipped targets. Only of regressions. It is a release.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
@@ -573,7 +578,14 @@ class PrivateGroupDRO(PrivateLinearModel):
             The more probable class of every record, or its predicted target.
         """
         scores = self._scores(X)
-        return self.classes_[(scores > 0.0).astype(int)] if classifies(self) else scores
+        if classifies(self):
+            return self.classes_[(scores > 0.0).astype(int)]
+        return within_targets(self, scores)
+
+    def _set_ranges(self, units: Units) -> None:
+        super()._set_ranges(units)
+        if not classifies(self):
+            self.target_range_ = units.target.range
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: MatrixLike) -> np.ndarray:

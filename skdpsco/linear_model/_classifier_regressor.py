@@ -20,6 +20,7 @@ from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.base.predictions import LinearClassifierMixin, LinearRegressorMixin
 from skdpsco.data.block_records import blocks_of, is_blocks, read_records
 from skdpsco.losses.library import Logistic, Multinomial, Squared, weighted
+from skdpsco.scaling.stages import Units
 
 __all__ = ["LinearClassifier", "LinearRegressor", "LogisticClassifier", "residuals"]
 
@@ -49,6 +50,7 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
 
     target_bound: Any
     clip_features: bool
+    target_range_: np.ndarray
     _begins_at_scores = False
 
     def _loss(self, n_samples: int, n_features: int) -> Any:
@@ -91,6 +93,11 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
                 bound = check_bound("target_bound", bound)
             y, bound = residuals(y, predicted, bound)
         return self._fit(X, y, self._loss(*X.shape), bound, (), regression=True)
+
+    def _set_ranges(self, units: Units) -> None:
+        super()._set_ranges(units)
+        if self._init is None:  # otherwise targets are what its predictions leave
+            self.target_range_ = units.target.range
 
 
 class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):

@@ -110,6 +110,9 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
         self.n_iter_ = 0
         if self.clip_features:
             self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])
+        if self._init is None:
+            ends = np.array([-one.bounds[-1:] for one in targets])
+            self.target_range_ = np.hstack([ends, -ends]).T[:, 0 if len(targets) == 1 else ...]
         weight, intercept = self._ridge_weight(moments), bool(self.fit_intercept)
         if weight is not None:
             self.uncertainty_ = uncertainty(moments, problems, coefs, weight, intercept)

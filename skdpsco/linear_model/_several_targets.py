@@ -114,6 +114,8 @@ def fit_each(
         release.steps = steps_of_all([one.privacy_ for one in fits], total)
     for name in {*fitted_names(fits[0])} - {"privacy_", "path_", "coef_", "intercept_"}:
         setattr(model, name, getattr(fits[0], name))
+    if hasattr(model, "target_range_"):
+        model.target_range_ = np.transpose([one.target_range_ for one in fits])
     model._units = tuple(one._units for one in fits)
     model.n_iter_ = max(one.n_iter_ for one in fits)
     if hasattr(model, "radius_"):

@@ -114,6 +114,9 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
+    target_range_ : ndarray of shape (2,)
+        Interval to which predictions are clipped, unless ``clip_features=False``: the one to which
+        the fit clipped targets. It is a release. A fit with ``init`` or ``public_data`` has none.
     n_iter_ : int
         Number of private rounds, passes or steps.
     coef_covariance_ : ndarray of shape (n_features, n_features)

@@ -101,6 +101,9 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
+    target_range_ : ndarray of shape (2,), or (2, n_targets)
+        Interval to which predictions are clipped, unless ``clip_features=False``: the one to which
+        the fit clipped targets. It is a release.
     n_iter_ : int
         Number of private steps.
     coef_covariance_ : ndarray of shape (n_features, n_features)

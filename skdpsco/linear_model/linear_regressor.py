@@ -126,6 +126,9 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
+    target_range_ : ndarray of shape (2,)
+        Interval to which predictions are clipped, unless ``clip_features=False``: the one to which
+        the fit clipped targets. It is a release.
     n_iter_ : int
         Number of private steps.
     n_features_in_ : int

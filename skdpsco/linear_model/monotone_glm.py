@@ -261,8 +261,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     def _set_ranges(self, units: Units) -> None:
         super()._set_ranges(units)
         if isinstance(self.link_, Identity):
-            bound, centre, scale = units.target[:3]
-            self.link_ = Identity(max(centre - scale, -bound), min(centre + scale, bound))
+            self.link_ = Identity(*units.target.range.tolist())
 
     def _order(self) -> float:
         return 2.0

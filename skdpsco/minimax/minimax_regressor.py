@@ -11,6 +11,7 @@ from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions
 from skdpsco.base.predictions import LinearRegressorMixin
 from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
 from skdpsco.minimax._tasks import Tasks
+from skdpsco.scaling.stages import Units
 
 __all__ = ["PrivateMinimaxRegressor"]
 
@@ -111,6 +112,9 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
+    target_range_ : ndarray of shape (2,)
+        Interval to which predictions are clipped, unless ``clip_features=False``: the one to which
+        the fit clipped targets. It is a release.
     n_iter_ : int
         Number of steps of the solver.
     n_rounds_ : int
@@ -215,6 +219,10 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         X, y = self._checked(X, y, y_numeric=True)
         tasks = Tasks(losses, y.shape[1])
         return self._fit(X, y, tasks, self.target_bound, (), regression=True)
+
+    def _set_ranges(self, units: Units) -> None:
+        super()._set_ranges(units)
+        self.target_range_ = units.target.range
 
     def score(  # type: ignore[override]
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None

@@ -47,5 +47,5 @@ def plan_raw_ranges(
     left = left_after(available, bounds.event)
     if not conditioning_pays(n, d, mu):
         return (bounds,), left
-    centring = planned(lambda _: plan_conditioning(n, d, mu, sparse=sparse, widens=True), left)
+    centring = planned(lambda _: plan_conditioning(n, d, mu, sparse=sparse), left)
     return (bounds, centring), left_after(left, centring.event)

@@ -372,7 +372,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         def raw(available: Any) -> SelectionPlan:
             stages, left = plan_raw_ranges(planned, n, d, available, is_sparse(X))
             if len(stages) == 2:  # with short ranges covariances are larger
-                stages = stages[0], replace(stages[1], width=RANGE_WIDTH, widens=False)
+                stages = stages[0], replace(stages[1], width=RANGE_WIDTH)
             plan = selection(left, centred=True)
             event = compose(*(stage.event for stage in stages), plan.event)
             return replace(plan, stages=stages, event=event)

@@ -15,7 +15,7 @@ import numpy as np
 
 from skdpsco._clipping import clip
 from skdpsco._kernels import njit, reduction
-from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco._typing import MatrixLike
 from skdpsco.data.design import (
     CSR,
     TILE_ROWS,
@@ -23,7 +23,6 @@ from skdpsco.data.design import (
     CentredDense,
     Dense,
     Tiles,
-    clip_scale,
     clipped,
     read_only,
 )
@@ -86,16 +85,9 @@ class ConditioningTuning(NamedTuple):
     least_square : float
         Least mean square of a column, in units of the mean of all columns. If targets are not
         labels, it is at least the deviation of its noise, up to half of that mean.
-    width : float
-        Width of the unclipped interval, in root mean squares; it is wider where noise is small.
-    plenty_ratio : float
-        n mu over the root of d, from which on the width grows.
-    width_share : float
-        Share of mu**2 for the choice of a larger width, in solvers to which that costs no noise.
-    n_widths : int
-        Number of counts of that choice; k counts search among 2**k widths.
-    outside : float
-        Share of the records that may have clipped entries.
+    width, wide : float
+        Width of the unclipped interval, in root mean squares: usually, and for solvers whose noise
+        does not grow with it.
     double_n_mu : float
         n mu from which on dense features stay in double precision: below, the noise of a mean is
         at least 64 times as large as the rounding to single precision.
@@ -120,10 +112,7 @@ class ConditioningTuning(NamedTuple):
     square_ratio: float = 10.0
     least_square: float = 0.02
     width: float = 3.0
-    plenty_ratio: float = 1000.0
-    width_share: float = 0.02
-    n_widths: int = 3
-    outside: float = 0.03
+    wide: float = 8.0
     double_n_mu: float = 2.0**18
 
 
@@ -208,11 +197,9 @@ class ConditioningPlan:
     grids : dict
         Grids by the names of the releases.
     width : float
-        Clipping width, in root mean squares; the smallest one if the width is chosen.
+        Clipping width, in root mean squares.
     share : float
         Share of mu**2 for all releases.
-    widens : bool
-        Whether the chosen width is used.
     single : bool
         As in `Conditioning`.
     tiled : bool
@@ -234,7 +221,6 @@ class ConditioningPlan:
     grids: dict[str, float]
     width: float
     share: float
-    widens: bool = False
     single: bool = False
     tiled: bool = False
     copied: bool = True
@@ -250,9 +236,10 @@ class ConditioningPlan:
         what = ("centre",) * self.centred + ("scale",) * self.scaled
         return f"{' and '.join(what)} of the features"
 
-    def read_by(self, plan: Any, tiled: bool) -> "ConditioningPlan":
-        """The stage for the layout and the width that a solver's plan wants."""
-        return replace(self, widens=plan.clips_gradients, tiled=tiled)
+    def read_by(self, plan: Any, tiled: bool, widths: tuple[float, float]) -> "ConditioningPlan":
+        """The stage for the layout and the width, within limits, that a solver's plan wants."""
+        width = CONDITIONING.wide if plan.clips_gradients else CONDITIONING.width
+        return replace(self, width=min(max(width, widths[0]), widths[1]), tiled=tiled)
 
     def release(self, X: Any, y: Any, rng: Any) -> Conditioning:
         """Release a centre and scales for records in arrays or blocks."""
@@ -320,11 +307,10 @@ class ConditioningPlan:
 
     def tolerated(self, name: str) -> float:
         """Number of records that may exceed a limit."""
-        share = CONDITIONING.outside if name == "width" else CONDITIONING.tail
         # A limit that is far too small would make mean squares small, and coefficients long.
         cautious = name == "centred norm" and not self.labelled
         most = CONDITIONING.centred_most if cautious else 0.5
-        return tolerated(self.n_counted, share, self.grids[name], most)
+        return tolerated(self.n_counted, CONDITIONING.tail, self.grids[name], most)
 
 
 def conditioning_pays(n_samples: float, n_features: int, mu: float) -> bool:
@@ -339,7 +325,6 @@ def plan_conditioning(
     mu: float,
     found: str = "centre and scale",
     sparse: bool = False,
-    widens: bool = False,
     added: bool = False,
     labelled: bool = False,
 ) -> ConditioningPlan:
@@ -354,8 +339,6 @@ def plan_conditioning(
         What is released.
     sparse : bool, default=False
         Whether records are sparse.
-    widens : bool, default=False
-        Whether a width that clips few records is chosen.
     added : bool, default=False
         As in `Problem`.
     labelled : bool, default=False
@@ -388,9 +371,6 @@ def plan_conditioning(
         # The sum of squares of sparse records that are added might be rounded by more.
         if worth > 0.0 and not (sparse and added):
             parts["squares"] = (CONDITIONING.square_share * worth, 1)
-        if widens:
-            n_widths = CONDITIONING.n_widths
-            parts["width"] = (CONDITIONING.width_share / n_widths, n_widths)
     multiplier, event = share_mu(mu, parts)
     slack = 1.0 + (d + 4) * 2.0**-38  # rounding of norms
     # The squares of two records are nonnegative, and add up to at most 1. Those of sparse rows are
@@ -416,16 +396,14 @@ def plan_conditioning(
         )
         for name in parts
     }
-    width = CONDITIONING.width * math.sqrt(max(ratio / CONDITIONING.plenty_ratio, 1.0))
     share = sum(share * count for share, count in parts.values())
     return ConditioningPlan(
         event,
         n,
         d,
         grids,
-        width,
+        CONDITIONING.width,
         share,
-        widens,
         single=n * mu < CONDITIONING.double_n_mu,
         labelled=labelled,
         n_counted=enough_records(n, d, mu, added),
@@ -474,10 +452,6 @@ class RecordSums:
         """Sum of the squared norms of centred rows, shortened to ``c``, over ``c * c``."""
         total, self._squares = map_reduce(self._X, self._y, shortened_squares, centre, c)
         return total
-
-    def farther(self, centre: np.ndarray, root: np.ndarray, limits: np.ndarray) -> np.ndarray:
-        """How many rows have an entry farther from ``centre`` than each limit times ``root``."""
-        return map_reduce(*self._counted, farther_than, centre, root, limits)
 
     def squares(self, centre: np.ndarray, c: float) -> np.ndarray:
         """Sum of the squares of the rows of `norms`, over ``c * c``."""
@@ -534,14 +508,8 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
             least = max(least, min(deviation, 0.5 * square[0]))
         square = np.maximum(sums, least)
     square *= c * c / n
-    width, root = plan.width, np.sqrt(square)
-    if "width" in plan.grids:
-        widths = width * 2.0 ** (np.arange(2**CONDITIONING.n_widths) / 2.0)
-        counts = sums_of.farther(centre, root, widths)
-        found = halve(counts, plan.tolerated("width"), plan.grids["width"], rng)
-        width = float(widths[found]) if plan.widens else width
     # No feature is farther from its centre than 1 + |centre|.
-    scale = plan.stored(np.minimum(width * root, 1.0 + np.abs(centre)))
+    scale = plan.stored(np.minimum(plan.width * np.sqrt(square), 1.0 + np.abs(centre)))
     return Conditioning(centre, scale, np.minimum(square / scale**2, 1.0), plan.single)
 
 
@@ -563,22 +531,6 @@ def longer_than(X: MatrixLike, y: Any, centre: Any, limits: Any) -> np.ndarray:
     norms = np.empty(len(y))
     write_centred_norms(X, centre, norms)
     return count_above(norms, limits)
-
-
-@without_gil
-def farther_than(X: MatrixLike, y: TargetLike, centre: Any, root: Any, limits: Any) -> np.ndarray:
-    """How many rows have an entry farther from ``centre`` than each limit times ``root``."""
-    distances, unit = np.empty(len(y)), 1.0 / root
-    if isinstance(X, Dense):
-        firsts = np.arange(0, X.values.size, len(centre))
-        for some, rows, _ in runs(X, centre, unit):
-            # This is many times as fast as `max` of short rows.
-            entries = np.abs(rows, out=rows).ravel()
-            np.maximum.reduceat(entries, firsts[: len(rows)], out=distances[some])
-    else:
-        farthest = np.argsort(-np.abs(centre) * unit, kind="stable")  # zeros, by their distances
-        write_sparse_distances(X, centre, unit, farthest, distances)
-    return count_above(distances, limits)
 
 
 @without_gil
@@ -661,22 +613,6 @@ def runs(
         rows, mine = room[: len(values)], squares[: len(values)]
         write_centred(values, units, rows, mine)
         yield slice(start, start + len(values)), rows, mine
-
-
-@njit
-def write_sparse_distances(X, centre, unit, farthest, out):
-    """`write_distances` of sparse rows; zeros of the columns ``farthest`` are the farthest."""
-    read = np.full(centre.shape[0], -1)  # the last row with an entry in a column
-    for i in range(out.shape[0]):
-        out[i] = 0.0
-        for p in range(X.indptr[i], X.indptr[i + 1]):
-            j = X.indices[p]
-            read[j] = i
-            out[i] = max(out[i], abs(clip_scale(X.data[p], X.bounds[j]) - centre[j]) * unit[j])
-        for j in farthest:
-            if read[j] < i:
-                out[i] = max(out[i], abs(centre[j]) * unit[j])
-                break
 
 
 @njit

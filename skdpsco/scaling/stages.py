@@ -177,7 +177,7 @@ class KnownStage(NamedTuple):
         """The value."""
         return (self.value,)
 
-    def read_by(self, plan: Any, tiled: bool) -> "KnownStage":
+    def read_by(self, plan: Any, tiled: bool, widths: tuple[float, float]) -> "KnownStage":
         """The stage for the layout that a solver's plan wants."""
         return self._replace(stage=replace(self.stage, tiled=tiled))
 

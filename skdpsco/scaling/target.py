@@ -86,6 +86,12 @@ class Target(NamedTuple):
     scale: float
     spread: float = 1.0
 
+    @property
+    def range(self) -> np.ndarray:
+        """The interval that clipped targets lie in, in the user's units."""
+        ends = self.centre - self.scale, self.centre + self.scale
+        return np.clip(ends, -self.bound, self.bound)
+
     def apply(self, y: np.ndarray) -> np.ndarray:
         """The targets that the fit sees; of records with fields only those in `FIELD`."""
         if y.dtype.names:

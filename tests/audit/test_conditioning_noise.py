@@ -40,11 +40,6 @@ def charges(plan, mu):
     if plan.scaled:
         each += [mu * math.sqrt(CONDITIONING.mean_share)]
         each += [mu * math.sqrt(CONDITIONING.square_share)]
-        each += (
-            [mu * math.sqrt(CONDITIONING.width_share / CONDITIONING.n_widths)]
-            * CONDITIONING.n_widths
-            * plan.widens
-        )
     charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
     assert sorted(each) == pytest.approx(sorted(charged), rel=1e-9)
     assert mu_of(plan.event) == pytest.approx(math.hypot(*each))
@@ -70,22 +65,20 @@ def extreme_records(d):
 
 
 @pytest.mark.parametrize(
-    ("found", "is_sparse", "widens"),
+    ("found", "is_sparse"),
     [
-        ("centre and scale", False, False),
-        ("centre and scale", False, True),
-        ("centre", False, False),
-        ("centre and scale", True, False),
-        ("centre and scale", True, True),
-        ("scale", False, True),
-        ("scale", True, True),
+        ("centre and scale", False),
+        ("centre", False),
+        ("centre and scale", True),
+        ("scale", False),
+        ("scale", True),
     ],
 )
 @pytest.mark.parametrize("n", [2, 6])
-def test_releases_change_by_what_is_charged(monkeypatch, found, is_sparse, widens, n):
+def test_releases_change_by_what_is_charged(monkeypatch, found, is_sparse, n):
     releases, mu, largest = Releases(monkeypatch, is_sparse), 100.0, []
     for d, base, shift in itertools.product((1, 2, 3), (0, 1, -1), (1, 2, 3)):
-        plan = plan_conditioning(n, d, mu, found, is_sparse, widens)
+        plan = plan_conditioning(n, d, mu, found, is_sparse)
         records = extreme_records(d)
         rest = [records[shift * i % len(records)] for i in range(n - 1)]
         first = releases.run(plan, [records[base], *rest])
@@ -116,8 +109,6 @@ def test_releases_change_by_what_is_charged(monkeypatch, found, is_sparse, widen
     if plan.scaled:
         # The changes of the mean squared norm, and of squares.
         assert (largest[after : after + 2] > 0.6).all()
-    if widens and plan.centred:  # around 0, no entry of so few records is beyond three roots
-        assert largest[-CONDITIONING.n_widths :].max() > 0.9
 
 
 @pytest.mark.parametrize("d", [1, 3, 40])
@@ -211,12 +202,9 @@ def test_sparse_records_are_conditioned_as_dense_ones(monkeypatch, width):
     bounds, found = np.linspace(0.5, 2.0, d), []
     names = ["norm"] * CONDITIONING.n_counts + ["centre"]
     names += ["centred norm"] * CONDITIONING.n_centred_counts + ["residual", "mean", "squares"]
-    names += ["width"] * CONDITIONING.n_widths
     for layout in (np.asarray, sparse.csr_matrix):
         releases = RecordedReleases(monkeypatch, module, quantiles)
-        plan = plan_conditioning(
-            n, d, 3.0, sparse=layout is not np.asarray, widens=True, labelled=True
-        )
+        plan = plan_conditioning(n, d, 3.0, sparse=layout is not np.asarray, labelled=True)
         releases.begin(found[0][0] if found else None)
         plan = replace(plan, width=width)
         to = plan.release(as_design(layout(rows), bounds, True), np.zeros(n), rng)

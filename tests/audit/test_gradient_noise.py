@@ -73,7 +73,7 @@ def test_gradients_of_rows_less_a_centre_move_by_what_is_charged(recorded, loss,
             matrix = sparse.csr_matrix(np.array(rows)) if is_sparse else np.array(rows)
             X = conditioning.apply(as_design(matrix, BOUNDS, True), tiled=not is_sparse)
             bound = clip * math.sqrt(d + 1)
-            coordinates = Coordinates(np.array([0.7, 0.7, 0.3]), bound, d + 1, 0.0)
+            coordinates = Coordinates(np.array([0.7, 0.7, 0.3]), bound, d + 1)
             noisy_gradient(problem, coordinates, X, np.array(y), point, plan.grid * bound, None)
             return np.array(recorded.pop())
 
@@ -172,7 +172,7 @@ def test_gradients_move_by_what_is_charged_and_hardly_less(recorded, loss, inter
             design = as_design(X if layout == "dense" else sparse.csr_matrix(X), BOUNDS, intercept)
             # The norm of `release_coordinates`, where scales are these.
             bound = clip * math.sqrt(d + intercept)
-            coordinates = Coordinates(scale, bound, d + intercept, 0.0)
+            coordinates = Coordinates(scale, bound, d + intercept)
             rows = Rows(design)[batch]
             noisy_gradient(problem, coordinates, rows, y[batch], point, plan.grid * bound, None)
             return np.array(recorded.pop())

@@ -20,7 +20,8 @@ class Store:
         """All rows, in a frame."""
         frames = [pd.read_parquet(self.packed)] if self.packed.exists() else []
         if self.journal.exists():
-            frames.append(pd.read_csv(self.journal))
+            # A digest may consist of digits alone.
+            frames.append(pd.read_csv(self.journal, dtype={"code": str}))
         if not frames:
             return pd.DataFrame(columns=COLUMNS)
         rows = pd.concat(frames, ignore_index=True).fillna({"failure": ""})

@@ -52,13 +52,7 @@ class GradientDescentTuning(NamedTuple):
     sampled_noise : float
         n mu per feature that one pass over samples needs.
     many : float
-        Number of worthwhile passes from which on more than ``passes`` are made, however few
-        features there are.
-    thorough, more : float
-        Over the root of twice the number of features, the number of passes that also reach an
-        optimum where directions differ in curvature; and the power of the worthwhile number, beyond
-        ``passes``, with which it is approached. Fitted on families of 200 to 1,000 columns as in
-        examples/benchmarks/robustness.py.
+        Number of worthwhile passes from which on more than ``passes`` are made.
     plenty : float
         n mu per feature from which on clipping norms of slopes, and the number of passes over
         samples, grow.
@@ -74,10 +68,6 @@ class GradientDescentTuning(NamedTuple):
         proportion. Where most counts are 0, it is the others that tell the mean.
     max_passes : int
         Largest number of passes; chosen by hand, for time.
-    level : float
-        Least mean square of a conditioned column in the coordinates' units, in means over columns.
-        Only columns that conditioning does not clip have mean squares that differ: indicators. In
-        larger units rare ones make no row long, and steps follow them less far into the noise.
     length : float
         Length of a step, relative to the one from smoothness and the mean squared norm.
     first : float
@@ -93,14 +83,11 @@ class GradientDescentTuning(NamedTuple):
         quantiles.
     sure : float
         Standard deviations by which a curvature must exceed its noise to shorten the steps.
-    tail, more_tail : float
-        Share of the passes whose points are averaged, and what a strong penalty adds to it, since
-        coefficients that it shrinks soon forget where they began.
+    tail : float
+        Share of the passes whose points are averaged.
     residual_clip, slope_clip : float
         Clipping norms over the root of the number of features: in root mean squares of the targets
         if derivatives are residuals, otherwise in Lipschitz constants.
-    least_left : float
-        Least share of the targets' mean square to which that of residuals is believed to fall.
     class_noise, class_fewest : float
         ``noise`` and ``fewest`` of softmax regression, whose derivatives are shorter and less
         curved, relative to their bounds. Fitted on four tables with 3 to 10 classes.
@@ -113,15 +100,12 @@ class GradientDescentTuning(NamedTuple):
     passes: float = 50.0
     sampled_noise: float = 8.0
     many: float = 200.0
-    thorough: float = 6.0
-    more: float = 2.0 / 3.0
     plenty: float = 3000.0
     residual_plenty: float = 80.0
     residual_growth: float = 5.0
     skewed: float = 75.0
     counted: float = 25.0
     max_passes: int = 5000
-    level: float = 0.3
     length: float = 2.0
     first: float = 0.5
     along: float = 0.5
@@ -130,10 +114,8 @@ class GradientDescentTuning(NamedTuple):
     few_passes: float = 8.0
     sure: float = 3.0
     tail: float = 0.25
-    more_tail: float = 0.5
     residual_clip: float = 0.75
     slope_clip: float = 0.8
-    least_left: float = 0.2
     class_noise: float = 4.0
     class_fewest: float = 6.0
     class_slope_clip: float = 0.6
@@ -198,21 +180,16 @@ class GradientDescentPlan(Plan):
         ):
             return None
         norm = self.slack * GRADIENT_DESCENT.residual_clip * math.sqrt(problem.n_features)
-        averaged = self.averaged_passes(0.0)
+        averaged = self.averaged_passes
         noise = deviation_on(self.grid) * norm / problem.n_samples / math.sqrt(averaged)
         return noise / self.kept  # what clipping takes off a gradient lengthens it
 
     @property
-    def falls_at(self) -> int:
-        """The pass from which on the clipping norm of residuals is smaller."""
-        return self.n_iter // 4 + 1
-
-    def averaged_passes(self, shrinkage: float) -> int:
+    def averaged_passes(self) -> int:
         """Number of the last passes whose points and gradients are averaged."""
-        if self.metric_grid is not None:  # all that have the last clipping norm
-            return self.n_iter - self.falls_at
-        share = GRADIENT_DESCENT.tail + GRADIENT_DESCENT.more_tail * shrinkage**2
-        return max(1, round(share * self.n_iter))
+        if self.metric_grid is not None:
+            return self.n_iter - self.n_iter // 4 - 1
+        return max(1, round(GRADIENT_DESCENT.tail * self.n_iter))
 
 
 class Coordinates(NamedTuple):
@@ -225,8 +202,8 @@ class Coordinates(NamedTuple):
         Bound on the l2 norm of a record's gradient.
     mean_square_norm : float
         Mean squared norm of the records in these coordinates.
-    shrinkage, penalty : float
-        Share of the penalty in the curvature, in [0, 1), and the mean of its curvatures.
+    penalty : float
+        Mean of the penalty's curvatures.
     target : float
         Root mean square of the targets, or a bound.
     """
@@ -234,7 +211,6 @@ class Coordinates(NamedTuple):
     scale: np.ndarray
     clip: float
     mean_square_norm: float
-    shrinkage: float
     penalty: float = 0.0
     target: float = 1.0
 
@@ -255,8 +231,7 @@ class GradientDescent:
         The clipping norm over the square root of the number of features, which is about the largest
         derivative of a typical record. "auto" is .75 root mean squares of the targets for losses of
         residuals, 0.6 Lipschitz constants for losses of labels and 0.8 for others, and the smaller
-        of both for `Huber`; and more if the noise is small. For residuals it falls after a quarter
-        of the passes with what is explained.
+        of both for `Huber`; and more if the noise is small.
     preconditioned : bool, default=True
         Whether the mean squares of the columns are measured, and made equal. Otherwise they stay as
         they are, and are assumed to be 1 unless they are known.
@@ -375,15 +350,12 @@ class GradientDescent:
         point = np.zeros(problem.n_coefficients)  # where the gradient is taken
         last, last_gradient, first, old = point, point, point, point
         sums = np.zeros((2, len(point)))
-        age, n_averaged = 0, plan.averaged_passes(coordinates.shrinkage)
+        age, n_averaged = 0, plan.averaged_passes
         taken, noise = np.zeros((3, T)), 0.0
         # Clipped gradients are a part of whole ones, beside which the penalty would be too large.
         problem = given = replace(problem, weight=problem.weight * plan.kept)
         model = release_metric(plan.metric_grid, problem, (coordinates.scale, trace), X, y, rng)
         for t in range(T):
-            if t == plan.falls_at and self.clip == "auto":
-                explained = (last, first, last_gradient), taken[:, :t]
-                coordinates = with_shorter_gradients(problem, coordinates, *explained)
             weight = problem.mean_weight
             problem, (X, y) = self.before_pass(t, plan, problem, coordinates, (X, y), point, rng)
             step *= weight / problem.mean_weight
@@ -468,10 +440,7 @@ def full_passes(problem: CompositeProblem, mu: float) -> int:
     if traits_of(problem.loss).sums_to_zero:
         fewest = GRADIENT_DESCENT.class_fewest
         worth *= GRADIENT_DESCENT.noise / GRADIENT_DESCENT.class_noise
-    usual = GRADIENT_DESCENT.passes
-    more = usual * max(worth / usual, 1.0) ** GRADIENT_DESCENT.more
-    more = min(more, GRADIENT_DESCENT.thorough * math.sqrt(2.0 * problem.n_features))
-    most = max(usual * max(worth / GRADIENT_DESCENT.many, 1.0) ** (1.0 / 3.0), more)
+    most = GRADIENT_DESCENT.passes * max(worth / GRADIENT_DESCENT.many, 1.0) ** (1.0 / 3.0)
     return round(min(max(worth, fewest), most, GRADIENT_DESCENT.max_passes))
 
 
@@ -499,27 +468,6 @@ def first_length(plan: Any, problem: CompositeProblem, trace: float) -> float:
         return METRIC.length / smoothness
     longer = GRADIENT_DESCENT.first / math.sqrt(trace) if problem.centred else 0.0
     return max(GRADIENT_DESCENT.length / trace, longer) / smoothness
-
-
-def with_shorter_gradients(
-    problem: CompositeProblem, coordinates: Coordinates, seen: Any, taken: np.ndarray
-) -> Coordinates:
-    """Coordinates with a clipping norm that falls by what released gradients say is explained.
-
-    For residuals r at w, and gradients g, ``E r**2 = E y**2 + w'g(0) + w'g(w)``. ``seen`` is w and
-    both gradients; ``taken`` are the lengths, momenta and noises of the steps up to there.
-    """
-    if not traits_of(problem.loss).quadratic:
-        return coordinates
-    w, first, gradient = seen
-    t, step = taken.shape[1], taken[0, -1]
-    smoothness = likely_smoothness(problem.loss) * problem.mean_weight
-    # Without the part of noise, of which w is made, too.
-    noise = min(step * t * t / 2.0, 1.0 / smoothness) * len(w) * taken[2, 0] ** 2
-    square = max(problem.mean_weight * coordinates.target**2, 1e-300)
-    left = 1.0 + (float(w @ (first + gradient)) + noise) / square
-    left = math.sqrt(min(max(left, GRADIENT_DESCENT.least_left), 1.0))
-    return coordinates._replace(clip=coordinates.clip * left)
 
 
 def least_clip(plan: GradientDescentPlan, loss: Any) -> float:
@@ -577,11 +525,7 @@ def release_coordinates(
         mean_square = mean_square or released.mean_square[: d - problem.intercept]
     size: float = d  # mean squared norm of the records, with ones
     if plan.preconditioned and mean_square is not None:
-        square = np.asarray(mean_square)
-        level = GRADIENT_DESCENT.level * (problem.mean_square is not None)
-        raised = np.maximum(square, level * (square.sum() / max(square.size, 1)))
-        scale[: d - problem.intercept] = np.sqrt(raised)
-        size = float((square / raised).sum()) + problem.intercept
+        scale[: d - problem.intercept] = np.sqrt(mean_square)
     elif problem.mean_square is not None:  # sizes of columns are those of a prior
         square = np.asarray(problem.mean_square)
         scale[: d - problem.intercept] = math.sqrt(square.max())
@@ -608,7 +552,7 @@ def release_coordinates(
     # Only records of a `Mixture` of quantiles whose weights have moved may exceed the second bound.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
     bound = min(clip * math.sqrt(mean_square_norm), most)
-    return Coordinates(scale, bound, mean_square_norm, shrinkage, penalty, target)
+    return Coordinates(scale, bound, mean_square_norm, penalty, target)
 
 
 def noisy_gradient(

@@ -125,7 +125,7 @@ def plan_losses(
         grid=gaussian_grid(sensitivity, multiplier, len(sizes), n_samples),
         after=after,
         every=every,
-        averaged_from=T - descent.averaged_passes(0.0),
+        averaged_from=T - descent.averaged_passes,
         rate=min(
             TASK_WEIGHTS.rate / updates, TASK_WEIGHTS.most_rate, TASK_WEIGHTS.most_noise / noise
         ),
