@@ -6,10 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from cases import each
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from skdpsco import PrivateAdditiveClassifier, PrivateAdditiveRegressor, PrivateRidge, Schema
-from skdpsco.inspection import ShapeDisplay
+from skdpsco.inspection import PairDisplay, ShapeDisplay
 
 pd = pytest.importorskip("pandas")
 matplotlib = pytest.importorskip("matplotlib")
@@ -219,3 +220,30 @@ def test_without_matplotlib(monkeypatch, regressor):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"ShapeDisplay needs.*pip install matplotlib"):
         display_of(regressor)
+
+
+def test_heat_maps_of_pairs(regressor, of_three):
+    names = [("curved", "hour"), ("city", "curved"), ("hour", "city")]
+    model = clone(regressor).set_params(pairs=names).fit(X, Z)
+    known = model.pair_functions_
+    display = PairDisplay.from_estimator(model, n_cols=2)
+    assert len(display.axes_) == len(display.meshes_) == 3
+    assert display.axes_[0].get_xlabel() == next(iter(known))[0]
+    mesh = display.meshes_[0]
+    low, high = mesh.get_clim()
+    assert low == -high  # 0 is in the middle of the colours
+    assert high == max(np.abs(one.get_array()).max() for one in display.meshes_)
+    (one,) = PairDisplay.from_estimator(model, [("curved", "city")]).axes_
+    assert one.get_yticklabels()[0].get_text() == "Bonn"
+    several = clone(of_three).set_params(pairs=names[:1]).fit(X, LEVEL)
+    with pytest.raises(ValueError, match="class_label"):
+        PairDisplay.from_estimator(several)
+    assert len(PairDisplay.from_estimator(several, class_label="low").axes_) == 1
+    with pytest.raises(ValueError, match="pairs"):
+        PairDisplay.from_estimator(model, [("curved", "gaps")])
+    with pytest.raises(ValueError, match="pairs"):
+        PairDisplay.from_estimator(clone(model).set_params(pairs=None).fit(X, Z))
+    with pytest.raises(ValueError, match="n_cols"):
+        PairDisplay.from_estimator(model, n_cols=0)
+    with pytest.raises(TypeError, match="estimator"):
+        PairDisplay.from_estimator(PrivateRidge())

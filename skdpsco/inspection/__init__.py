@@ -8,11 +8,12 @@ from .displays import PrivacyUtilityDisplay, RadiusPathDisplay
 from .group_display import GroupLossDisplay
 from .pipeline_report import PipelineReport, check_private_steps, not_private_steps, privacy_report
 from .planning import PlannedRelease, PrivacyPlan, epsilon_for, n_for, plan
-from .shape_display import ShapeDisplay
+from .shape_display import PairDisplay, ShapeDisplay
 
 __all__ = [
     "AuditResult",
     "GroupLossDisplay",
+    "PairDisplay",
     "PipelineReport",
     "PlannedRelease",
     "PrivacyPlan",

@@ -1,4 +1,4 @@
-"""A plot of the functions of a private additive model."""
+"""Plots of the functions of a private additive model."""
 
 from collections.abc import Sequence
 from numbers import Integral
@@ -11,14 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._typing import Self
 from skdpsco._validation import is_number
 from skdpsco.additive.densities import Density, Shares
+from skdpsco.additive.pairs import PairFunction
 from skdpsco.additive.shapes import ShapeFunction
 from skdpsco.privacy._checks import abridged
 from skdpsco.privacy._history import brief, literal, pyplot
 
-__all__ = ["ShapeDisplay"]
+__all__ = ["PairDisplay", "ShapeDisplay"]
 
 BEYOND = 0.005  # share of the records on either side of a panel, or of a value that is left out
 BARS = 24  # of a column of numbers
+POINTS = 80  # of a heat map, in each direction
 MOST_VALUES = 18  # of a column of categories
 _PANEL = 3.0, 2.1  # inches
 _LETTER = 0.075  # inches of height that a letter of a category needs
@@ -123,12 +125,7 @@ class ShapeDisplay:
             If matplotlib is not installed.
         """
         pyplot(cls.__name__)
-        if isinstance(estimator, type) or not hasattr(type(estimator), "shape_functions_"):
-            raise TypeError(
-                "estimator must be a fitted PrivateAdditiveClassifier or PrivateAdditiveRegressor, "
-                f"got {abridged(estimator)}."
-            )
-        check_is_fitted(estimator)
+        _check_model(estimator)
         outputs, labels, value_name = _outputs(estimator, class_label)
         shapes = {name: s.times(outputs) for name, s in estimator.shape_functions_.items()}
         densities = estimator.densities_
@@ -209,6 +206,174 @@ class ShapeDisplay:
             panels.append(figure.add_subplot(grid[i], sharey=panels[0] if panels else None))
             panels[i].tick_params(labelleft=i % n_cols == 0)
         return np.array(panels, dtype=object)
+
+
+class PairDisplay:
+    """What pairs of columns add to the predictions of a private additive model, besides each.
+
+    A heat map per pair, all of them with one scale of colours. It ends where hardly any record
+    lies. Like the functions of single columns, all of this has been released by the fit.
+
+    Parameters
+    ----------
+    pairs : sequence of PairFunction
+        The functions, of one output.
+    densities : sequence of tuple of two Density or Shares
+        Where the numbers or values of both columns lie.
+    value_name : str, default="value"
+        Name of what is added up.
+
+    Attributes
+    ----------
+    meshes_ : list of matplotlib QuadMesh
+        One per pair.
+    axes_ : ndarray of matplotlib Axes, of shape (n_pairs,)
+    figure_ : matplotlib Figure
+    """
+
+    meshes_: Any
+    axes_: Any
+    figure_: Any
+
+    def __init__(
+        self,
+        *,
+        pairs: Sequence[PairFunction],
+        densities: Sequence[tuple[Density | Shares, Density | Shares]],
+        value_name: str = "value",
+    ) -> None:
+        self.pairs = pairs
+        self.densities = densities
+        self.value_name = value_name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        pairs: Any = None,
+        *,
+        class_label: Any = None,
+        n_cols: int = 3,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot the functions of pairs of a fitted model.
+
+        Parameters
+        ----------
+        estimator : PrivateAdditiveClassifier or PrivateAdditiveRegressor
+            A fitted model.
+        pairs : list of tuple of two str or None, default=None
+            Names of the columns of every pair, as ``pair_functions_`` has them; None is all.
+        class_label : object or None, default=None
+            The class whose function is shown, one of ``classes_``. None is the second of two
+            classes; it must be given if there are more.
+        n_cols : int, default=3
+            Number of panels side by side, at least 1.
+        **kwargs : dict
+            Style of the heat maps, passed to `matplotlib.axes.Axes.pcolormesh`.
+
+        Returns
+        -------
+        display : PairDisplay
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a parameter is out of range, or the model is not additive or has no pairs.
+        NotFittedError
+            If the model is not fitted.
+        ImportError
+            If matplotlib is not installed.
+        """
+        pyplot(cls.__name__)
+        _check_model(estimator)
+        outputs, _, value_name = _outputs(estimator, class_label)
+        if outputs.shape[1] > 1:
+            raise ValueError("class_label must be given where there are more than two classes.")
+        known = estimator.pair_functions_
+        names = list(known) if pairs is None else [tuple(pair) for pair in pairs]
+        if not names or any(name not in known for name in names):
+            raise ValueError(
+                f"pairs must be among the model's pair_functions_, {abridged(list(known))}; got "
+                f"{abridged(pairs)}."
+            )
+        found = [known[name]._replace(weights=known[name].weights @ outputs) for name in names]
+        densities = estimator.densities_
+        both = [(densities[one], densities[other]) for one, other in names]
+        display = cls(pairs=found, densities=both, value_name=value_name)
+        return display.plot(n_cols=n_cols, **kwargs)
+
+    def plot(self, *, n_cols: int = 3, **kwargs: Any) -> Self:
+        """Plot a heat map for every pair, in a new figure.
+
+        Parameters
+        ----------
+        n_cols : int, default=3
+            Number of panels side by side, at least 1.
+        **kwargs : dict
+            Style of the heat maps, passed to `matplotlib.axes.Axes.pcolormesh`.
+
+        Returns
+        -------
+        self : PairDisplay
+        """
+        plt = pyplot(type(self).__name__)
+        if not is_number(n_cols, Integral) or n_cols < 1:
+            raise ValueError(f"n_cols must be an int, at least 1, got {abridged(n_cols)}.")
+        n = len(self.pairs)
+        n_cols = min(n_cols, n)
+        n_rows = -(-n // n_cols)
+        size = max(_PANEL[0] * n_cols, 5.0), 1.3 * _PANEL[1] * n_rows
+        figure, panels = plt.subplots(
+            n_rows, n_cols, figsize=size, layout="constrained", squeeze=False
+        )
+        panels = panels.ravel()
+        for panel in panels[n:]:
+            panel.remove()
+        grids = []
+        for pair, (first, second) in zip(self.pairs, self.densities, strict=True):
+            (x, *x_labels), (y, *y_labels) = (
+                _places(pair.first, first),
+                _places(pair.second, second),
+            )
+            across, along = (grid.ravel() for grid in np.meshgrid(x, y))
+            grids.append((x, y, pair.of(across, along).reshape(len(y), len(x)), x_labels, y_labels))
+        most = max(float(np.abs(values).max()) for _, _, values, *_ in grids) or 1.0
+        style = {"cmap": "RdBu_r", "vmin": -most, "vmax": most, "shading": "nearest", **kwargs}
+        self.meshes_ = []
+        for panel, pair, (x, y, values, x_labels, y_labels) in zip(
+            panels[:n], self.pairs, grids, strict=True
+        ):
+            self.meshes_.append(panel.pcolormesh(x, y, values, **style))
+            panel.set_xlabel(literal(brief(pair.first.column.name, 40)), fontsize=9)
+            panel.set_ylabel(literal(brief(pair.second.column.name, 40)), fontsize=9)
+            panel.tick_params(labelsize=8)
+            if x_labels:
+                panel.set_xticks(x, *x_labels, rotation=90 if _upright(*x_labels) else 0)
+            if y_labels:
+                panel.set_yticks(y, *y_labels)
+        bar = figure.colorbar(self.meshes_[0], ax=panels[:n].tolist())
+        bar.set_label(literal(self.value_name), fontsize=9)
+        self.axes_, self.figure_ = panels[:n], figure
+        return self
+
+
+def _check_model(estimator: Any) -> None:
+    """Refuse what is no fitted additive model."""
+    if isinstance(estimator, type) or not hasattr(type(estimator), "shape_functions_"):
+        raise TypeError(
+            "estimator must be a fitted PrivateAdditiveClassifier or PrivateAdditiveRegressor, "
+            f"got {abridged(estimator)}."
+        )
+    check_is_fitted(estimator)
+
+
+def _places(shape: ShapeFunction, known: Density | Shares) -> tuple[Any, ...]:
+    """Numbers at which a function of a pair is drawn; or codes, and the names of the values."""
+    if isinstance(known, Shares):
+        names = [literal(_shortened(str(value))) for value in shape.column.values]
+        return np.arange(len(names)), names
+    return (np.linspace(*_limits(known), POINTS),)
 
 
 def _importance(shape: ShapeFunction, known: Density | Shares) -> float:
