@@ -59,6 +59,8 @@ METHODS = {
     "PrivateLogisticL1": of("PrivateLogisticL1", *CLASSIFICATION),
     "PrivateLinearSVC": of("PrivateLinearSVC", *CLASSIFICATION),
     "PrivateLinearClassifier": of("PrivateLinearClassifier", "binary", "text"),
+    "PrivateAdditiveClassifier": of("PrivateAdditiveClassifier", "binary", "multiclass"),
+    "PrivateAdditiveRegressor": of("PrivateAdditiveRegressor", *REGRESSION),
     "PrivateRidge": of("PrivateRidge", *REGRESSION),
     "PrivateLasso": of("PrivateLasso", *REGRESSION),
     "PrivateElasticNet": of("PrivateElasticNet", *REGRESSION),
