@@ -373,6 +373,15 @@ BAD_X = {
     **{f"a frame: {name}": value for name, value in FRAMES.items()},
     **{f"sparse: {name}": value for name, value in SPARSE.items()},
 }
+# What additive models take: numbers that are missing.
+MISSING_NUMBERS = {
+    "NaN", "float32 NaN", "big-endian NaN", "NaN by columns", "NaN in a reversed view",
+    "NaN in memory of others", "an entry: None", "an entry: a Decimal that is NaN",
+    "a frame: None", "a frame: NaN", "a frame: a missing Int64", "a frame: a missing boolean",
+    "a frame: a missing Float32", "a frame: a missing Arrow integer", "a frame: sparse NaN",
+    "a frame: a missing category", "a frame: names of two levels, and NaN",
+    "a frame: polars null", "a frame: polars NaN", "a frame: a polars column of null",
+}  # fmt: skip
 OTHER_LENGTHS = {"fewer records", "more records", "instead of an array: a range"}
 
 

@@ -14,6 +14,7 @@ from collections import Counter
 import numpy as np
 from scipy import sparse
 
+from skdpsco.additive import PrivateAdditiveRegressor
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.data.design import as_design
 from skdpsco.group_dro import PrivateGroupDRO
@@ -422,6 +423,7 @@ ALPHAS = {"alpha": [0.1, 1.0]}
 
 # Name: a function that fits.
 FITS = {
+    "PrivateAdditiveRegressor": lambda: PrivateAdditiveRegressor(**MUCH).fit(AWAY, HEIGHTS),
     "PrivateRidge": lambda: PrivateRidge(**UNKNOWN, **MUCH).fit(AWAY, HEIGHTS),
     "PrivateRidge, ranges": lambda: PrivateRidge(epsilon=300.0, delta=1e-6).fit(X, HEIGHTS),
     "PrivateRidge, little": lambda: PrivateRidge(**UNKNOWN, **LITTLE).fit(X, HEIGHTS),

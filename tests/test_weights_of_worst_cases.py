@@ -46,7 +46,7 @@ def test_all_classifiers_take_weights_of_classes():
     models = [model for model in models if "classes" in signature(model).parameters]
     weighted = {model for model in models if "class_weight" in signature(model).parameters}
     assert {model for model in models if is_classifier(model())} <= weighted
-    assert len(weighted) == 7
+    assert len(weighted) == 8
 
 
 # --- fits
