@@ -170,8 +170,6 @@ COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],
     "l1_ratio": [Interval(Real, 0, 1, closed="both")],
     "solver": [StrOptions({"auto", "moments", *_BY_DESCENT}), HasMethods(["plan", "run"])],
-    "clip": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-    "order": [StrOptions({"cyclic", "random"})],
     "standard_errors": ["boolean"],
 }
 

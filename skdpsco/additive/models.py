@@ -124,10 +124,8 @@ class PrivateAdditiveModel(PrivateEstimator):
         """Parameters of that model that all have."""
         names = ["epsilon", "delta", "ledger", "max_records_per_unit", "max_weight"]
         names += ["relation", "verbose", "random_state"]
-        shrunk = isinstance(self, RegressorMixin)
-        solver = GradientDescent(preconditioned=False, shrunk=shrunk)
         own = {name: getattr(self, name) for name in names}
-        return {**own, "feature_bound": 1.0, "solver": solver}
+        return {**own, "feature_bound": 1.0, "solver": GradientDescent(preconditioned=False)}
 
     def _check_pairs(self, records: ColumnRecords) -> tuple[tuple[int, int], ...] | None:
         """Places of the columns of declared pairs; None if pairs are chosen.

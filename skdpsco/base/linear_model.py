@@ -442,10 +442,15 @@ class PrivateLinearModel(PrivateEstimator):
             getattr(self, "conditioning", None) == "auto"
             and (bool(self.fit_intercept) or not self._ball_is_given())
             and (not is_sparse(task.X) or self._reads_centred(task.loss, n, d))
-            and isinstance(self.solver, str)
-            and self.solver in self._conditioned_solvers
+            and self._solver_is_conditioned()
             and conditioning_pays(n, d, mu)
         )
+
+    def _solver_is_conditioned(self) -> bool:
+        """Whether the solver leaves the intercept outside of its ball, and adds Gaussian noise."""
+        if isinstance(self.solver, str):
+            return self.solver in self._conditioned_solvers
+        return getattr(self.solver, "conditioned", False)
 
     def _reads_centred(self, loss: Any, n: int, d: int) -> bool:
         """Whether the solver reads sparse rows minus a dense one."""

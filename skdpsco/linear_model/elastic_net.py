@@ -56,23 +56,19 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise. Otherwise it
+        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``.
+        "auto" takes "moments" if there is hardly any noise. Otherwise it
         takes "gradient-descent" for conditioned features, large noise or few features, and
         otherwise "coordinate-descent". The choice follows from the layout and the sizes of X and
         from the budget.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
-    clip : float or "auto", default="auto"
-        Clipping level of the records' derivatives, as described by the solvers; "moments" has none.
-        "auto" follows noisy scales of features and targets.
-    order : {"cyclic", "random"}, default="cyclic"
-        Order in which "coordinate-descent" visits the coordinates.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of features privately, for at most 24 % of the budget's
-        mu^2, if ``solver`` is any name but "sgd" and there are enough records. Columns that lie on
+        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on
         one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
         and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
         is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
@@ -144,8 +140,8 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     Every one of several targets has a fit of its own, with a part of the budget, and takes the
     centre and scales of the features from the first. With a large budget, few columns, or on
     Dask all are fitted to one release of the moments of all columns instead, which costs what a
-    fit to one of them does and has standard errors; `n_iter`, `clip` and `order` are then
-    ignored. ``solver="moments"`` asks for that.
+    fit to one of them does and has standard errors; `n_iter` is then ignored.
+    ``solver="moments"`` asks for that.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
     more; `solver` and `conditioning` are then ignored.
@@ -197,8 +193,6 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        clip: float | Auto = "auto",
-        order: Literal["cyclic", "random"] = "cyclic",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
         clip_features: bool = True,
@@ -218,8 +212,6 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         self.target_bound = target_bound
         self.solver = solver
         self.n_iter = n_iter
-        self.clip = clip
-        self.order = order
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
         self.clip_features = clip_features
@@ -277,23 +269,19 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise. Otherwise it
+        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``.
+        "auto" takes "moments" if there is hardly any noise. Otherwise it
         takes "gradient-descent" for conditioned features, large noise or few features, and
         otherwise "coordinate-descent". The choice follows from the layout and the sizes of X and
         from the budget.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
-    clip : float or "auto", default="auto"
-        Clipping level of the records' derivatives, as described by the solvers; "moments" has none.
-        "auto" follows noisy scales of features and targets.
-    order : {"cyclic", "random"}, default="cyclic"
-        Order in which "coordinate-descent" visits the coordinates.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of features privately, for at most 24 % of the budget's
-        mu^2, if ``solver`` is any name but "sgd" and there are enough records. Columns that lie on
+        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on
         one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
         and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
         is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
@@ -363,8 +351,8 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     Every one of several targets has a fit of its own, with a part of the budget, and takes the
     centre and scales of the features from the first. With a large budget, few columns, or on
     Dask all are fitted to one release of the moments of all columns instead, which costs what a
-    fit to one of them does and has standard errors; `n_iter`, `clip` and `order` are then
-    ignored. ``solver="moments"`` asks for that.
+    fit to one of them does and has standard errors; `n_iter` is then ignored.
+    ``solver="moments"`` asks for that.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
     more; it then knows its standard errors. `solver` and `conditioning` are then ignored.
@@ -412,8 +400,6 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        clip: float | Auto = "auto",
-        order: Literal["cyclic", "random"] = "cyclic",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
         clip_features: bool = True,
@@ -432,8 +418,6 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         self.target_bound = target_bound
         self.solver = solver
         self.n_iter = n_iter
-        self.clip = clip
-        self.order = order
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
         self.clip_features = clip_features

@@ -81,7 +81,6 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
         target_bound: float | None = None,
         solver: Literal["auto", "gradient-descent", "sgd"] | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        clip: float | Auto = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
         clip_features: bool = True,
@@ -100,7 +99,6 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
         self.target_bound = target_bound
         self.solver = solver
         self.n_iter = n_iter
-        self.clip = clip
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
         self.clip_features = clip_features
@@ -229,19 +227,17 @@ class PrivatePoissonRegressor(LogLinkModel):
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
         epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" is "gradient-descent", which shrinks coefficients by as much
+        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``.
+        "auto" is "gradient-descent", which shrinks coefficients by as much
         as noise has lengthened them.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
-    clip : float or "auto", default="auto"
-        Clipping level of the records' derivatives, as described by the solvers. "auto" follows
-        noisy scales.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of features privately, for at most 24 % of the budget's
-        mu^2, if ``solver`` is any name but "sgd" and there are enough records. Columns that lie on
+        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on
         one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
         and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
         is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
@@ -371,19 +367,17 @@ class PrivateGammaRegressor(LogLinkModel):
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
         epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" is "gradient-descent", which shrinks coefficients by as much
+        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``.
+        "auto" is "gradient-descent", which shrinks coefficients by as much
         as noise has lengthened them.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
-    clip : float or "auto", default="auto"
-        Clipping level of the records' derivatives, as described by the solvers. "auto" follows
-        noisy scales.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of features privately, for at most 24 % of the budget's
-        mu^2, if ``solver`` is any name but "sgd" and there are enough records. Columns that lie on
+        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on
         one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
         and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
         is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and

@@ -56,7 +56,8 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         says, and with an ``init`` the bounds that it has found, or 1 if it has found none.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise, and otherwise
+        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``.
+        "auto" takes "moments" if there is hardly any noise, and otherwise
         "gradient-descent" for conditioned features. For other features it takes "moments" with an
         intercept; without one, "gradient-descent" if the noise is large or there are few features,
         else "coordinate-descent". The choice follows only from the layout and the sizes of X and
@@ -64,16 +65,11 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
-    clip : float or "auto", default="auto"
-        Clipping level of the records' derivatives, as described by the solvers; "moments" has none.
-        "auto" follows noisy scales of the features.
-    order : {"cyclic", "random"}, default="cyclic"
-        Order in which "coordinate-descent" visits the coordinates.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of features privately, for at most a third of the budget's
-        mu^2, if ``solver`` is any name but "sgd" and there are enough records. Columns that lie on
+        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on
         one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
         and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
         is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
@@ -209,8 +205,6 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        clip: float | Auto = "auto",
-        order: Literal["cyclic", "random"] = "cyclic",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
         calibration: Auto | None = "auto",
@@ -233,8 +227,6 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         self.feature_bound = feature_bound
         self.solver = solver
         self.n_iter = n_iter
-        self.clip = clip
-        self.order = order
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
         self.calibration = calibration
