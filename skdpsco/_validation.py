@@ -23,7 +23,6 @@ from .privacy._checks import NO_PURE_PRIVACY, abridged
 from .privacy.relations import LARGEST_UNIT, RELATIONS
 
 __all__ = [
-    "CALIBRATION_CONSTRAINTS",
     "CLASSES_CONSTRAINTS",
     "CLIPPER_CONSTRAINTS",
     "COMMON_CONSTRAINTS",
@@ -160,11 +159,9 @@ CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {
     "conditioning": [None, StrOptions({"auto"})],
     "clip_features": ["boolean"],
 }
-CALIBRATION_CONSTRAINTS: dict[str, list[Any]] = {"calibration": [None, StrOptions({"auto"})]}
 COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
-    **CALIBRATION_CONSTRAINTS,
     "alpha": [Interval(Real, 0, None, closed="left")],
     "C": [Interval(Real, 0, None, closed="right")],
     "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],

@@ -463,13 +463,11 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _calibrates(self, curve: Curve, n_known: float, d: int, mu: float) -> bool:
         """Whether a private slope and offset of scores are found, from public values alone."""
-        wanted = getattr(self, "conditioning", None) == "auto"
-        drowned = wanted and not conditioning_pays(n_known, d, mu)
         return (
-            getattr(self, "calibration", None) == "auto"
+            getattr(self, "conditioning", None) == "auto"
             and bool(self.fit_intercept)
             # Otherwise the size of scores is unknown; but scores that are noise need an offset.
-            and (self._conditioned or drowned)
+            and (self._conditioned or not conditioning_pays(n_known, d, mu))
             and not getattr(self, "standard_errors", False)  # whose step finds both
             and not (self._keeps_given_balls and self._ball_is_given())
             and calibration_pays(n_known, d, mu, curve)

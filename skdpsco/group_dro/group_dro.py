@@ -15,7 +15,6 @@ from sklearn.utils.metaestimators import available_if
 from skdpsco._quiet import score_by
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
 from skdpsco._validation import (
-    CALIBRATION_CONSTRAINTS,
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
@@ -161,13 +160,11 @@ class PrivateGroupDRO(PrivateLinearModel):
         mu^2, if ``solver`` is given by name and there are enough records. Columns that lie on one
         side of 0, or use a small part of their bounds, then cost little accuracy. Sparse columns
         stay sparse, and are conditioned only if "moments" or "gradient-descent" fits them. Without
-        an intercept the centre is 0, and only scales are found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most 6 % of the budget's mu^2, if there is an intercept,
-        features are conditioned, ``radius="auto"``, the loss is logistic and there are enough
-        records. Records count as in the worst mixture of groups that was found. None keeps
-        the solver's result.
+        an intercept the centre is 0, and only scales are found. "auto" also corrects the length of
+        the coefficients and the intercept by a private table of predictions and targets, for at
+        most 6 % of the budget's mu^2, if there is an intercept, features are conditioned,
+        ``radius="auto"``, the loss is logistic and there are enough records. Records count as in
+        the worst mixture of groups that was found. None does neither.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.
@@ -285,7 +282,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         **CLASSES_CONSTRAINTS,
         "class_weight": WEIGHTS_CONSTRAINTS["class_weight"],
         **CONDITIONING_CONSTRAINTS,
-        **CALIBRATION_CONSTRAINTS,
         **OPTIONS_CONSTRAINTS,
         "groups": [None, "array-like"],
         "group_prior": [None, "array-like"],
@@ -323,7 +319,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
         clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
@@ -351,7 +346,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight

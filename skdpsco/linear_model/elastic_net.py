@@ -68,10 +68,10 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of features privately, for at most 24 % of the budget's
-        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on
-        one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
-        and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
-        is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
+        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on one side
+        of 0, or use a small part of their bounds, then cost little accuracy. Coefficients and
+        penalties still refer to the columns as given. Sparse columns get a centre if ``solver`` is
+        "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
         only scales are found. None uses the columns as they are.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
@@ -281,10 +281,10 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of features privately, for at most 24 % of the budget's
-        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on
-        one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
-        and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
-        is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
+        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on one side
+        of 0, or use a small part of their bounds, then cost little accuracy. Coefficients and
+        penalties still refer to the columns as given. Sparse columns get a centre if ``solver`` is
+        "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
         only scales are found. None uses the columns as they are.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,

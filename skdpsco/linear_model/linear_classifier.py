@@ -97,14 +97,12 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         small part of their bounds, then cost little accuracy. The ball then limits the intercept of
         centred features: the prediction at the centre instead of that at 0. This holds for sparse
         columns if "projected-descent" fits them, and they stay sparse. Without an intercept the
-        centre is 0, and only scales are found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for 6 % of the budget's mu^2, up to 21 % if records are few and
-        less if the budget is large, if there is an intercept, ``radius="auto"``, the loss is the
-        logistic one of two classes and there are enough records. Scores of more classes are drawn
-        towards a constant prediction, from noisy counts of classes, for up to 20 % if records are
-        few. None keeps the solver's result.
+        centre is 0, and only scales are found. "auto" also corrects the length of the coefficients
+        and the intercept by a private table of predictions and targets, for 6 % of the budget's
+        mu^2, up to 21 % if records are few and less if the budget is large, if there is an
+        intercept, ``radius="auto"``, the loss is the logistic one of two classes and there are
+        enough records. Scores of more classes are drawn towards a constant prediction, from noisy
+        counts of classes, for up to 20 % if records are few. None does neither.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.
@@ -234,7 +232,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         shuffle: bool = True,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
         clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
@@ -258,7 +255,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight

@@ -69,19 +69,17 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of features privately, for at most a third of the budget's
-        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on
-        one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
-        and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
-        is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
-        only scales are found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        scores and labels, for 6 % of the budget's mu^2, up to 21 % if records are few and less if
-        the budget is large, if there is an intercept, and there are two classes and enough records
-        for it. Probabilities then match the frequencies of labels. Scores of more classes are drawn
-        towards a constant prediction, from noisy counts of classes, for up to 20 % if records are
-        few. It may undo part of the shrinkage by a strong penalty; as the budget grows, the
-        solution tends to that of the objective. None keeps the solver's result.
+        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on one side
+        of 0, or use a small part of their bounds, then cost little accuracy. Coefficients and
+        penalties still refer to the columns as given. Sparse columns get a centre if ``solver`` is
+        "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
+        only scales are found. "auto" also corrects the length of the coefficients and the intercept
+        by a private table of scores and labels, for 6 % of the budget's mu^2, up to 21 % if records
+        are few and less if the budget is large, if there is an intercept, and there are two classes
+        and enough records for it. Probabilities then match the frequencies of labels. Scores of
+        more classes are drawn towards a constant prediction, from noisy counts of classes, for up
+        to 20 % if records are few. It may undo part of the shrinkage by a strong penalty; as the
+        budget grows, the solution tends to that of the objective. None does neither.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False,
         predictions are linear everywhere.
@@ -207,7 +205,6 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
         clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
@@ -229,7 +226,6 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight

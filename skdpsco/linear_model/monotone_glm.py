@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed
 from skdpsco._validation import (
-    CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     TARGET_CONSTRAINTS,
@@ -105,12 +104,10 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         mu^2, if there are enough records. Columns that lie on one side of 0, or use a small part of
         their bounds, then cost little accuracy. Sparse columns stay sparse, and are conditioned
         unless "mirror-prox" fits them. Without an intercept the centre is 0, and only scales are
-        found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most 6 % of the budget's mu^2, if there is an intercept,
-        features are conditioned, ``radius="auto"``, the link is not the identity and there are
-        enough records. None keeps the solver's result.
+        found. "auto" also corrects the length of the coefficients and the intercept by a private
+        table of predictions and targets, for at most 6 % of the budget's mu^2, if there is an
+        intercept, features are conditioned, ``radius="auto"``, the link is not the identity and
+        there are enough records. None does neither.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.
@@ -190,7 +187,6 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
-        **CALIBRATION_CONSTRAINTS,
         **TARGET_CONSTRAINTS,
         "link": [str, Link],
         "solver": [str],
@@ -216,7 +212,6 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
         clip_features: bool = True,
         solver: Literal["auto", "moments", "mirror-prox", "gradient-descent"] = "auto",
         n_iter: int | Auto = "auto",
@@ -233,7 +228,6 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
         self.clip_features = clip_features
         self.solver = solver
         self.n_iter = n_iter

@@ -77,13 +77,11 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         accuracy. The ball then limits the intercept of centred features: the prediction at the
         centre instead of that at 0. Sparse columns stay sparse, and get a centre only if "moments"
         or "gradient-descent" fits them. Without an intercept the centre is 0, and only scales are
-        found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most 6 % of the budget's mu^2, if there is an intercept,
-        features are conditioned, ``radius="auto"``, the only loss is the logistic one of two
-        classes and there are enough records. Records count as in the worst mixture of tasks that
-        was found. None keeps the solver's result.
+        found. "auto" also corrects the length of the coefficients and the intercept by a private
+        table of predictions and targets, for at most 6 % of the budget's mu^2, if there is an
+        intercept, features are conditioned, ``radius="auto"``, the only loss is the logistic one of
+        two classes and there are enough records. Records count as in the worst mixture of tasks
+        that was found. None does neither.
     clip_features : bool, default=True
         Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
         linear predictor is not clipped.
@@ -202,7 +200,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         feature_bound: ArrayLike | Auto | None = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
         clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
@@ -232,7 +229,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         self.feature_bound = feature_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
         self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
