@@ -155,10 +155,7 @@ WEIGHTS_CONSTRAINTS: dict[str, list[Any]] = {
     "max_weight": [None, Interval(Real, 0, None, closed="neither")],
 }
 _BY_DESCENT = {"coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"}
-CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {
-    "conditioning": [None, StrOptions({"auto"})],
-    "clip_features": ["boolean"],
-}
+CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {"conditioning": [None, StrOptions({"auto"})]}
 COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,

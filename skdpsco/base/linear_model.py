@@ -831,8 +831,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _set_ranges(self, units: Units) -> None:
         """Set fitted attributes about the ranges of features and targets, which were released."""
-        if hasattr(self, "clip_features"):
-            self.feature_range_ = units.feature_range
+        self.feature_range_ = units.feature_range
 
     def _of_predictions(self, units: Units) -> Units:
         """The units of linear predictions, if they differ from those of targets."""
@@ -848,10 +847,10 @@ class PrivateLinearModel(PrivateEstimator):
         check_is_fitted(self)
         refuse_blocks(X)
         X = check_X(self, X)
-        limits = self._limits()
         # In chunks of records: float32 numbers become float64 ones, and clipped ones are copies.
         parts = [
-            clipped_product(X[rows], self.coef_.T, limits) for rows in gen_batches(X.shape[0], 4096)
+            clipped_product(X[rows], self.coef_.T, self.feature_range_)
+            for rows in gen_batches(X.shape[0], 4096)
         ]
         return np.concatenate(parts) + self.intercept_
 
@@ -865,9 +864,9 @@ class PrivateLinearModel(PrivateEstimator):
         Returns
         -------
         pipeline : sklearn.pipeline.Pipeline
-            A `MinMaxScaler` that clips features to ``feature_range_``, unless
-            ``clip_features=False``, and a `LinearRegression`, a `LogisticRegression`, or an
-            `SGDClassifier` for losses without probabilities. The scaler takes dense X only.
+            A `MinMaxScaler` that clips features to ``feature_range_``, and a `LinearRegression`, a
+            `LogisticRegression`, or an `SGDClassifier` for losses without probabilities. The scaler
+            takes dense X only: pass parts of a sparse X as arrays, ``X[:1000].toarray()``.
 
         Raises
         ------
@@ -876,7 +875,3 @@ class PrivateLinearModel(PrivateEstimator):
         """
         check_is_fitted(self)
         return plain_pipeline(self)
-
-    def _limits(self) -> Any:
-        """The range that predictions clip features to, as the fit does; None if they do not."""
-        return self.feature_range_ if getattr(self, "clip_features", False) else None

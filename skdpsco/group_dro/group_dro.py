@@ -165,9 +165,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         most 6 % of the budget's mu^2, if there is an intercept, features are conditioned,
         ``radius="auto"``, the loss is logistic and there are enough records. Records count as in
         the worst mixture of groups that was found. None does neither.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
-        linear predictor is not clipped.
     classes : array-like of shape (2,), Schema or None, default=None
         The public labels of y, for a classifier. None takes those that occur in y, which assumes
         that the set of labels in y is public.
@@ -319,7 +316,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         solver: Literal[
@@ -346,7 +342,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
         self.solver = solver

@@ -48,7 +48,6 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
     """Private least squares; see the subclasses."""
 
     target_bound: Any
-    clip_features: bool
     _begins_at_scores = False
 
     def _loss(self, n_samples: int, n_features: int) -> Any:

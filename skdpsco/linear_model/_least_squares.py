@@ -108,8 +108,7 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
             [problem.intercept(coef) for problem, coef in zip(problems, coefs, strict=True)]
         )
         self.n_iter_ = 0
-        if self.clip_features:
-            self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])
+        self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])
         weight, intercept = self._ridge_weight(moments), bool(self.fit_intercept)
         if weight is not None:
             self.uncertainty_ = uncertainty(moments, problems, coefs, weight, intercept)

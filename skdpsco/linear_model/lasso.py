@@ -75,9 +75,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         of them are fitted by gradient descent: with ``radius="auto"`` and ``n_iter="auto"``, from n
         mu = 3.5 n_features on, as long as there is more than hardly any noise. Without an intercept
         the centre is 0, and only scales are found. None uses the columns as they are.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
-        predictions are linear everywhere.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
@@ -197,7 +194,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
@@ -214,7 +210,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.max_weight = max_weight
         self.relation = relation
         self.verbose = verbose

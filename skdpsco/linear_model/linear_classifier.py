@@ -103,9 +103,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         intercept, ``radius="auto"``, the loss is the logistic one of two classes and there are
         enough records. Scores of more classes are drawn towards a constant prediction, from noisy
         counts of classes, for up to 20 % if records are few. None does neither.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
-        linear predictor is not clipped.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent. They must be declared for blocks.
@@ -232,7 +229,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         shuffle: bool = True,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
@@ -255,7 +251,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight

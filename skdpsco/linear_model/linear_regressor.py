@@ -98,9 +98,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         centred features: the prediction at the centre instead of that at 0. This holds for sparse
         columns if "projected-descent" fits them, and they stay sparse. Without an intercept the
         centre is 0, and only scales are found. None uses the columns as they are.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
-        linear predictor is not clipped.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
@@ -218,7 +215,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         shuffle: bool = True,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         verbose: int = 0,
@@ -240,7 +236,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.max_weight = max_weight
         self.relation = relation
         self.verbose = verbose

@@ -79,9 +79,6 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
         more classes are drawn towards a constant prediction, from noisy counts of classes, for up
         to 20 % if records are few. It may undo part of the shrinkage by a strong penalty; as the
         budget grows, the solution tends to that of the objective. None does neither.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
-        predictions are linear everywhere.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
@@ -196,7 +193,6 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
@@ -216,7 +212,6 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight

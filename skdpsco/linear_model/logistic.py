@@ -74,9 +74,6 @@ class PrivateLogisticL1(LogisticClassifier):
         Probabilities then match the frequencies of labels. Scores of more classes are drawn towards
         a constant prediction, from noisy counts of classes, for up to 20 % if records are few.
         Coefficients stay in the ball. None does neither.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
-        predictions are linear everywhere.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
@@ -185,7 +182,6 @@ class PrivateLogisticL1(LogisticClassifier):
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
@@ -203,7 +199,6 @@ class PrivateLogisticL1(LogisticClassifier):
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight

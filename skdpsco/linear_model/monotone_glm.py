@@ -108,9 +108,6 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         table of predictions and targets, for at most 6 % of the budget's mu^2, if there is an
         intercept, features are conditioned, ``radius="auto"``, the link is not the identity and
         there are enough records. None does neither.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
-        linear predictor is not clipped.
     solver : {"auto", "moments", "mirror-prox", "gradient-descent"}, default="auto"
         "moments" releases noisy moments and corrects a model of the equation in a few rounds.
         "mirror-prox" releases a noisy operator in every step; it needs more records, but no memory
@@ -212,7 +209,6 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         solver: Literal["auto", "moments", "mirror-prox", "gradient-descent"] = "auto",
         n_iter: int | Auto = "auto",
         verbose: int = 0,
@@ -228,7 +224,6 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.solver = solver
         self.n_iter = n_iter
         self.verbose = verbose

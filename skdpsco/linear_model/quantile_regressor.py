@@ -103,9 +103,6 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         penalties still refer to the columns as given. Sparse columns get a centre if ``solver`` is
         "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
         only scales are found. None uses the columns as they are.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
-        predictions are linear everywhere.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
@@ -207,7 +204,6 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         max_weight: float | None = None,
         standard_errors: bool = False,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
@@ -226,7 +222,6 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.max_weight = max_weight
         self.standard_errors = standard_errors
         self.relation = relation

@@ -82,9 +82,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         intercept, features are conditioned, ``radius="auto"``, the only loss is the logistic one of
         two classes and there are enough records. Records count as in the worst mixture of tasks
         that was found. None does neither.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
-        linear predictor is not clipped.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
@@ -200,7 +197,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         feature_bound: ArrayLike | Auto | None = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         solver: Literal[
@@ -229,7 +225,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         self.feature_bound = feature_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
         self.solver = solver

@@ -75,9 +75,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         centre instead of that at 0. Sparse columns stay sparse, and get a centre only if "moments"
         or "gradient-descent" fits them. Without an intercept the centre is 0, and only scales are
         found. None uses the columns as they are.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
-        linear predictor is not clipped.
     solver : {"auto", "gradient-descent", "moments", "mirror-descent", \
             "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
             "recursive-regularisation"} or object, default="auto"
@@ -177,7 +174,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         solver: Literal[
             "auto",
             "moments",
@@ -204,7 +200,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.solver = solver
         self.n_iter = n_iter
         self.verbose = verbose
