@@ -134,7 +134,6 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     ],
     "fit_intercept": ["boolean"],
     "relation": [StrOptions(set(RELATIONS))],
-    "verbose": ["verbose"],
 }
 TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA],

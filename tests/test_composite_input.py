@@ -205,7 +205,7 @@ def test_rows_whose_norm_overflows(Estimator):
 # --- mistakes
 
 
-LEGAL = ("epsilon", "delta", "feature_bound", "n_iter", "fit_intercept", "verbose", "random_state")
+LEGAL = ("epsilon", "delta", "feature_bound", "n_iter", "fit_intercept", "random_state")
 WEIGHT = r"in the range \[0(\.0)?, inf\)"
 
 

@@ -70,7 +70,7 @@ logistic = PrivateLogisticRegression(penalty="l1", C=0.5, solver=SGD(), feature_
 logistic = PrivateLogisticRegression(penalty=None, solver=GradientDescent(clip=0.5))
 decision: NDArray[np.float64] = logistic.fit(X, y).decision_function(X)
 ridge = PrivateRidge(alpha=1, solver=Moments(), target_bound=2.0, conditioning=None)
-net = PrivateElasticNet(l1_ratio=0.7, solver=GradientDescent(clip=0.1), verbose=True)
+net = PrivateElasticNet(l1_ratio=0.7, solver=GradientDescent(clip=0.1))
 lp = PrivateLinearClassifier(loss=Logistic(), p=1.5, shuffle=False, n_samples=500)
 lp_regressor = PrivateLinearRegressor(loss=Huber(0.5), p=np.inf, row_norm=1.0)
 dro = PrivateGroupDRO(groups=["f", "m"], group_membership="private", objective="cvar")

@@ -38,7 +38,6 @@ from skdpsco.base.fit_plans import (
 from skdpsco.base.plain import plain_pipeline
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
-from skdpsco.base.progress import check_progress
 from skdpsco.base.public_start import PublicStart, checked_start, clipped_product, learnt_from
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.block_records import BlockRecords, is_blocks
@@ -155,7 +154,6 @@ class PrivateLinearModel(PrivateEstimator):
     solver: Any
     n_iter: Any
     fit_intercept: bool
-    verbose: int
 
     coef_: np.ndarray
     intercept_: Any  # a float for one target, otherwise an array
@@ -546,7 +544,6 @@ class PrivateLinearModel(PrivateEstimator):
         self._by_blocks = isinstance(X, BlockRecords)
         weights = self._target_weights(loss, y, n) if regression else None
         self._sparse, intercept = is_sparse(X), bool(self.fit_intercept)
-        check_progress(self.verbose)
         n_iter = check_n_iter(self.n_iter)
         task = FitTask(X, loss, weights, bounds, regression, target_bound, n_iter)
         count = self._plan_count(budget, n, d) if self._relation == ADD_OR_REMOVE else None

@@ -187,8 +187,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         your own, an object with ``plan`` and ``run``.
     n_iter : int or "auto", default="auto"
         Number of rounds or steps, 1 to 10,000. "auto" leaves it to the solver.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -323,7 +321,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.loss = loss
@@ -346,7 +343,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.class_weight = class_weight
         self.solver = solver
         self.n_iter = n_iter
-        self.verbose = verbose
         self.random_state = random_state
 
     def fit(  # type: ignore[override]

@@ -83,8 +83,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, and all else is planned from this count.
         "anytime-mirror-descent" cannot do so. There may be up to 67 million records.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -196,7 +194,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         conditioning: Auto | None = "auto",
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -212,7 +209,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         self.conditioning = conditioning
         self.max_weight = max_weight
         self.relation = relation
-        self.verbose = verbose
         self.random_state = random_state
 
     def _loss(self, n_samples, n_features):

@@ -118,8 +118,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         a fiftieth of the budget's rho counts them, and all else is planned from this count. All
         records must be in memory, solver must be "auto" or "projected-descent", and row_norm and
         n_samples must be None. There may be up to 67 million records.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -233,7 +231,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -255,7 +252,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.class_weight = class_weight
         self.max_weight = max_weight
         self.relation = relation
-        self.verbose = verbose
         self.random_state = random_state
 
     def _loss_of(self, n_classes: int) -> Any:

@@ -108,8 +108,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         a fiftieth of the budget's rho counts them, and all else is planned from this count. All
         records must be in memory, solver must be "auto" or "projected-descent", and row_norm and
         n_samples must be None. There may be up to 67 million records.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -217,7 +215,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         conditioning: Auto | None = "auto",
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -238,7 +235,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.conditioning = conditioning
         self.max_weight = max_weight
         self.relation = relation
-        self.verbose = verbose
         self.random_state = random_state
 
     def _learn(self, X, y):

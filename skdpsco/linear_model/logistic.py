@@ -88,8 +88,6 @@ class PrivateLogisticL1(LogisticClassifier):
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, and all else is planned from this count.
         "anytime-mirror-descent" cannot do so. There may be up to 67 million records.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -186,7 +184,6 @@ class PrivateLogisticL1(LogisticClassifier):
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -203,5 +200,4 @@ class PrivateLogisticL1(LogisticClassifier):
         self.class_weight = class_weight
         self.max_weight = max_weight
         self.relation = relation
-        self.verbose = verbose
         self.random_state = random_state

@@ -100,8 +100,6 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
         must be "auto", "gradient-descent" or "sgd". There may be up to 67 million records.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -207,7 +205,6 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         max_weight: float | None = None,
         standard_errors: bool = False,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -227,7 +224,6 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         self.max_weight = max_weight
         self.standard_errors = standard_errors
         self.relation = relation
-        self.verbose = verbose
         self.random_state = random_state
 
     def _penalty(self, n_samples):

@@ -19,7 +19,6 @@ from skdpsco._validation import (
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.base.predictions import LinearRegressorMixin
 from skdpsco.base.private_estimator import resolve_solver
-from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.block_records import read_records
 from skdpsco.linear_model._penalized import PENALTY
@@ -118,8 +117,6 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     n_iter : int or "auto", default="auto"
         Number of rounds or steps, at most 10000. "auto" computes it from the budget and public
         sizes.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -211,7 +208,6 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         conditioning: Auto | None = "auto",
         solver: Literal["auto", "moments", "mirror-prox", "gradient-descent"] = "auto",
         n_iter: int | Auto = "auto",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.link = link
@@ -226,11 +222,9 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         self.conditioning = conditioning
         self.solver = solver
         self.n_iter = n_iter
-        self.verbose = verbose
         self.random_state = random_state
 
     def _learn(self, X, y):
-        check_progress(self.verbose)
         self.link_ = link = resolve_link(self.link, self.target_bound)
         loss, self._link_unit = link.moments()
         identity = isinstance(link, Identity)

@@ -109,8 +109,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         `skdpsco.solvers.MirrorDescent`, is also allowed.
     n_iter : int or "auto", default="auto"
         Number of steps of the solver, at most 10000. "auto" follows from public sizes.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -211,7 +209,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.losses = losses
@@ -229,7 +226,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         self.class_weight = class_weight
         self.solver = solver
         self.n_iter = n_iter
-        self.verbose = verbose
         self.random_state = random_state
 
     def _learn(self, X, y):

@@ -90,8 +90,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of games.
     n_iter : int or "auto", default="auto"
         Number of steps of the solver, at most 10000. "auto" follows from public sizes.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -186,7 +184,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.losses = losses
@@ -202,7 +199,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         self.conditioning = conditioning
         self.solver = solver
         self.n_iter = n_iter
-        self.verbose = verbose
         self.random_state = random_state
 
     def _learn(self, X, y):
