@@ -23,7 +23,6 @@ from .privacy._checks import NO_PURE_PRIVACY, abridged
 from .privacy.relations import LARGEST_UNIT, RELATIONS
 
 __all__ = [
-    "CALIBRATION_CONSTRAINTS",
     "CLASSES_CONSTRAINTS",
     "CLIPPER_CONSTRAINTS",
     "COMMON_CONSTRAINTS",
@@ -135,7 +134,6 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
     ],
     "fit_intercept": ["boolean"],
     "relation": [StrOptions(set(RELATIONS))],
-    "verbose": ["verbose"],
 }
 TARGET_CONSTRAINTS: dict[str, list[Any]] = {
     "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA],
@@ -156,22 +154,15 @@ WEIGHTS_CONSTRAINTS: dict[str, list[Any]] = {
     "max_weight": [None, Interval(Real, 0, None, closed="neither")],
 }
 _BY_DESCENT = {"coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"}
-CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {
-    "conditioning": [None, StrOptions({"auto"})],
-    "clip_features": ["boolean"],
-}
-CALIBRATION_CONSTRAINTS: dict[str, list[Any]] = {"calibration": [None, StrOptions({"auto"})]}
+CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {"conditioning": [None, StrOptions({"auto"})]}
 COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
-    **CALIBRATION_CONSTRAINTS,
     "alpha": [Interval(Real, 0, None, closed="left")],
     "C": [Interval(Real, 0, None, closed="right")],
     "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],
     "l1_ratio": [Interval(Real, 0, 1, closed="both")],
     "solver": [StrOptions({"auto", "moments", *_BY_DESCENT}), HasMethods(["plan", "run"])],
-    "clip": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-    "order": [StrOptions({"cyclic", "random"})],
     "standard_errors": ["boolean"],
 }
 

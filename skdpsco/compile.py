@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdpsco._config import config_context
+from skdpsco._config import config_context, get_config
 from skdpsco._random import without_warnings
 from skdpsco.linear_model import (
     PrivateElasticNet,
@@ -73,19 +73,16 @@ def invented_fits() -> list[tuple[str, Any, Any, np.ndarray]]:
     return fits
 
 
-def compile_kernels(verbose: bool = True) -> None:
+def compile_kernels() -> None:
     """Fit models to invented records, so that later fits find compiled kernels.
 
-    Parameters
-    ----------
-    verbose : bool, default=True
-        Whether to print a line for each fit.
+    Unless ``verbose`` is 0 in the settings, it prints a line for each fit.
     """
     for name, model, X, y in invented_fits():
         start = time.perf_counter()
-        with without_warnings(), config_context(strict=False, verbose=0):
+        with without_warnings(), config_context(strict=False, verbose=0, progress=False):
             model.fit(X, y)
-        if verbose:
+        if get_config()["verbose"]:
             print(f"{time.perf_counter() - start:6.1f} s  {name}")  # noqa: T201 -- a command
 
 

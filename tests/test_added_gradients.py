@@ -76,7 +76,7 @@ def test_without_noise_models_are_those_of_the_records():
     truth = Ridge(alpha=2.0).fit(X, Y)
     assert ridge.coef_ == pytest.approx(truth.coef_, abs=0.01)
     assert ridge.intercept_ == pytest.approx(truth.intercept_, abs=0.01)
-    options = {"epsilon": 1e6, "calibration": None, "C": 0.1, "classes": [0, 1]}
+    options = {"epsilon": 1e6, "conditioning": None, "C": 0.1, "classes": [0, 1]}
     model = PrivateLogisticRegression(**options, **ADDED).fit(X, LABELS)
     assert model.coef_ == pytest.approx(LogisticRegression(C=0.1).fit(X, LABELS).coef_, abs=0.02)
 

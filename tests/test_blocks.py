@@ -21,6 +21,7 @@ from skdpsco import (
     PrivateLogisticRegression,
     PrivateRidge,
     RowBlocks,
+    config_context,
 )
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import FAN_IN, add, tree_sum
@@ -260,11 +261,11 @@ def test_the_order_of_blocks_matters_to_no_sum():
     same(PrivateLasso(n_iter=4), RowBlocks.from_blocks(halves))
 
 
-def test_verbose(capsys, monkeypatch):
+def test_progress(capsys, monkeypatch):
     pytest.importorskip("tqdm", reason="needs the extra progress")
     monkeypatch.setattr("skdpsco.base.progress.DELAY", 0.0)
-    with contextlib.suppress(OSError):
-        fit(PrivateLasso(n_iter=4, verbose=1), RowBlocks.from_arrays(X, Y, block_size=50))
+    with contextlib.suppress(OSError), config_context(progress=True):
+        fit(PrivateLasso(n_iter=4), RowBlocks.from_arrays(X, Y, block_size=50))
     assert "PrivateLasso" in capsys.readouterr().err
 
 

@@ -315,8 +315,7 @@ def fitted(make):
         model.classes_ = classes
     if isinstance(model, LogLinkModel):
         model.target_range_ = np.array([0.1, 10.0])
-    if hasattr(model, "clip_features"):
-        model.feature_range_ = (np.full(d, -1.0), np.full(d, 1.0))
+    model.feature_range_ = (np.full(d, -1.0), np.full(d, 1.0))
     model.n_features_in_ = d
     return model
 

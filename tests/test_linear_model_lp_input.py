@@ -30,7 +30,7 @@ from skdpsco.solvers import PhasedERM, PhasedSGD
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
-LEGAL = ("epsilon", "delta", "feature_bound", "n_iter", "fit_intercept", "verbose", "random_state")
+LEGAL = ("epsilon", "delta", "feature_bound", "n_iter", "fit_intercept", "random_state")
 POSITIVE = r"in the range \(0(\.0)?, inf\)"
 COUNT = r"n_samples.* in the range \[1, 9007199254740992\]"
 PARAMETERS = [

@@ -123,7 +123,7 @@ def test_labels_blocks_and_plain_pipelines():
     X, y = labelled(900)
     names = np.array(["no", "yes"])[y]
     params = {"classes": ["no", "yes"], "epsilon": 5.0, "feature_bound": 2.0}
-    whole = PrivateLinearSVC(**params, calibration=None).fit(X, names)
+    whole = PrivateLinearSVC(**params).fit(X, names)
     parts = PrivateLinearSVC(**params).fit(RowBlocks.from_arrays(X, names, block_size=300))
     assert parts.privacy_.epsilon == whole.privacy_.epsilon == 5.0
     assert whole.score(X, names) > 0.8

@@ -13,7 +13,13 @@ from skdpsco import Ledger, PrivateGridSearchCV, PrivateLogisticRegression
 from skdpsco.linear_model._penalized import automatic
 from skdpsco.losses import Logistic, Multinomial
 from skdpsco.privacy import Budget, BudgetExceededError, epsilon_of, rho_of
-from skdpsco.solvers import SGD, GradientDescent, Moments
+from skdpsco.solvers import (
+    SGD,
+    CoordinateDescent,
+    GradientDescent,
+    GreedyCoordinateDescent,
+    Moments,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -126,22 +132,22 @@ def test_every_solver(n_classes, solver):
 
 def test_given_solvers_and_number_of_rounds():
     X, y, bounds = data()
-    # With solvers that are given there is neither conditioning nor calibration.
-    params = {
-        "feature_bound": bounds,
-        "epsilon": 3.0,
-        "conditioning": None,
-        "calibration": None,
-    }
-    named = fitted(X, y, solver="gradient-descent", clip=0.5, n_iter=7, **params)
-    given = fitted(X, y, solver=GradientDescent(clip=0.5), n_iter=7, **params)
+    params = {"feature_bound": bounds, "epsilon": 3.0}
+    named = fitted(X, y, solver="gradient-descent", n_iter=7, **params)
+    given = fitted(X, y, solver=GradientDescent(), n_iter=7, **params)
     assert_array_equal(named.coef_, given.coef_)
     assert named.n_iter_ == 7
-    assert not np.array_equal(
-        named.coef_, fitted(X, y, solver="gradient-descent", n_iter=7, **params).coef_
-    )
-    named = fitted(X, y, solver="moments", **params)
-    assert_array_equal(named.coef_, fitted(X, y, solver=Moments(), **params).coef_)
+    clipped = fitted(X, y, solver=GradientDescent(clip=0.1), n_iter=7, **params)
+    assert not np.array_equal(named.coef_, clipped.coef_)
+    for name, solver in [
+        ("moments", Moments()),
+        ("coordinate-descent", CoordinateDescent()),
+        ("greedy-coordinate-descent", GreedyCoordinateDescent()),
+        ("sgd", SGD()),
+    ]:
+        named, given = fitted(X, y, solver=name, **params), fitted(X, y, solver=solver, **params)
+        assert_array_equal(named.coef_, given.coef_)
+        assert named.privacy_.event == given.privacy_.event
     assert fitted(X, y, n_iter=3, **params).n_iter_ == 3
 
 

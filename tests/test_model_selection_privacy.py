@@ -336,16 +336,18 @@ def test_search_that_tries_nothing(monkeypatch):
 def test_nothing_tells_the_number_of_tries(monkeypatch, capfd, refit, n_jobs):
     monkeypatch.setattr(skdpsco.base.progress, "DELAY", 0.0)
     features = RBFSampler(n_components=4)  # draws from NumPy's global generator, if it may
-    model = PrivateLogisticL1(verbose=1, classes=[0, 1])
+    model = PrivateLogisticL1(classes=[0, 1])
     pipeline = Pipeline([("random", features), ("model", model)], verbose=True)
-    options = {"refit": refit, "verbose": 10, "n_jobs": n_jobs, **STOPPING}
+    options = {"refit": refit, "n_jobs": n_jobs, **STOPPING}
+    with_bars = skdpsco.get_config() | {"progress": True}
+    monkeypatch.setattr(skdpsco._config, "_of_process", with_bars)  # that of all threads
     search = PrivateGridSearchCV(pipeline, {"model__radius": [1.0, 2.0]}, **options)
     seen = {}
     for n_tries in (1, 4):
         force_tries(monkeypatch, [1] * n_tries)
         np.random.seed(3)  # noqa: NPY002
         capfd.readouterr()
-        with joblib.parallel_config(backend="threading"):
+        with joblib.parallel_config(backend="threading", verbose=10):
             fitted = clone(search).fit(X, Y)
         out, err = capfd.readouterr()
         given = np.random.RandomState(5)
@@ -389,7 +391,8 @@ def test_warnings_do_not_tell_the_number_of_tries(monkeypatch, refit, random_sta
 
 
 def test_messages_of_a_composition_are_shown(capfd):
-    PrivateGridSearchCV(MODEL, GRID, verbose=10, **COMPOSITION).fit(X, Y)
+    with joblib.parallel_config(verbose=10):
+        PrivateGridSearchCV(MODEL, GRID, **COMPOSITION).fit(X, Y)
     out, err = capfd.readouterr()
     assert "[Parallel(n_jobs=1)]: Done" in out + err
 

@@ -1,6 +1,5 @@
 """The progress bar of long fits."""
 
-import builtins
 import itertools
 import re
 import sys
@@ -12,10 +11,9 @@ import numpy as np
 import pytest
 from numba.core.event import install_listener
 
-import skdpsco.base.private_estimator
 import skdpsco.compile
 from skdpsco import PrivateLasso, PrivateLogisticL1, _kernels
-from skdpsco._config import config_context
+from skdpsco._config import config_context, get_config, set_config
 from skdpsco._kernels import CompilationNote
 from skdpsco.base import progress as _progress
 from skdpsco.base.progress import progress_bar
@@ -52,7 +50,8 @@ def threads():
 @pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
 def test_bar_of_a_long_fit_shows_public_numbers(Estimator, capfd, monkeypatch):
     monkeypatch.setattr(_progress, "DELAY", 0.02)
-    Estimator(radius=1.0, solver=SlowFrankWolfe(), n_iter=7, verbose=1).fit(X, Y)
+    with config_context(progress=True):
+        Estimator(radius=1.0, solver=SlowFrankWolfe(), n_iter=7).fit(X, Y)
     out, err = capfd.readouterr()
     assert out == ""
     assert Estimator.__name__ in err
@@ -65,7 +64,8 @@ def test_no_bar_before_the_delay(capfd, monkeypatch):
     monkeypatch.setattr(_progress, "DELAY", 600.0)
     start = time.perf_counter()
     model = PrivateLasso(radius=1.0, solver=SlowFrankWolfe(0.1), n_iter=7).fit(X, Y)  # compiles
-    model.set_params(verbose=1).fit(X, Y)
+    with config_context(progress=True):
+        model.fit(X, Y)
     assert time.perf_counter() - start < 300.0  # a short fit does not wait for the delay
     assert capfd.readouterr() == ("", "")
 
@@ -130,8 +130,8 @@ def test_silent_by_default(capfd, monkeypatch):
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("broken")])
 def test_a_fit_that_breaks_off(error, capfd, monkeypatch):
     monkeypatch.setattr(_progress, "DELAY", 0.02)
-    model = PrivateLasso(radius=1.0, solver=SlowFrankWolfe(0.3, error), n_iter=7, verbose=1)
-    with pytest.raises(type(error)):
+    model = PrivateLasso(radius=1.0, solver=SlowFrankWolfe(0.3, error), n_iter=7)
+    with pytest.raises(type(error)), config_context(progress=True):
         model.fit(X, Y)
     assert "3/7" in capfd.readouterr().err
     assert not hasattr(model, "coef_")
@@ -141,7 +141,7 @@ def test_a_fit_that_breaks_off(error, capfd, monkeypatch):
 @pytest.mark.usefixtures("threads")
 def test_never_beyond_the_total(capfd, monkeypatch):
     monkeypatch.setattr(_progress, "DELAY", 0.0)
-    with progress_bar(1, 5, "fit") as counter:
+    with config_context(progress=True), progress_bar(5, "fit") as counter:
         counter[0] = 9
         time.sleep(0.3)
     assert "9/5" not in (err := capfd.readouterr().err)
@@ -149,29 +149,19 @@ def test_never_beyond_the_total(capfd, monkeypatch):
 
 
 @pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("verbose", [0, 1])
-def test_counter(verbose):
-    with progress_bar(verbose, 5, "fit") as counter:
+@pytest.mark.parametrize("progress", [False, True])
+def test_counter(progress):
+    with config_context(progress=progress), progress_bar(5, "fit") as counter:
         assert (counter.shape, counter.dtype, counter[0]) == ((1,), np.int64, 0)
 
 
-@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
-def test_without_tqdm(Estimator, monkeypatch):
-    import_, drawn = builtins.__import__, []
-
-    def without_tqdm(name, *args, **kwargs):
-        if name.startswith("tqdm"):
-            raise ImportError(name)
-        return import_(name, *args, **kwargs)
-
+def test_without_tqdm(monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "tqdm"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(builtins, "__import__", without_tqdm)
-    monkeypatch.setattr(skdpsco.base.private_estimator, "generator", drawn.append)
-    model = Estimator(verbose=1)
-    with pytest.raises(ImportError, match=r"pip install 'skdpsco\[progress\]'"):
-        model.fit(X, Y)
-    assert drawn == []
-    monkeypatch.undo()
-    monkeypatch.setattr(builtins, "__import__", without_tqdm)
-    Estimator().fit(X, Y)  # not needed without a bar
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    before = get_config()
+    for change in (set_config, lambda **given: config_context(**given).__enter__()):
+        with pytest.raises(ImportError, match=r"pip install 'skdpsco\[progress\]'"):
+            change(progress=True)
+    assert get_config() == before
+    PrivateLasso().fit(X, Y)  # not needed without a bar

@@ -22,6 +22,7 @@ from skdpsco import Ledger, PrivateGroupDRO
 from skdpsco._random import generator
 from skdpsco.base import private_estimator
 from skdpsco.base.private_estimator import fitted_names
+from skdpsco.linear_model._penalized import CompositeModel
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivatePCA,
@@ -29,6 +30,7 @@ from skdpsco.preprocessing import (
     PrivateStandardScaler,
 )
 from skdpsco.privacy import rho_of
+from skdpsco.solvers import SGD, CoordinateDescent, GradientDescent, GreedyCoordinateDescent
 
 USUAL = 200
 N_FITS = int(os.environ.get("SKDPSCO_EXAMPLES", USUAL))
@@ -80,6 +82,12 @@ NUMBERS = {
     "threshold": between(1e-2, 10.0),
     "upper": among(1.0, 1e6),
 }
+CLIPPING = {
+    "coordinate-descent": CoordinateDescent,
+    "greedy-coordinate-descent": GreedyCoordinateDescent,
+    "gradient-descent": GradientDescent,
+    "sgd": SGD,
+}
 LAYOUTS = {
     "C": np.ascontiguousarray,
     "Fortran": np.asfortranarray,
@@ -127,6 +135,8 @@ def parameters_of(Estimator, solver, in_ball, rng):
     drawn["epsilon"] = NUMBERS["epsilon"](rng)
     if solver is not None:
         drawn["solver"] = solver
+    if issubclass(Estimator, CompositeModel) and solver in CLIPPING and rng.random() < 0.35:
+        drawn["solver"] = CLIPPING[solver](clip=NUMBERS["clip"](rng))
     if in_ball:
         drawn["radius"] = NUMBERS["radius"](rng)
     else:

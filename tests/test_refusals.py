@@ -209,10 +209,10 @@ def test_blocks(Estimator, tmp_path):
 # Parameters that are what is fitted, and values that are legal for the parameters of others.
 NEEDED = {"estimator", "param_grid"}
 LEGAL = {
-    "a truth": {"verbose", "n_jobs", "clip_features", "fit_intercept", "standard_errors", "whiten"}
+    "a truth": {"n_jobs", "fit_intercept", "standard_errors", "whiten"}
     | {"shuffle", "refit", "return_scores", "with_mean", "with_std", "sparse_output"},
     "minus one": {"n_jobs", "lower", "upper"},
-    "a huge int": {"verbose", "n_features_to_select", "order"},
+    "a huge int": {"n_features_to_select", "order"},
     "an empty list": {"pairs", "record_wise"},
     "an array of no number": {"categories"},
 }

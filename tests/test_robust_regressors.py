@@ -1,6 +1,7 @@
 """Huber and quantile regression: their optima, their shrinkage, and what noise leaves of them."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from sklearn.metrics import d2_pinball_score
 
 from skdpsco import PrivateHuberRegressor, PrivateQuantileRegressor, RowBlocks, UtilityWarning
 from skdpsco.data.design import as_design
-from skdpsco.losses import Huber, Quantile, SmoothQuantile, lipschitz_l2, value
+from skdpsco.losses import Huber, Logistic, Quantile, SmoothQuantile, lipschitz_l2, value
+from skdpsco.penalties import L2
 from skdpsco.scaling.target import Target
-from skdpsco.solvers import GradientDescent
+from skdpsco.solvers import CompositeProblem, GradientDescent
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 
 MODELS = [PrivateHuberRegressor, PrivateQuantileRegressor]
@@ -77,10 +79,19 @@ def test_one_record_moves_a_sum_of_gradients_by_what_is_charged(loss):
 def test_shrinkage_is_a_switch():
     with pytest.raises(TypeError, match="shrunk must be a bool"):
         GradientDescent(shrunk=1)
-    assert not GradientDescent().shrunk
-    model = PrivateHuberRegressor(clip=0.5)
-    solver = model._resolved_solver(Huber(), 1000, 3, 0.1)
-    assert (solver.shrunk, solver.clip) == (True, 0.5)
+    numbers, labels = (
+        CompositeProblem(loss, None, 1000, 3, 0, penalty=L2(1.0), unit=(1.0,) * 3)
+        for loss in (Huber(), Logistic())
+    )
+    begun = replace(labels, start=(0.0,) * 3)
+    for shrunk, expected in (
+        ("auto", (True, False, True)),
+        (False, (False,) * 3),
+        ("each", (1,) * 3),
+    ):
+        solver = GradientDescent(shrunk=shrunk)
+        assert tuple(map(solver.shrinks, (numbers, labels, begun))) == expected
+    assert GradientDescent().shrunk == "auto"
     own = GradientDescent()
     assert PrivateHuberRegressor(solver=own)._resolved_solver(Huber(), 1000, 3, 0.1) is own
 

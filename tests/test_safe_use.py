@@ -80,11 +80,14 @@ def in_thread(function):
 
 @pytest.mark.usefixtures("default_settings")
 def test_settings_are_those_of_all_threads_and_contexts_those_of_one():
+    pytest.importorskip("tqdm", reason="needs the extra progress")
+    usual = {"strict": False, "verbose": 1, "progress": False}
     with skdpsco.config_context(strict=True), skdpsco.config_context(verbose=0):
-        assert skdpsco.get_config() == {"strict": True, "verbose": 0}
-        assert in_thread(skdpsco.get_config) == {"strict": False, "verbose": 1}
-    skdpsco.set_config(strict=True)
-    assert in_thread(skdpsco.get_config) == skdpsco.get_config() == {"strict": True, "verbose": 1}
+        assert skdpsco.get_config() == {**usual, "strict": True, "verbose": 0}
+        assert in_thread(skdpsco.get_config) == usual
+    skdpsco.set_config(strict=True, progress=True)
+    changed = {**usual, "strict": True, "progress": True}
+    assert in_thread(skdpsco.get_config) == skdpsco.get_config() == changed
 
 
 def test_the_environment_turns_strict_mode_on(monkeypatch):
@@ -95,7 +98,8 @@ def test_the_environment_turns_strict_mode_on(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"strict": 1}, {"verbose": "no"}, {"verbose": True}, {"verbose": -1}]
+    "wrong",
+    [{"strict": 1}, {"progress": 1}, {"verbose": "no"}, {"verbose": True}, {"verbose": -1}],
 )
 def test_settings_that_are_not_legal_change_nothing(wrong):
     before = skdpsco.get_config()

@@ -268,7 +268,7 @@ def test_when_it_runs():
 def test_fits_of_sparse_records_are_better(n_classes):
     X, y = words(n_classes=n_classes)
     options = {"classes": np.arange(n_classes), "random_state": 0, "epsilon": 1.0}
-    options |= {"calibration": None, "feature_bound": 1.0}  # the solver alone
+    options |= {"conditioning": None, "feature_bound": 1.0}  # the solver alone
     screened = PrivateLogisticL1(**options).fit(X, y)
     path = PrivateLogisticL1(**options, n_iter=15).fit(X, y)
     assert screened.privacy_.epsilon == path.privacy_.epsilon

@@ -75,7 +75,7 @@ def test_blocks_whose_features_noise_drowns_are_not_calibrated(
         steps = {step.name for step in one.privacy_.steps}
         assert bool(steps & calibrated) is expected
     if n_classes is not None:  # the units of a regression's targets are another release of arrays
-        whole = fitted(Estimator, X, y, calibration=None, **params)
+        whole = fitted(Estimator, X, y, conditioning=None, **params)
         assert_array_equal(model.coef_, whole.coef_)
         assert_array_equal(model.intercept_, whole.intercept_)
 

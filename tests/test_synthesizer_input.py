@@ -71,7 +71,6 @@ COUNT = "order must be an int >= 1, got"
         ("solver", "best", r"solver must be one of \('auto', 'measure-project'.*\), got 'best'"),
         ("solver", 3, "solver.*'str' or an object implementing 'plan' and 'run'"),
         ("solver", MeasureProject, r"solver must be an instance, MeasureProject\(\), not a class"),
-        ("verbose", "loud", "verbose"),
     ],
 )
 def test_parameters(parameter, value, match):

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 
@@ -39,7 +40,6 @@ MODELS = {
     "binary": (PrivateLogisticRegression(**BOUND), np.where(Z > 0.5, "b", "a")),
     "three classes": (PrivateLogisticL1(**BOUND), np.digitize(Z, [0.2, 0.8])),
     "hinge": (PrivateLinearClassifier(loss="hinge", **BOUND), Z > 0.5),
-    "not clipped": (PrivateRidge(clip_features=False, **BOUND), Z),
     "groups": (PrivateGroupDRO(**BOUND), Z > 0.5),
     "minimax": (PrivateMinimaxClassifier(**BOUND), Z > 0.5),
 }
@@ -68,12 +68,20 @@ def test_predictions_are_those_of_the_model(case):
 
 def test_names_of_features():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    for case in ("ridge", "not clipped"):
-        model = fitted(case, frame)
-        pipeline = model.to_sklearn()
-        assert_allclose(pipeline.predict(frame), model.predict(frame), rtol=1e-9)
-        with pytest.raises(ValueError, match="feature names should match"):
-            pipeline.predict(frame[["b", "a", "c"]])
+    model = fitted("ridge", frame)
+    pipeline = model.to_sklearn()
+    assert_allclose(pipeline.predict(frame), model.predict(frame), rtol=1e-9)
+    with pytest.raises(ValueError, match="feature names should match"):
+        pipeline.predict(frame[["b", "a", "c"]])
+
+
+def test_sparse_records_are_passed_as_arrays():
+    rows = sparse.csr_array(np.where(X > 0.5, X, 0.0))
+    model = fitted("ridge", rows)
+    pipeline = model.to_sklearn()
+    assert_allclose(pipeline.predict(rows[:9].toarray()), model.predict(rows[:9]), rtol=1e-9)
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        pipeline.predict(rows)
 
 
 def test_neither_this_package_nor_numba_is_needed(tmp_path):

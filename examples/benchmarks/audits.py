@@ -72,7 +72,6 @@ CASES = [
 ]
 
 ALONE = {"fit_intercept": False, "conditioning": None}
-UNCALIBRATED = {**ALONE, "calibration": None}
 FEW = 20
 NAUGHT, HALVES = np.zeros((FEW, 1)), np.arange(FEW) % 2
 FULL = {"X": np.ones((FEW, 1))}
@@ -92,22 +91,22 @@ def of_solver(Model, solver, y, **params):
 SOLVERS = [
     (PrivateMoments(conditioning=None, **TARGETS), np.zeros(FEW), {}),
     *(
-        of_solver(PrivateRidge, solver, None, **UNCALIBRATED, alpha=1.0, n_iter=1)
+        of_solver(PrivateRidge, solver, None, **ALONE, alpha=1.0, n_iter=1)
         for solver in ("moments", "coordinate-descent", "gradient-descent")
     ),
     *(
-        of_solver(PrivateLasso, solver, None, **UNCALIBRATED, radius=1.0, n_iter=1)
+        of_solver(PrivateLasso, solver, None, **ALONE, radius=1.0, n_iter=1)
         for solver in ("stagewise", "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe")
     ),
-    of_solver(PrivateLinearClassifier, "phased-sgd", HALVES, **UNCALIBRATED),
-    of_solver(PrivateLinearClassifier, "phased-erm", HALVES, **UNCALIBRATED),
-    of_solver(PrivateLinearClassifier, "one-pass-frank-wolfe", HALVES, **UNCALIBRATED, p=1.0),
-    of_solver(PrivateLinearClassifier, "tree-frank-wolfe", HALVES, **UNCALIBRATED, p=1.0),
+    of_solver(PrivateLinearClassifier, "phased-sgd", HALVES, **ALONE),
+    of_solver(PrivateLinearClassifier, "phased-erm", HALVES, **ALONE),
+    of_solver(PrivateLinearClassifier, "one-pass-frank-wolfe", HALVES, **ALONE, p=1.0),
+    of_solver(PrivateLinearClassifier, "tree-frank-wolfe", HALVES, **ALONE, p=1.0),
     *(
-        of_solver(PrivateMinimaxRegressor, solver, None, **UNCALIBRATED, radius=1.0, n_iter=1)
+        of_solver(PrivateMinimaxRegressor, solver, None, **ALONE, radius=1.0, n_iter=1)
         for solver in ("mirror-descent", "mirror-prox")
     ),
-    of_solver(PrivateGroupDRO, "moments", HALVES, **UNCALIBRATED),
+    of_solver(PrivateGroupDRO, "moments", HALVES, **ALONE),
 ]
 
 

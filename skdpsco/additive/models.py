@@ -54,7 +54,6 @@ class PrivateAdditiveModel(PrivateEstimator):
         "monotone": [None, dict],
         "pairs": [None, StrOptions({"auto"}), list, tuple],
         "relation": COMMON_CONSTRAINTS["relation"],
-        "verbose": ["verbose"],
         "max_weight": WEIGHTS_CONSTRAINTS["max_weight"],
     }
 
@@ -125,11 +124,9 @@ class PrivateAdditiveModel(PrivateEstimator):
     def _common(self) -> dict[str, Any]:
         """Parameters of that model that all have."""
         names = ["epsilon", "delta", "ledger", "max_records_per_unit", "max_weight"]
-        names += ["relation", "verbose", "random_state"]
-        shrunk = isinstance(self, RegressorMixin)
-        solver = GradientDescent(preconditioned=False, shrunk=shrunk)
+        names += ["relation", "random_state"]
         own = {name: getattr(self, name) for name in names}
-        return {**own, "feature_bound": 1.0, "solver": solver}
+        return {**own, "feature_bound": 1.0, "solver": GradientDescent(preconditioned=False)}
 
     def _check_pairs(self, records: ColumnRecords) -> tuple[tuple[int, int], ...] | None:
         """Places of the columns of declared pairs; None if pairs are chosen.
@@ -352,8 +349,6 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         fit with weights. The noise is as if all records had this weight.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -428,7 +423,6 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -442,7 +436,6 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         self.class_weight = class_weight
         self.max_weight = max_weight
         self.relation = relation
-        self.verbose = verbose
         self.random_state = random_state
 
     def _linear_model(self) -> Any:
@@ -533,8 +526,6 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
         fit with weights. The noise is as if all records had this weight.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -608,7 +599,6 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
         target_bound: float | None = None,
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -623,7 +613,6 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
         self.target_bound = target_bound
         self.max_weight = max_weight
         self.relation = relation
-        self.verbose = verbose
         self.random_state = random_state
 
     def _linear_model(self) -> Any:

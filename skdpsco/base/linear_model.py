@@ -38,7 +38,6 @@ from skdpsco.base.fit_plans import (
 from skdpsco.base.plain import plain_pipeline
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
-from skdpsco.base.progress import check_progress
 from skdpsco.base.public_start import PublicStart, checked_start, clipped_product, learnt_from
 from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.block_records import BlockRecords, is_blocks
@@ -159,7 +158,6 @@ class PrivateLinearModel(PrivateEstimator):
     solver: Any
     n_iter: Any
     fit_intercept: bool
-    verbose: int
 
     coef_: np.ndarray
     intercept_: Any  # a float for one target, otherwise an array
@@ -446,10 +444,15 @@ class PrivateLinearModel(PrivateEstimator):
             getattr(self, "conditioning", None) == "auto"
             and (bool(self.fit_intercept) or not self._ball_is_given())
             and (not is_sparse(task.X) or self._reads_centred(task.loss, n, d))
-            and isinstance(self.solver, str)
-            and self.solver in self._conditioned_solvers
+            and self._solver_is_conditioned()
             and conditioning_pays(n, d, mu)
         )
+
+    def _solver_is_conditioned(self) -> bool:
+        """Whether the solver leaves the intercept outside of its ball, and adds Gaussian noise."""
+        if isinstance(self.solver, str):
+            return self.solver in self._conditioned_solvers
+        return getattr(self.solver, "conditioned", False)
 
     def _reads_centred(self, loss: Any, n: int, d: int) -> bool:
         """Whether the solver reads sparse rows minus a dense one."""
@@ -462,13 +465,11 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _calibrates(self, curve: Curve, n_known: float, d: int, mu: float) -> bool:
         """Whether a private slope and offset of scores are found, from public values alone."""
-        wanted = getattr(self, "conditioning", None) == "auto"
-        drowned = wanted and not conditioning_pays(n_known, d, mu)
         return (
-            getattr(self, "calibration", None) == "auto"
+            getattr(self, "conditioning", None) == "auto"
             and bool(self.fit_intercept)
             # Otherwise the size of scores is unknown; but scores that are noise need an offset.
-            and (self._conditioned or drowned)
+            and (self._conditioned or not conditioning_pays(n_known, d, mu))
             and not getattr(self, "standard_errors", False)  # whose step finds both
             and not (self._keeps_given_balls and self._ball_is_given())
             and calibration_pays(n_known, d, mu, curve)
@@ -547,7 +548,6 @@ class PrivateLinearModel(PrivateEstimator):
         self._by_blocks = isinstance(X, BlockRecords)
         weights = self._target_weights(loss, y, n) if regression else None
         self._sparse, intercept = is_sparse(X), bool(self.fit_intercept)
-        check_progress(self.verbose)
         n_iter = check_n_iter(self.n_iter)
         task = FitTask(X, loss, weights, bounds, regression, target_bound, n_iter)
         count = self._plan_count(budget, n, d) if self._relation == ADD_OR_REMOVE else None
@@ -830,8 +830,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _set_ranges(self, units: Units) -> None:
         """Set fitted attributes about the ranges of features and targets, which were released."""
-        if hasattr(self, "clip_features"):
-            self.feature_range_ = units.feature_range
+        self.feature_range_ = units.feature_range
 
     def _of_predictions(self, units: Units) -> Units:
         """The units of linear predictions, if they differ from those of targets."""
@@ -847,10 +846,10 @@ class PrivateLinearModel(PrivateEstimator):
         check_is_fitted(self)
         refuse_blocks(X)
         X = check_X(self, X)
-        limits = self._limits()
         # In chunks of records: float32 numbers become float64 ones, and clipped ones are copies.
         parts = [
-            clipped_product(X[rows], self.coef_.T, limits) for rows in gen_batches(X.shape[0], 4096)
+            clipped_product(X[rows], self.coef_.T, self.feature_range_)
+            for rows in gen_batches(X.shape[0], 4096)
         ]
         return np.concatenate(parts) + self.intercept_
 
@@ -864,10 +863,11 @@ class PrivateLinearModel(PrivateEstimator):
         Returns
         -------
         pipeline : sklearn.pipeline.Pipeline
-            A `MinMaxScaler` that clips features to ``feature_range_``, unless
-            ``clip_features=False``, and a `LogisticRegression`, an `SGDClassifier` for losses
-            without probabilities, or an `MLPRegressor` of two units, which clip predictions to
-            ``target_range_``; a `LinearRegression` if nothing clips. The scaler takes dense X only.
+            A `MinMaxScaler` that clips features to ``feature_range_``, and a `LogisticRegression`,
+            an `SGDClassifier` for losses without probabilities, or an `MLPRegressor` of two units,
+            which clip predictions to ``target_range_``; a `LinearRegression` if there is no such
+            range. The scaler takes dense X only: pass parts of a sparse X as arrays,
+            ``X[:1000].toarray()``.
 
         Raises
         ------
@@ -876,7 +876,3 @@ class PrivateLinearModel(PrivateEstimator):
         """
         check_is_fitted(self)
         return plain_pipeline(self)
-
-    def _limits(self) -> Any:
-        """The range that predictions clip features to, as the fit does; None if they do not."""
-        return self.feature_range_ if getattr(self, "clip_features", False) else None

@@ -17,28 +17,21 @@ def plain_pipeline(model: Any) -> Pipeline:
     names = {"n_features_in_": model.n_features_in_}
     if hasattr(model, "feature_names_in_"):
         names["feature_names_in_"] = model.feature_names_in_
-    coef, intercept = model.coef_, model.intercept_
-    steps = []
-    if getattr(model, "clip_features", False):
-        clipper = MinMaxScaler(clip=True).fit(model.feature_range_)
-        vars(clipper).update(names)
-        steps.append(("clip", clipper))
-        # The scaler moves the clipped features to [0, 1].
-        intercept = intercept + coef @ clipper.data_min_
-        coef = coef * clipper.data_range_
-    fitted = {"coef_": coef.copy(), "intercept_": intercept}
+    clipper = MinMaxScaler(clip=True).fit(model.feature_range_)
+    vars(clipper).update(names)
+    # The scaler moves the clipped features to [0, 1].
+    intercept = model.intercept_ + model.coef_ @ clipper.data_min_
+    fitted = {"coef_": model.coef_ * clipper.data_range_, "intercept_": intercept}
     if is_classifier(model):
         final = LogisticRegression() if hasattr(model, "predict_proba") else SGDClassifier()
         fitted.update(classes_=model.classes_, n_iter_=np.array([model.n_iter_], dtype=np.int32))
-    elif getattr(model, "clip_features", False) and hasattr(model, "target_range_"):
+    elif hasattr(model, "target_range_"):
         final = MLPRegressor(activation="relu")
-        fitted = clipped_regression(coef, intercept, *model.target_range_)
+        fitted = clipped_regression(fitted["coef_"], intercept, *model.target_range_)
     else:
         final = LinearRegression()
     vars(final).update(fitted, n_features_in_=model.n_features_in_)
-    if not steps:
-        vars(final).update(names)
-    return Pipeline([*steps, ("model", final)])
+    return Pipeline([("clip", clipper), ("model", final)])
 
 
 def clipped_regression(coef: Any, intercept: Any, low: Any, high: Any) -> dict[str, Any]:

@@ -30,11 +30,11 @@ def refuse_blocks(X: Any) -> None:
 
 
 def within_targets(model: Any, predicted: np.ndarray) -> np.ndarray:
-    """Predictions clipped to ``target_range_``, if the regression has one and clips features.
+    """Predictions clipped to ``target_range_``, if the regression has one.
 
     The fit has seen no target beyond it.
     """
-    clips = getattr(model, "clip_features", False) and hasattr(model, "target_range_")
+    clips = hasattr(model, "target_range_")
     return np.clip(predicted, *model.target_range_) if clips else predicted
 
 

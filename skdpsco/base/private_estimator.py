@@ -457,7 +457,6 @@ class PrivateEstimator(Documented, BaseEstimator):
     ledger: LedgerLike | None
     max_records_per_unit: int | None = None
     random_state: Seed
-    verbose: int  # only for estimators that call `_follow`
     _n_fits: int = 0  # those without a ledger, which nothing else counts
     _doubts: tuple[str, ...] = ()  # of a draft: what releases say against its parameters
     _part_of: Any = None  # of a draft: the estimator whose only charge is that of this one
@@ -661,9 +660,9 @@ class PrivateEstimator(Documented, BaseEstimator):
         return dict(sorted(self.get_params(deep=False).items(), key=unchanged))
 
     def _follow(self, solver: Any, plan: Any, problem: Any, *data: Any) -> Any:
-        """Run ``solver`` on the data, the generator last, with a progress bar if `verbose`."""
+        """Run ``solver`` on the data, the generator last, with a progress bar if that is set."""
         steps = max(plan.n_iter, 1)
-        with progress_bar(self.verbose, steps, type(self).__name__) as counter:
+        with progress_bar(steps, type(self).__name__) as counter:
             return solver.run(plan, problem, *data, counter)
 
     def _draft(self):

@@ -6,39 +6,21 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_progress", "progress_bar"]
+from skdpsco._config import get_config
+
+__all__ = ["progress_bar"]
 
 DELAY = 1.0  # seconds before a bar appears
 
 
-def check_progress(verbose: int) -> None:
-    """Check before the fit begins that the progress bar has what it needs.
-
-    Raises
-    ------
-    ImportError
-        If ``verbose`` asks for a bar and tqdm is not installed.
-    """
-    if verbose:
-        _import_tqdm()
-
-
-def _import_tqdm():
-    try:
-        from tqdm.auto import tqdm
-    except ImportError as error:
-        raise ImportError("verbose needs tqdm: pip install 'skdpsco[progress]'.") from error
-    return tqdm
-
-
 @contextmanager
-def progress_bar(verbose: int, total: int, description: str) -> Any:
-    """Yield a counter that kernels may increase; a bar shows it once the fit has lasted a second.
+def progress_bar(total: int, description: str) -> Any:
+    """Yield a counter that kernels may increase.
+
+    With ``progress=True`` in the settings a bar shows it once the fit has lasted a second.
 
     Parameters
     ----------
-    verbose : int
-        0 for no bar.
     total : int
         Number of private steps, public.
     description : str
@@ -48,12 +30,14 @@ def progress_bar(verbose: int, total: int, description: str) -> Any:
     counter : ndarray of shape (1,), int64
     """
     counter = np.zeros(1, dtype=np.int64)
-    if not verbose:
+    if not get_config()["progress"]:
         yield counter
         return
-    tqdm: Any = _import_tqdm()
+    from tqdm.auto import tqdm  # an extra, which `set_config` has looked for
 
-    class Bar(tqdm):
+    base: Any = tqdm
+
+    class Bar(base):
         monitor_interval = 0  # tqdm would start a thread of its own, which would outlive the fit
 
     done = threading.Event()

@@ -6,7 +6,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import indexable
-from sklearn.utils.extmath import safe_sparse_dot
 
 from skdpsco._config import config_context
 from skdpsco._random import without_warnings
@@ -204,13 +203,12 @@ def _public_fit(model: Any, records: Any, start: PublicStart | None = None) -> A
 
 
 def clipped_product(X: Any, coef: np.ndarray, limits: Any) -> np.ndarray:
-    """The product of X, its columns clipped to the rows of ``limits`` unless it is None, and coef.
+    """The product of X, its columns clipped to the rows of ``limits``, and coef.
 
     Sparse rows stay sparse: what zeros become is subtracted from all, and its product added.
     """
-    if limits is None or not sparse.issparse(X):
-        X = X if limits is None else np.clip(X, *limits)
-        return safe_sparse_dot(X, coef, dense_output=True)
+    if not sparse.issparse(X):
+        return np.clip(X, *limits) @ coef
     X = X.tocsr()
     # A new matrix looks itself whether several entries are in one cell: only their sum is clipped.
     X = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape, copy=True)

@@ -15,7 +15,6 @@ from sklearn.utils.metaestimators import available_if
 from skdpsco._quiet import score_by
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
 from skdpsco._validation import (
-    CALIBRATION_CONSTRAINTS,
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
@@ -163,16 +162,11 @@ class PrivateGroupDRO(PrivateLinearModel):
         mu^2, if ``solver`` is given by name and there are enough records. Columns that lie on one
         side of 0, or use a small part of their bounds, then cost little accuracy. Sparse columns
         stay sparse, and are conditioned only if "moments" or "gradient-descent" fits them. Without
-        an intercept the centre is 0, and only scales are found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most 6 % of the budget's mu^2, if there is an intercept,
-        features are conditioned, ``radius="auto"``, the loss is logistic and there are enough
-        records. Records count as in the worst mixture of groups that was found. None keeps
-        the solver's result.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
-        linear predictor is not clipped.
+        an intercept the centre is 0, and only scales are found. "auto" also corrects the length of
+        the coefficients and the intercept by a private table of predictions and targets, for at
+        most 6 % of the budget's mu^2, if there is an intercept, features are conditioned,
+        ``radius="auto"``, the loss is logistic and there are enough records. Records count as in
+        the worst mixture of groups that was found. None does neither.
     classes : array-like of shape (2,), Schema or None, default=None
         The public labels of y, for a classifier. None takes those that occur in y, which assumes
         that the set of labels in y is public.
@@ -195,8 +189,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         your own, an object with ``plan`` and ``run``.
     n_iter : int or "auto", default="auto"
         Number of rounds or steps, 1 to 10,000. "auto" leaves it to the solver.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -225,7 +217,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped, unless ``clip_features=False``: the one to which
+        Interval to which predictions are clipped: the one to which
         the fit clipped targets. Only of regressions. It is a release.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -290,7 +282,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         **CLASSES_CONSTRAINTS,
         "class_weight": WEIGHTS_CONSTRAINTS["class_weight"],
         **CONDITIONING_CONSTRAINTS,
-        **CALIBRATION_CONSTRAINTS,
         **OPTIONS_CONSTRAINTS,
         "groups": [None, "array-like"],
         "group_prior": [None, "array-like"],
@@ -328,8 +319,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
-        clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         solver: Literal[
@@ -337,7 +326,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.loss = loss
@@ -356,13 +344,10 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
-        self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
         self.solver = solver
         self.n_iter = n_iter
-        self.verbose = verbose
         self.random_state = random_state
 
     def fit(  # type: ignore[override]

@@ -7,7 +7,6 @@ import numpy as np
 
 from skdpsco._validation import Interval, StrOptions, check_bound
 from skdpsco.base.private_estimator import resolve_solver
-from skdpsco.base.progress import check_progress
 from skdpsco.privacy._checks import abridged
 from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.mirror_prox import AbsoluteLoss, GroupMirrorProx, HingeLoss
@@ -94,7 +93,6 @@ def check_options(model: Any) -> None:
             raise TypeError(f"{name} must be a number in [0, 1], got {value!r}.")
     if model.target_bound is not None:
         check_bound("target_bound", model.target_bound)
-    check_progress(model.verbose)
     if model.class_weight is not None and model.loss not in CLASSIFIERS:
         raise ValueError(f"class_weight must be None with loss={model.loss!r}, a regression.")
     if model.group_membership == "private":

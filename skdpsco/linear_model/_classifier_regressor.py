@@ -49,7 +49,6 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
     """Private least squares; see the subclasses."""
 
     target_bound: Any
-    clip_features: bool
     target_range_: np.ndarray
     _begins_at_scores = False
 

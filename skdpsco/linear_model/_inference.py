@@ -166,7 +166,7 @@ class MomentInference(CoefficientInference):
     """What a least squares model, which may be fitted to moments, knows about its errors."""
 
     predict: Any
-    _limits: Any
+    feature_range_: np.ndarray
 
     _remedy = "fit it to moments, PrivateMoments().fit(X, y)"
 
@@ -204,7 +204,7 @@ class MomentInference(CoefficientInference):
         """
         quantile, known = self._quantile(level), self._known()
         middle = self.predict(X)
-        X, limits = check_X(self, X), self._limits()
+        X, limits = check_X(self, X), self.feature_range_
         covariances = known.covariance.reshape(-1, *known.covariance.shape[-2:])
         instead = "X must be a valid matrix."  # SciPy's errors would show wrong indices
         free = known.debiasing.reshape(-1, known.debiasing.shape[-1])
@@ -222,7 +222,7 @@ def _variances(X: Any, covariance: np.ndarray, limits: Any) -> np.ndarray:
     found = np.empty(X.shape[0])
     for rows in gen_batches(X.shape[0], 4096):
         some = X[rows].toarray() if sparse.issparse(X) else X[rows]
-        some = some if limits is None else np.clip(some, *limits)
+        some = np.clip(some, *limits)
         turned = some @ covariance[:-1, :-1] + 2.0 * covariance[:-1, -1]
         found[rows] = covariance[-1, -1] + (some * turned).sum(axis=1)
     return np.maximum(found, 0.0)

@@ -108,8 +108,7 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
             [problem.intercept(coef) for problem, coef in zip(problems, coefs, strict=True)]
         )
         self.n_iter_ = 0
-        if self.clip_features:
-            self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])
+        self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])
         if self._init is None:
             ends = np.array([-one.bounds[-1:] for one in targets])
             self.target_range_ = np.hstack([ends, -ends]).T[:, 0 if len(targets) == 1 else ...]

@@ -12,7 +12,6 @@ from scipy import sparse
 from sklearn.base import is_regressor
 
 from skdpsco._validation import (
-    CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     FLOATS,
@@ -57,7 +56,6 @@ BALL_SOLVERS: dict[str, Any] = {
 LP_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
-    **CALIBRATION_CONSTRAINTS,
     "p": [Interval(Real, 1, None, closed="both")],
     "row_norm": [None, Interval(Real, 0, None, closed="neither")],
     "solver": [StrOptions({"auto", *BALL_SOLVERS}), HasMethods(["plan", "run"])],

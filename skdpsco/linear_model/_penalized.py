@@ -1,15 +1,16 @@
 """Base classes of linear models with a penalty, and the choice of their solver."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import is_regressor
 
 from skdpsco._kernels import implements
-from skdpsco._validation import LARGEST, SMALLEST, check_bound, is_number
+from skdpsco._validation import LARGEST, SMALLEST, check_bound, is_auto, is_number
 from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.losses.traits import traits_of
 from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.privacy.relations import ADD_OR_REMOVE
@@ -34,7 +35,14 @@ __all__ = [
     "mixed_penalty",
 ]
 
-BEGINNING = "gradient-descent", "sgd"  # solvers that know where a problem starts
+SOLVERS: dict[str, Callable[[], Any]] = {
+    "moments": Moments,
+    "coordinate-descent": CoordinateDescent,
+    "greedy-coordinate-descent": GreedyCoordinateDescent,
+    "gradient-descent": GradientDescent,
+    "sgd": SGD,
+}
+BEGINNING = GradientDescent, SGD  # solvers that know where a problem starts
 
 
 class PenaltyTuning(NamedTuple):
@@ -92,17 +100,6 @@ def automatic(
     return "gradient-descent"
 
 
-def make_solver(name: str, clip: float | str, order: str, shrunk: bool) -> Any:
-    """The solver with a name other than "auto"; gradient descent may shrink coefficients."""
-    if name == "moments":
-        return Moments()
-    if name == "coordinate-descent":
-        return CoordinateDescent(order=order, clip=clip)
-    if name == "greedy-coordinate-descent":
-        return GreedyCoordinateDescent(clip=clip)
-    return GradientDescent(clip, shrunk=shrunk) if name == "gradient-descent" else SGD(clip=clip)
-
-
 def check_weight(name: str, value: Any, high: float = LARGEST) -> float:
     """Check a number in [0, high], which must be 0 or large enough for float64 sums.
 
@@ -150,8 +147,6 @@ def inverse_penalty(penalty: str | None, C: Any, l1_ratio: Any, total: float) ->
 class CompositeModel(PrivateLinearModel):
     """Mean loss plus a penalty of the coefficients; see the subclasses."""
 
-    clip: Any
-    order: str
     standard_errors: bool = False
 
     _takes_init = True
@@ -187,45 +182,39 @@ class CompositeModel(PrivateLinearModel):
         return replace(plan, slack=PENALTY.unclipped_targets) if self.standard_errors else plan
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
-        clip = self.clip if isinstance(self.clip, str) else check_bound("clip", self.clip)
-        solver = self.solver
-        if isinstance(solver, type):
-            raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
-        if self._relation == ADD_OR_REMOVE:
-            if self.standard_errors:
+        name, added = self.solver, self._relation == ADD_OR_REMOVE
+        if is_auto(name):
+            begins = self._init is not None and self._begins_at_scores
+            if added or begins or self.standard_errors:
+                name = "gradient-descent"
+            else:
+                intercept = bool(self.fit_intercept)
+                name = automatic(loss, n_samples, n_features, rho, intercept, self._conditioned)
+                reads_columns = self._by_blocks and name == "coordinate-descent"
+                if reads_columns or (self._sparse and self._conditioned):
+                    name = "gradient-descent"  # which reads blocks, and sparse rows minus a centre
+        solver = resolve_solver(name, SOLVERS)
+        if self.standard_errors:
+            if added:
                 raise ValueError(
                     f"standard_errors must be False with relation={ADD_OR_REMOVE!r}: a model of "
                     "PrivateMoments(relation=...) has them."
                 )
-            solver = "gradient-descent" if solver == "auto" else solver
-        if self.standard_errors:
-            if solver not in ("auto", "gradient-descent"):
+            if not isinstance(solver, GradientDescent):
                 raise ValueError(
-                    "With standard_errors=True solver must be 'auto' or 'gradient-descent', got "
-                    f"{solver!r}."
+                    "With standard_errors=True solver must be 'auto' or 'gradient-descent', or a "
+                    f"GradientDescent, got {self.solver!r}."
                 )
-            return NewtonStep(GradientDescent(clip, shrunk=True))
+            return NewtonStep(solver)
         if self._init is not None and self._begins_at_scores:
-            if solver == "auto":
-                solver = "gradient-descent"
-            if solver not in BEGINNING and not isinstance(solver, GradientDescent | SGD):
+            if not isinstance(solver, BEGINNING):
                 raise ValueError(
                     "solver must be 'auto', 'gradient-descent' or 'sgd' where this model begins at "
-                    f"init, got {solver!r}."
+                    f"init, got {self.solver!r}."
                 )
-        if solver == "auto":
-            intercept = bool(self.fit_intercept)
-            solver = automatic(loss, n_samples, n_features, rho, intercept, self._conditioned)
-            reads_columns = self._by_blocks and solver == "coordinate-descent"
-            if reads_columns or (self._sparse and self._conditioned):
-                solver = "gradient-descent"  # which reads blocks, and sparse rows minus a centre
-        if solver == "moments" and traits_of(loss).weighted:
+        if isinstance(solver, Moments) and traits_of(loss).weighted:
             raise ValueError("solver='moments' does not take class_weight or sample_weight.")
-        if not isinstance(solver, str):
-            return solver
-        # Noise should not lead away from a constant, or from the model that the fit begins at.
-        shrunk = is_regressor(self) or self._init is not None
-        return make_solver(solver, clip, self.order, shrunk)
+        return solver
 
     def _problem(
         self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target
@@ -250,8 +239,6 @@ class CompositeModel(PrivateLinearModel):
 
 class UncalibratedModel(CompositeModel):
     """A regression whose scores are not calibrated; see the subclasses."""
-
-    order = "cyclic"
 
     # Whether the loss is in units of the spread of most targets, of which far ones say nothing.
     _steady_scale: ClassVar[bool] = False

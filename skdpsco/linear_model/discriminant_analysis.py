@@ -67,9 +67,6 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         "auto" finds a centre and scales of the columns and the norm of rows privately, for at most
         a quarter of the budget's mu^2, if there are enough records. None measures columns in units
         of their bounds.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False, scores
-        are linear everywhere.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -160,7 +157,6 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         classes: ArrayLike | None = None,
         feature_bound: ArrayLike | Auto | None = "auto",
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -173,7 +169,6 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         self.classes = classes
         self.feature_bound = feature_bound
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.random_state = random_state
 
     def _check_classes(self, classes: np.ndarray) -> None:
@@ -224,8 +219,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         weighted = weighted * class_factors(self.class_weight, self.classes_)
         self.priors_ = weighted / weighted.sum()
         self.means_, self.covariance_, self.n_iter_ = found.means, found.within, 0
-        if self.clip_features:
-            self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])
+        self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])
         middle = self.priors_ @ self.means_  # scores are differences: less is lost to rounding
         coef = np.linalg.solve(self.covariance_, (self.means_ - middle).T).T
         intercept = np.log(self.priors_) - 0.5 * (coef * (self.means_ + middle)).sum(axis=1)

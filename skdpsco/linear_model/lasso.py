@@ -75,9 +75,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         of them are fitted by gradient descent: with ``radius="auto"`` and ``n_iter="auto"``, from n
         mu = 3.5 n_features on, as long as there is more than hardly any noise. Without an intercept
         the centre is 0, and only scales are found. None uses the columns as they are.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
-        predictions are linear everywhere.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
@@ -86,8 +83,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, and all else is planned from this count.
         "anytime-mirror-descent" cannot do so. There may be up to 67 million records.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -102,7 +97,7 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     target_range_ : ndarray of shape (2,), or (2, n_targets)
-        Interval to which predictions are clipped, unless ``clip_features=False``: the one to which
+        Interval to which predictions are clipped: the one to which
         the fit clipped targets. It is a release.
     n_iter_ : int
         Number of private steps.
@@ -200,10 +195,8 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -217,10 +210,8 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.max_weight = max_weight
         self.relation = relation
-        self.verbose = verbose
         self.random_state = random_state
 
     def _loss(self, n_samples, n_features):

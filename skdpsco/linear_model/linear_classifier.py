@@ -97,17 +97,12 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         small part of their bounds, then cost little accuracy. The ball then limits the intercept of
         centred features: the prediction at the centre instead of that at 0. This holds for sparse
         columns if "projected-descent" fits them, and they stay sparse. Without an intercept the
-        centre is 0, and only scales are found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for 6 % of the budget's mu^2, up to 21 % if records are few and
-        less if the budget is large, if there is an intercept, ``radius="auto"``, the loss is the
-        logistic one of two classes and there are enough records. Scores of more classes are drawn
-        towards a constant prediction, from noisy counts of classes, for up to 20 % if records are
-        few. None keeps the solver's result.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
-        linear predictor is not clipped.
+        centre is 0, and only scales are found. "auto" also corrects the length of the coefficients
+        and the intercept by a private table of predictions and targets, for 6 % of the budget's
+        mu^2, up to 21 % if records are few and less if the budget is large, if there is an
+        intercept, ``radius="auto"``, the loss is the logistic one of two classes and there are
+        enough records. Scores of more classes are drawn towards a constant prediction, from noisy
+        counts of classes, for up to 20 % if records are few. None does neither.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent. They must be declared for blocks.
@@ -123,8 +118,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         a fiftieth of the budget's rho counts them, and all else is planned from this count. All
         records must be in memory, solver must be "auto" or "projected-descent", and row_norm and
         n_samples must be None. There may be up to 67 million records.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -234,13 +227,10 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         shuffle: bool = True,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
-        clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -258,13 +248,10 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
-        self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight
         self.relation = relation
-        self.verbose = verbose
         self.random_state = random_state
 
     def _loss_of(self, n_classes: int) -> Any:

@@ -98,9 +98,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         centred features: the prediction at the centre instead of that at 0. This holds for sparse
         columns if "projected-descent" fits them, and they stay sparse. Without an intercept the
         centre is 0, and only scales are found. None uses the columns as they are.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
-        linear predictor is not clipped.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
@@ -111,8 +108,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         a fiftieth of the budget's rho counts them, and all else is planned from this count. All
         records must be in memory, solver must be "auto" or "projected-descent", and row_norm and
         n_samples must be None. There may be up to 67 million records.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -127,7 +122,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped, unless ``clip_features=False``: the one to which
+        Interval to which predictions are clipped: the one to which
         the fit clipped targets. It is a release.
     n_iter_ : int
         Number of private steps.
@@ -221,10 +216,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         shuffle: bool = True,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -243,10 +236,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.max_weight = max_weight
         self.relation = relation
-        self.verbose = verbose
         self.random_state = random_state
 
     def _learn(self, X, y):

@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 
 from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
 from skdpsco._validation import (
-    CALIBRATION_CONSTRAINTS,
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
@@ -68,18 +67,13 @@ class PrivateLogisticL1(LogisticClassifier):
         still refer to the columns as given. Sparse columns get a centre, and stay sparse, where all
         of them are fitted by gradient descent: with ``radius="auto"`` and ``n_iter="auto"``, from n
         mu = 3.5 n_features on, or below 25 log(2 n_features), as long as there is more than hardly
-        any noise. Without an intercept the centre is 0, and only scales are found. None uses the
-        columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        scores and labels, for 6 % of the budget's mu^2, up to 21 % if records are few and less if
-        the budget is large, if there is an intercept, and there are two classes and enough records
-        for it. Probabilities then match the frequencies of labels. Scores of more classes are drawn
-        towards a constant prediction, from noisy counts of classes, for up to 20 % if records are
-        few. Coefficients stay in the ball. None keeps the solver's result.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
-        predictions are linear everywhere.
+        any noise. Without an intercept the centre is 0, and only scales are found. "auto" also
+        corrects the length of the coefficients and the intercept by a private table of scores and
+        labels, for 6 % of the budget's mu^2, up to 21 % if records are few and less if the budget
+        is large, if there is an intercept, and there are two classes and enough records for it.
+        Probabilities then match the frequencies of labels. Scores of more classes are drawn towards
+        a constant prediction, from noisy counts of classes, for up to 20 % if records are few.
+        Coefficients stay in the ball. None does neither.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
@@ -94,8 +88,6 @@ class PrivateLogisticL1(LogisticClassifier):
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, and all else is planned from this count.
         "anytime-mirror-descent" cannot do so. There may be up to 67 million records.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -159,7 +151,6 @@ class PrivateLogisticL1(LogisticClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
-        **CALIBRATION_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
         **WEIGHTS_CONSTRAINTS,
     }
@@ -189,13 +180,10 @@ class PrivateLogisticL1(LogisticClassifier):
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
-        clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -208,11 +196,8 @@ class PrivateLogisticL1(LogisticClassifier):
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
-        self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight
         self.relation = relation
-        self.verbose = verbose
         self.random_state = random_state

@@ -56,7 +56,8 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         says, and with an ``init`` the bounds that it has found, or 1 if it has found none.
     solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
             "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" takes "moments" if there is hardly any noise, and otherwise
+        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``.
+        "auto" takes "moments" if there is hardly any noise, and otherwise
         "gradient-descent" for conditioned features. For other features it takes "moments" with an
         intercept; without one, "gradient-descent" if the noise is large or there are few features,
         else "coordinate-descent". The choice follows only from the layout and the sizes of X and
@@ -64,31 +65,21 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
-    clip : float or "auto", default="auto"
-        Clipping level of the records' derivatives, as described by the solvers; "moments" has none.
-        "auto" follows noisy scales of the features.
-    order : {"cyclic", "random"}, default="cyclic"
-        Order in which "coordinate-descent" visits the coordinates.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of features privately, for at most a third of the budget's
-        mu^2, if ``solver`` is any name but "sgd" and there are enough records. Columns that lie on
-        one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
-        and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
-        is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
-        only scales are found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        scores and labels, for 6 % of the budget's mu^2, up to 21 % if records are few and less if
-        the budget is large, if there is an intercept, and there are two classes and enough records
-        for it. Probabilities then match the frequencies of labels. Scores of more classes are drawn
-        towards a constant prediction, from noisy counts of classes, for up to 20 % if records are
-        few. It may undo part of the shrinkage by a strong penalty; as the budget grows, the
-        solution tends to that of the objective. None keeps the solver's result.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
-        predictions are linear everywhere.
+        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on one side
+        of 0, or use a small part of their bounds, then cost little accuracy. Coefficients and
+        penalties still refer to the columns as given. Sparse columns get a centre if ``solver`` is
+        "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
+        only scales are found. "auto" also corrects the length of the coefficients and the intercept
+        by a private table of scores and labels, for 6 % of the budget's mu^2, up to 21 % if records
+        are few and less if the budget is large, if there is an intercept, and there are two classes
+        and enough records for it. Probabilities then match the frequencies of labels. Scores of
+        more classes are drawn towards a constant prediction, from noisy counts of classes, for up
+        to 20 % if records are few. It may undo part of the shrinkage by a strong penalty; as the
+        budget grows, the solution tends to that of the objective. None does neither.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
@@ -109,8 +100,6 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
         must be "auto", "gradient-descent" or "sgd". There may be up to 67 million records.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -209,18 +198,13 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        clip: float | Auto = "auto",
-        order: Literal["cyclic", "random"] = "cyclic",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
-        clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
         standard_errors: bool = False,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -233,18 +217,13 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         self.feature_bound = feature_bound
         self.solver = solver
         self.n_iter = n_iter
-        self.clip = clip
-        self.order = order
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
-        self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight
         self.standard_errors = standard_errors
         self.relation = relation
-        self.verbose = verbose
         self.random_state = random_state
 
     def _penalty(self, n_samples):

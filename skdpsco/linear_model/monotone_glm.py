@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed
 from skdpsco._validation import (
-    CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     TARGET_CONSTRAINTS,
@@ -20,7 +19,6 @@ from skdpsco._validation import (
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.base.predictions import LinearRegressorMixin
 from skdpsco.base.private_estimator import resolve_solver
-from skdpsco.base.progress import check_progress
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.block_records import read_records
 from skdpsco.linear_model._penalized import PENALTY
@@ -105,15 +103,10 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         mu^2, if there are enough records. Columns that lie on one side of 0, or use a small part of
         their bounds, then cost little accuracy. Sparse columns stay sparse, and are conditioned
         unless "mirror-prox" fits them. Without an intercept the centre is 0, and only scales are
-        found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most 6 % of the budget's mu^2, if there is an intercept,
-        features are conditioned, ``radius="auto"``, the link is not the identity and there are
-        enough records. None keeps the solver's result.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
-        linear predictor is not clipped.
+        found. "auto" also corrects the length of the coefficients and the intercept by a private
+        table of predictions and targets, for at most 6 % of the budget's mu^2, if there is an
+        intercept, features are conditioned, ``radius="auto"``, the link is not the identity and
+        there are enough records. None does neither.
     solver : {"auto", "moments", "mirror-prox", "gradient-descent"}, default="auto"
         "moments" releases noisy moments and corrects a model of the equation in a few rounds.
         "mirror-prox" releases a noisy operator in every step; it needs more records, but no memory
@@ -124,8 +117,6 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     n_iter : int or "auto", default="auto"
         Number of rounds or steps, at most 10000. "auto" computes it from the budget and public
         sizes.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -190,7 +181,6 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,
-        **CALIBRATION_CONSTRAINTS,
         **TARGET_CONSTRAINTS,
         "link": [str, Link],
         "solver": [str],
@@ -216,11 +206,8 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
-        clip_features: bool = True,
         solver: Literal["auto", "moments", "mirror-prox", "gradient-descent"] = "auto",
         n_iter: int | Auto = "auto",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.link = link
@@ -233,15 +220,11 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
-        self.clip_features = clip_features
         self.solver = solver
         self.n_iter = n_iter
-        self.verbose = verbose
         self.random_state = random_state
 
     def _learn(self, X, y):
-        check_progress(self.verbose)
         self.link_ = link = resolve_link(self.link, self.target_bound)
         loss, self._link_unit = link.moments()
         identity = isinstance(link, Identity)

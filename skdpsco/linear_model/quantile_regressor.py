@@ -88,26 +88,21 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
         epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
     solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
-        See `skdpsco.solvers`. "auto" is "gradient-descent", which shrinks coefficients by as much
+        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``.
+        "auto" is "gradient-descent", which shrinks coefficients by as much
         as noise has lengthened them.
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
-    clip : float or "auto", default="auto"
-        Clipping level of the records' derivatives, as described by the solvers. "auto" follows
-        noisy scales.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     conditioning : "auto" or None, default="auto"
         "auto" finds a centre and scales of features privately, for at most 24 % of the budget's
-        mu^2, if ``solver`` is any name but "sgd" and there are enough records. Columns that lie on
-        one side of 0, or use a small part of their bounds, then cost little accuracy. Coefficients
-        and penalties still refer to the columns as given. Sparse columns get a centre if ``solver``
-        is "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
+        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on one side
+        of 0, or use a small part of their bounds, then cost little accuracy. Coefficients and
+        penalties still refer to the columns as given. Sparse columns get a centre if ``solver`` is
+        "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
         only scales are found. None uses the columns as they are.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False,
-        predictions are linear everywhere.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
@@ -122,8 +117,6 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
         a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
         must be "auto", "gradient-descent" or "sgd". There may be up to 67 million records.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -138,7 +131,7 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped, unless ``clip_features=False``: the one to which
+        Interval to which predictions are clipped: the one to which
         the fit clipped targets. It is a release. A fit with ``init`` or ``public_data`` has none.
     n_iter_ : int
         Number of private rounds, passes or steps.
@@ -210,14 +203,11 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         target_bound: float | None = None,
         solver: Literal["auto", "gradient-descent", "sgd"] | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        clip: float | Auto = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         max_weight: float | None = None,
         standard_errors: bool = False,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -230,14 +220,11 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         self.target_bound = target_bound
         self.solver = solver
         self.n_iter = n_iter
-        self.clip = clip
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.max_weight = max_weight
         self.standard_errors = standard_errors
         self.relation = relation
-        self.verbose = verbose
         self.random_state = random_state
 
     @property

@@ -7,7 +7,6 @@ import numpy as np
 
 from skdpsco._quiet import quietly, score_by
 from skdpsco._validation import (
-    CALIBRATION_CONSTRAINTS,
     COMMON_CONSTRAINTS,
     CONDITIONING_CONSTRAINTS,
     HasMethods,
@@ -27,7 +26,6 @@ __all__ = ["MINIMAX_CONSTRAINTS", "MinimaxModel"]
 MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     **CONDITIONING_CONSTRAINTS,
-    **CALIBRATION_CONSTRAINTS,
     "losses": [str, "array-like", tuple, HasMethods(["lipschitz", "smoothness"])],
     "solver": [
         StrOptions({"auto", "moments", "gradient-descent", *MINIMAX_SOLVERS}),

@@ -77,16 +77,11 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         accuracy. The ball then limits the intercept of centred features: the prediction at the
         centre instead of that at 0. Sparse columns stay sparse, and get a centre only if "moments"
         or "gradient-descent" fits them. Without an intercept the centre is 0, and only scales are
-        found. None uses the columns as they are.
-    calibration : "auto" or None, default="auto"
-        "auto" corrects the length of the coefficients and the intercept by a private table of
-        predictions and targets, for at most 6 % of the budget's mu^2, if there is an intercept,
-        features are conditioned, ``radius="auto"``, the only loss is the logistic one of two
-        classes and there are enough records. Records count as in the worst mixture of tasks that
-        was found. None keeps the solver's result.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
-        linear predictor is not clipped.
+        found. "auto" also corrects the length of the coefficients and the intercept by a private
+        table of predictions and targets, for at most 6 % of the budget's mu^2, if there is an
+        intercept, features are conditioned, ``radius="auto"``, the only loss is the logistic one of
+        two classes and there are enough records. Records count as in the worst mixture of tasks
+        that was found. None does neither.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public. Declare them if one of them might be absent.
@@ -114,8 +109,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         `skdpsco.solvers.MirrorDescent`, is also allowed.
     n_iter : int or "auto", default="auto"
         Number of steps of the solver, at most 10000. "auto" follows from public sizes.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -202,8 +195,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         feature_bound: ArrayLike | Auto | None = "auto",
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        calibration: Auto | None = "auto",
-        clip_features: bool = True,
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         solver: Literal[
@@ -218,7 +209,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.losses = losses
@@ -232,13 +222,10 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         self.feature_bound = feature_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.calibration = calibration
-        self.clip_features = clip_features
         self.classes = classes
         self.class_weight = class_weight
         self.solver = solver
         self.n_iter = n_iter
-        self.verbose = verbose
         self.random_state = random_state
 
     def _learn(self, X, y):

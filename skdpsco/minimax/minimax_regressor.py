@@ -76,9 +76,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         centre instead of that at 0. Sparse columns stay sparse, and get a centre only if "moments"
         or "gradient-descent" fits them. Without an intercept the centre is 0, and only scales are
         found. None uses the columns as they are.
-    clip_features : bool, default=True
-        Whether predictions clip features to ``feature_range_``, as the fit does. If False, the
-        linear predictor is not clipped.
     solver : {"auto", "gradient-descent", "moments", "mirror-descent", \
             "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
             "recursive-regularisation"} or object, default="auto"
@@ -94,8 +91,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of games.
     n_iter : int or "auto", default="auto"
         Number of steps of the solver, at most 10000. "auto" follows from public sizes.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -113,7 +108,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped, unless ``clip_features=False``: the one to which
+        Interval to which predictions are clipped: the one to which
         the fit clipped targets. It is a release.
     n_iter_ : int
         Number of steps of the solver.
@@ -181,7 +176,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        clip_features: bool = True,
         solver: Literal[
             "auto",
             "moments",
@@ -194,7 +188,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.losses = losses
@@ -208,10 +201,8 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
-        self.clip_features = clip_features
         self.solver = solver
         self.n_iter = n_iter
-        self.verbose = verbose
         self.random_state = random_state
 
     def _learn(self, X, y):

@@ -135,7 +135,7 @@ def seed_noise(estimator: Any, rng: Any) -> Any:
 
 
 def quieten(estimator: Any) -> Any:
-    """Turn off progress bars and similar output, which would reveal the number of fits."""
+    """Turn off the messages of steps, which would reveal the number of fits."""
     for name, value in estimator.get_params(deep=True).items():
         if name.rsplit("__", 1)[-1] == "verbose" and value:
             estimator.set_params(**{name: type(value)(0)})

@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, indexable
 from sklearn.utils.validation import column_or_1d
 
+from skdpsco._config import config_context as settings
 from skdpsco._quiet import quietly
 from skdpsco._random import without_warnings
 from skdpsco._validation import (
@@ -151,8 +152,8 @@ class Part(NamedTuple):
     def fit(self, estimator: Any) -> Any:
         """Fit ``estimator`` to this part, and leave no trace other than the result."""
         try:
-            # A warning may depend on values, and each try would warn.
-            with np.errstate(all="ignore"), parallel_config(max_nbytes=None):
+            # A warning may depend on values, and each try would warn, and write messages.
+            with np.errstate(all="ignore"), parallel_config(max_nbytes=None, verbose=0):
                 y = None if isinstance(self.X, RowBlocks) else self.y  # blocks hold it
                 return estimator.fit(self.X, y, **self.fit_params)
         finally:
@@ -200,6 +201,7 @@ def fit_and_sum(
     estimator: Any, train: Part, validation: Part, scorer: PrivateScorer, keep: bool
 ) -> tuple[float, Any]:
     """Fit on ``train``; return the exact sum of scores on ``validation``, and the model or None."""
-    fit_granted(quieten(estimator), train)
+    with settings(progress=False):  # the number of bars would be that of the tries
+        fit_granted(quieten(estimator), train)
     scores = [scorer.records(estimator, X, y) for X, y in validation.pairs()]
     return centred_sum(np.concatenate(scores), scorer), estimator if keep else None

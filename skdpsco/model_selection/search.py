@@ -128,9 +128,6 @@ class PrivateGridSearchCV(  # type: ignore[override]
         Distribution of the number of tries of "random-stopping", from `skdpsco.privacy`. "auto" is
         ``TruncatedNegativeBinomial.for_mean(2.0, 3 * n_candidates)``. (Poisson may stop before the
         first try. The candidate in the middle of the grid then wins, so it needs a refit.)
-    verbose : int, default=0
-        Verbosity of joblib ("composition" only). The steps' own messages are shown for the last fit
-        only.
     pre_dispatch : int or str, default="2*n_jobs"
         As in joblib: an int >= 1, "all", or a product such as "3*n_jobs".
     record_wise : list of str or callable, default=()
@@ -216,7 +213,6 @@ class PrivateGridSearchCV(  # type: ignore[override]
         "search_share": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="neither")],
         "return_scores": ["boolean"],
         "tries": [StrOptions({"auto"}), TruncatedNegativeBinomial, Poisson],
-        "verbose": ["verbose"],
         "pre_dispatch": [Interval(Integral, 1, 2**31 - 1, closed="both"), str],
         "record_wise": ["array-like"],
     }
@@ -241,7 +237,6 @@ class PrivateGridSearchCV(  # type: ignore[override]
         search_share: float | Auto = "auto",
         return_scores: bool = False,
         tries: Any = "auto",
-        verbose: int = 0,
         pre_dispatch: int | str = "2*n_jobs",
         record_wise: Iterable[Any] = (),
         random_state: Seed = None,
@@ -260,7 +255,6 @@ class PrivateGridSearchCV(  # type: ignore[override]
         self.search_share = search_share
         self.return_scores = return_scores
         self.tries = tries
-        self.verbose = verbose
         self.pre_dispatch = pre_dispatch
         self.record_wise = record_wise
         self.random_state = random_state
@@ -363,6 +357,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
                 for estimator, (_, part) in zip(estimators, parts, strict=True)
             ),
             self.n_jobs,
+            verbose=0,
             pre_dispatch=self.pre_dispatch,
         )
         check_scorer(scoring, candidates, validation.y, n_classes_of(candidates[0], data.y))
@@ -380,15 +375,16 @@ class PrivateGridSearchCV(  # type: ignore[override]
             scorer = release_scorer(plan.scores, scoring, validation.y, rng)
             tried = plan.draw(len(grid), rng)
             keep = plan.rho_refit == 0.0  # keep the winner's model
-            # joblib's messages would reveal the number of tries, which is secret.
-            verbose = self.verbose if plan.tries is None else 0
+            # joblib's messages, which `joblib.parallel_config` may ask for, would reveal the number
+            # of tries, which is secret.
+            silent = {} if plan.tries is None else {"verbose": 0}
             with without_warnings():  # so would warnings
                 results = in_parallel(
                     fit_and_sum,
                     ((model(k, 0), train, validation, scorer, keep) for k in tried),
                     self.n_jobs,
-                    verbose=verbose,
                     pre_dispatch=self.pre_dispatch,
+                    **silent,
                 )
             sums = np.array([result[0] for result in results])
             self.cv_results_ = _results_of(grid)

@@ -134,7 +134,8 @@ class Solver(Protocol):
     `Plan`. A solver with ``for_added = True`` follows `Problem.added`; others are refused
     such problems. One with ``fills_range = True`` has noise that follows from the range of the
     features, so that no wider bound is chosen for it than they need. One with ``reads_centred =
-    True`` can read sparse rows minus a dense one.
+    True`` can read sparse rows minus a dense one. One with ``conditioned = True`` gets features
+    minus a private centre, over private scales, as the intercept is outside of its ball.
     """
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None) -> Plan:

@@ -1,6 +1,7 @@
 """A Newton step after gradient descent, with known errors. Proof: docs/proofs/newton_step.md."""
 
 import math
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -192,14 +193,16 @@ class NewtonStep:
             )
 
     def unclipped(self, problem: CompositeProblem) -> GradientDescent:
-        """The descent, whose "auto" then shortens few gradients of labels.
+        """The descent, which is shrunk, and whose "auto" then shortens few gradients of labels.
 
         What clipping moves is a part of the step, which is exact for short ones only.
         """
-        if self.descent.clip != "auto" or traits_of(problem.loss).residuals:
-            return self.descent
-        clip = NEWTON_STEP.slope_clip * lipschitz_l2(problem.loss)
-        return GradientDescent(clip, shrunk=self.descent.shrunk)
+        descent = copy(self.descent)
+        if descent.shrunk == "auto":
+            descent.shrunk = True
+        if descent.clip == "auto" and not traits_of(problem.loss).residuals:
+            descent.clip = NEWTON_STEP.slope_clip * lipschitz_l2(problem.loss)
+        return descent
 
     def plan(
         self, problem: CompositeProblem, budget: Any, n_iter: int | None = None

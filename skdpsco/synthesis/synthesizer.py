@@ -20,7 +20,6 @@ from skdpsco._validation import (
     check_n_iter,
 )
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
-from skdpsco.base.progress import check_progress
 from skdpsco.data.block_records import as_features, blocks_of, first_record, opened
 from skdpsco.data.record_sums import one_blas_thread
 from skdpsco.data.row_blocks import RowBlocks
@@ -118,8 +117,6 @@ class PrivateSynthesizer(PrivateEstimator):
     n_iter : int or "auto", default="auto"
         Number of private rounds, at most 10000. "auto" computes it from the budget and public
         sizes. "measure-project" has one round: "auto" or 1.
-    verbose : int, default=0
-        With 1, fits that take longer than a second show a progress bar.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -204,7 +201,7 @@ class PrivateSynthesizer(PrivateEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any] | str]] = {
         **{name: COMMON_CONSTRAINTS[name] for name in PRIVATE_CONSTRAINTS},
-        **{name: COMMON_CONSTRAINTS[name] for name in ("n_iter", "verbose")},
+        "n_iter": COMMON_CONSTRAINTS["n_iter"],
         "domain": "no_validation",  # by `declare`
         "workload": "no_validation",
         "target": [None, str, Integral],
@@ -225,7 +222,6 @@ class PrivateSynthesizer(PrivateEstimator):
         target: Any = None,
         solver: str | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -238,7 +234,6 @@ class PrivateSynthesizer(PrivateEstimator):
         self.target = target
         self.solver = solver
         self.n_iter = n_iter
-        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: MatrixLike, y: TargetLike = None, *, units: Any = None) -> Self:
@@ -270,7 +265,6 @@ class PrivateSynthesizer(PrivateEstimator):
             If the ledger's remaining budget is too small.
         """
         self._validate_params()
-        check_progress(self.verbose)
         solver, n_iter = resolve_solver(self.solver, SYNTHESIS_SOLVERS), check_n_iter(self.n_iter)
         draft = self._draft()
         (X,) = self._of_units(units, X=X)

@@ -281,7 +281,7 @@ class Stagewise:
             (derivative, derivatives),
         ),
     }
-    by_blocks = clips_gradients = for_added = reads_centred = True
+    by_blocks = clips_gradients = for_added = reads_centred = conditioned = True
 
     def check(self, problem: Problem) -> None:
         """Refuse a set other than an l1 ball, and a loss that is not smooth or not bounded.

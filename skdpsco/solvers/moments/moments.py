@@ -84,7 +84,7 @@ class Moments:
         "penalty": ((prox,),),
     }
     optional: ClassVar[tuple[str]] = ("penalty",)
-    by_blocks = fixed_cost = True
+    by_blocks = fixed_cost = conditioned = True
 
     def __init__(self, row_norm: float | None = None) -> None:
         self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)

@@ -159,6 +159,8 @@ class CoordinateDescent:
     average: bool
     clip: Any
 
+    conditioned = True
+
     requires: ClassVar[dict[str, Any]] = {
         "loss": ((derivative, derivatives),),
         "penalty": ((prox,),),

@@ -235,12 +235,13 @@ class GradientDescent:
     preconditioned : bool, default=True
         Whether the mean squares of the columns are measured, and made equal. Otherwise they stay as
         they are, and are assumed to be 1 unless they are known.
-    shrunk : bool or "each", default=False
+    shrunk : bool, "auto" or "each", default="auto"
         Whether the length of the coefficients is corrected: a model that is only noise then
-        predicts about as well as a constant. For squared errors one factor follows from a search
-        along the result in released gradients, for others from the planned noise. With "each"
-        every coefficient of a feature is shrunk by a factor of its own; for labels the largest
-        factor is then 1, unless the fit begins at a model. Regressions are always shrunk.
+        predicts about as well as a constant, or as the model that the fit begins at. "auto" does so
+        if targets are numbers, or the fit begins at a model. For squared errors one factor follows
+        from a search along the result in released gradients, for others from the planned noise.
+        With "each" every coefficient of a feature is shrunk by a factor of its own; for labels the
+        largest factor is then 1, unless the fit begins at a model.
 
     References
     ----------
@@ -253,13 +254,14 @@ class GradientDescent:
         "penalty": ((prox,),),
     }
     by_blocks = fixed_cost = fixed_plan = clips_gradients = for_added = reads_centred = True
+    conditioned = True
 
     def __init__(
-        self, clip: float | str = "auto", preconditioned: bool = True, shrunk: bool | str = False
+        self, clip: float | str = "auto", preconditioned: bool = True, shrunk: bool | str = "auto"
     ) -> None:
         self.clip = clip if clip == "auto" else check_bound("clip", clip)
         self.preconditioned: bool = check_bool("preconditioned", preconditioned)
-        self.shrunk = shrunk if shrunk == "each" else check_bool("shrunk", shrunk)
+        self.shrunk = shrunk if shrunk in ("auto", "each") else check_bool("shrunk", shrunk)
 
     def plan(
         self, problem: CompositeProblem, budget: Any, n_iter: int | None = None
@@ -295,6 +297,12 @@ class GradientDescent:
             counted=min(ratio * GRADIENT_DESCENT.plenty / GRADIENT_DESCENT.counted, 1.0),
             metric_grid=metric_grid(problem, multipliers["metric"]) if metric else None,
         )
+
+    def shrinks(self, problem: CompositeProblem) -> bool:
+        """Whether the length of the coefficients is corrected."""
+        if self.shrunk != "auto":
+            return bool(self.shrunk)
+        return traits_of(problem.loss).targets == "numbers" or bool(problem.start)
 
     def kept_part(self, problem: CompositeProblem, slack: float) -> float:
         """The mean slope of clipped residuals, for normal ones; 1 for other losses."""
@@ -387,7 +395,7 @@ class GradientDescent:
             progress[0] += 1
         mean_point, mean_gradient = sums / n_averaged
         u = model.proximal_step(mean_point, mean_gradient, step)
-        if self.shrunk:
+        if self.shrinks(problem):
             pull = model.apply(mean_point - u) / step - mean_gradient  # the pull of the penalty
             lengths, momenta, noises = taken
             penalty = coordinates.penalty * plan.kept

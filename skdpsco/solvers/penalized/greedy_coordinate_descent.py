@@ -120,6 +120,8 @@ class GreedyCoordinateDescent:
 
     clip: Any
 
+    conditioned = True
+
     requires: ClassVar[dict[str, Any]] = {
         "loss": ((derivative, derivatives),),
         "penalty": ((prox,), (subdifferential,)),

@@ -140,7 +140,7 @@ class SGD:
         preconditioned: bool = True,
         accountant: str = "auto",
     ) -> None:
-        self.full_batch = GradientDescent(clip, preconditioned)  # it checks both
+        self.full_batch = GradientDescent(clip, preconditioned, shrunk=False)  # it checks both
         self.clip, self.preconditioned = self.full_batch.clip, preconditioned
         automatic = batch_size == "auto"
         self.batch_size: Any = batch_size if automatic else check_bound("batch_size", batch_size)
