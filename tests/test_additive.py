@@ -353,6 +353,12 @@ def test_units_weights_and_searches():
         ({}, lambda f: f.assign(city=1.5), TypeError, "city"),
         ({}, lambda f: f[:-1], ValueError, "records"),
         ({}, lambda f: f.to_numpy(), TypeError, "X"),
+        (
+            {"schema": Schema({"income": {"bounds": [1e15, 1e15 + 1]}})},
+            lambda f: f[["income"]],
+            ValueError,
+            "too close",
+        ),
     ],
 )
 def test_mistakes_are_found_before_the_charge(params, change, error, words):
@@ -368,6 +374,38 @@ def test_few_records_without_ranges_are_told():
     rng = np.random.default_rng(0)
     with pytest.warns(UtilityWarning, match="schema"):
         PrivateAdditiveRegressor(epsilon=0.1).fit(rng.normal(size=(200, 2)), rng.normal(size=200))
+
+
+NUMBERS_ALONE = {
+    "zeros": np.zeros(2000),
+    "constant": np.full(2000, 5.0),
+    "missing": np.full(2000, np.nan),
+}
+
+
+@each("relation", ["replace-one", "add-or-remove-one"])
+@each("kind", [*NUMBERS_ALONE, "one category"])
+@each("epsilon", [0.3, 100.0])
+def test_columns_that_say_nothing_give_a_constant(kind, relation, epsilon):
+    """Densities may then be points, and all functions 0."""
+    y = np.random.default_rng(0).normal(size=2000)
+    options = {"epsilon": epsilon, "relation": relation, "random_state": 0}
+    if kind == "one category":
+        options["schema"] = Schema({"a": ["u"]})
+    X = pd.DataFrame({"a": NUMBERS_ALONE.get(kind, np.full(2000, "u"))})
+    with warnings.catch_warnings(action="ignore"):
+        model = PrivateAdditiveRegressor(**options).fit(X, y)
+        labels = PrivateAdditiveClassifier(classes=[False, True], **options).fit(X, y > 1.0)
+    assert abs(model.predict(X)).max() < 0.5
+    assert labels.score(X, y > 1.0) > 0.8
+
+
+def test_a_table_of_categories_alone():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.choice(["x", "y"], 4000), "b": rng.random(4000) < 0.5})
+    y = (frame["a"] == "x") + frame["b"] + 0.1 * rng.normal(size=4000)
+    schema = Schema({"a": ["x", "y"], "b": "boolean"})
+    assert PrivateAdditiveRegressor(schema=schema, random_state=0).fit(frame, y).score(frame, y) > 0.9
 
 
 def test_an_undeclared_category_counts_as_missing_when_it_is_predicted():
@@ -391,8 +429,9 @@ def test_functions_are_uncorrelated_and_their_number_is_public(ratio):
         basis = shapes.bases_of((TableColumn("a"),), (known,), ratio)
         (part,) = basis.parts
         assert part.values.shape[1] == shapes.n_functions_of(ratio) + 2 == len(basis.variances)
-        points = np.concatenate([0.5 * (edges[1:] + edges[:-1]), [0.0, np.nan]])
-        weights = np.concatenate([known.weights, [known.zero, known.missing]])
+        points, weights = shapes.points_of(known)
+        points = np.concatenate([points, [0.0, np.nan]])
+        weights = np.concatenate([weights, [known.zero, known.missing]])
         values = part.of(points)
         assert np.allclose(weights @ values, 0.0, atol=1e-9)
         found = (values.T * weights) @ values

@@ -173,8 +173,8 @@ class FoundShapes(NamedTuple):
 
     @property
     def largest(self) -> float:
-        """The largest magnitude of any function."""
-        return max(self.basis.largest, self.products.largest)
+        """The largest magnitude of any function; 1 if all of them are 0."""
+        return max(self.basis.largest, self.products.largest) or 1.0
 
     @property
     def variances(self) -> np.ndarray:
