@@ -58,8 +58,8 @@ def read_columns(model: Any, X: Any, schema: Schema | None, reset: bool) -> Colu
         If X is not an array or a frame, a column that the schema does not declare holds no numbers,
         or the dtype of a column cannot hold what is declared.
     ValueError
-        If X lacks a column or has others than in the fit, or holds an infinite number, or the bounds
-        of a column are so close that they cannot be divided.
+        If X lacks a column or has others than in the fit, or holds an infinite number, or bounds of
+        a column are so close that they cannot be divided.
     """
     if schema is None:
         options = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
