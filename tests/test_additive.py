@@ -23,6 +23,7 @@ from skdpsco import (
 from skdpsco.additive import densities, pairs, shapes
 from skdpsco.additive.densities import plan_densities
 from skdpsco.additive.table import ColumnRecords, TableColumn
+from skdpsco.inspection import plan
 from skdpsco.privacy import Budget
 from skdpsco.scaling import (
     calibration,
@@ -341,6 +342,10 @@ def test_units_weights_and_searches():
         ({"pairs": [("age", "height")]}, None, ValueError, "pairs"),
         ({"pairs": [("age", "age")]}, None, ValueError, "pairs"),
         ({"pairs": "all"}, None, ValueError, "pairs"),
+        ({"pairs": [(["age"], "income")]}, None, ValueError, "pairs"),
+        ({"monotone": {"age": np.array([1, 1])}}, None, ValueError, "monotone"),
+        ({"loss": "poisson"}, lambda f: (f, -np.ones(300)), ValueError, "PrivateAdditiveRegressor"),
+        ({}, lambda f: (f[:0], np.zeros(0)), ValueError, "at least one record"),
         ({"monotone": {"height": 1}}, None, ValueError, "monotone"),
         ({"monotone": {"age": 2}}, None, ValueError, "monotone"),
         ({"schema": None}, None, (TypeError, ValueError), "X"),
@@ -365,8 +370,10 @@ def test_mistakes_are_found_before_the_charge(params, change, error, words):
     frame, y = people(300)
     ledger = Ledger(2.0, 1e-6)
     model = PrivateAdditiveRegressor(ledger=ledger, **{"schema": SCHEMA, **params})
+    given = frame if change is None else change(frame)
+    X, y = given if isinstance(given, tuple) else (given, y)
     with pytest.raises(error, match=words):
-        model.fit(frame if change is None else change(frame), y)
+        model.fit(X, y)
     assert len(ledger.history()) == 0
 
 
@@ -439,6 +446,22 @@ def test_functions_are_uncorrelated_and_their_number_is_public(ratio):
         assert np.allclose(np.diag(found), basis.variances, atol=0.05)
         smooth = found[:-2, :-2]
         assert np.allclose(smooth, np.diag(np.diag(smooth)), atol=1e-8)
+
+
+@each("schema", [None, SCHEMA])
+@each("relation", ["replace-one", "add-or-remove-one"])
+def test_a_plan_is_that_of_the_fit_and_charges_nothing(schema, relation):
+    ledger = Ledger(5.0, 1e-6)
+    rng = np.random.default_rng(0)
+    X, y = people(300) if schema else (rng.normal(size=(300, 4)), rng.normal(size=300))
+    model = PrivateAdditiveRegressor(schema=schema, relation=relation, ledger=ledger)
+    for n_features in (4, list(X)) if schema else (4,):
+        planned = plan(model, 300, n_features)
+    assert len(ledger.history()) == 0
+    with warnings.catch_warnings(action="ignore", category=UtilityWarning):
+        assert model.fit(X, y).privacy_.event == planned.event
+    labels = plan(PrivateAdditiveClassifier(classes=[0, 1], schema=schema), 300, 4)
+    assert labels.estimator == "PrivateAdditiveClassifier"
 
 
 @scikit_learn_checks(

@@ -77,6 +77,8 @@ def read_columns(model: Any, X: Any, schema: Schema | None, reset: bool) -> Colu
     absent = [name for name in known if name not in frame.columns]
     if absent:
         raise ValueError(f"X must have the columns {absent}, which it lacks.")
+    if not (len(frame) and len(model.feature_names_in_)):
+        raise ValueError("X must hold at least one record, and one column that is a feature.")
     return _columns_of_frame(frame, schema, list(model.feature_names_in_))
 
 
