@@ -206,7 +206,7 @@ class SumOfShapes(PrivateLinearModel):
     """
 
     _columns: tuple[TableColumn, ...]  # of a draft
-    _planned_with: Any = ()  # parameters of the model that is fitted, which users do not know
+    _planned_with: ClassVar[Any] = ()  # users do not know the parameters of what is fitted
     _wanted_pairs: Any = None  # of a draft: places of columns; None if they are chosen
     shapes_: tuple[ShapeFunction, ...]
     pairs_: tuple[tuple[tuple[int, int], PairFunction], ...]
