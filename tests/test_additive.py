@@ -312,6 +312,9 @@ def test_what_is_stored_is_released():
     names = [step.name for step in model.privacy_.steps]
     assert names[:2] == ["units of the target", "densities of the columns"]
     assert model.privacy_.epsilon == 1.0
+    assert model.privacy_.assumptions == (
+        "numbers beyond the outer knots of a column count as these",
+    )
 
 
 def test_units_weights_and_searches():
@@ -346,6 +349,7 @@ def test_units_weights_and_searches():
         ({"monotone": {"age": np.array([1, 1])}}, None, ValueError, "monotone"),
         ({"loss": "poisson"}, lambda f: (f, -np.ones(300)), ValueError, "PrivateAdditiveRegressor"),
         ({}, lambda f: (f[:0], np.zeros(0)), ValueError, "at least one record"),
+        ({}, lambda f: (f, None), ValueError, "requires y"),
         ({"monotone": {"height": 1}}, None, ValueError, "monotone"),
         ({"monotone": {"age": 2}}, None, ValueError, "monotone"),
         ({"schema": None}, None, (TypeError, ValueError), "X"),

@@ -283,6 +283,9 @@ class SumOfShapes(PrivateLinearModel):
         few = unknown and n_mu < FEATURE_BOUNDS.least_n_mu
         return (*super()._advice(problem, mu), *((UNKNOWN_RANGES,) if few else ()))
 
+    def _clipping_note(self, units: Any) -> str:
+        return "numbers beyond the outer knots of a column count as these"
+
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> TableDesign:
         return TableDesign(X.records, int(intercept))
 

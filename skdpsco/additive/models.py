@@ -97,6 +97,11 @@ class PrivateAdditiveModel(PrivateEstimator):
         draft = self._draft()
         X, y, weights = self._of_units(units, X=X, y=y, sample_weight=weights)
         records = read_columns(draft, X, self.schema, reset=True)
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
         refuse_masked("y", y)
         y = quietly("y must hold one target for each record.", column_or_1d, y, warn=True)
         if len(y) != len(records.codes):
