@@ -24,6 +24,7 @@ from skdpsco import (
 from skdpsco.additive import densities, pairs, shapes
 from skdpsco.additive.densities import plan_densities
 from skdpsco.additive.table import ColumnRecords, TableColumn
+from skdpsco.inspection import plan
 from skdpsco.privacy import Budget
 from skdpsco.scaling import (
     calibration,
@@ -343,6 +344,9 @@ def test_what_is_stored_is_released():
     names = [step.name for step in model.privacy_.steps]
     assert names[:2] == ["units of the target", "densities of the columns"]
     assert model.privacy_.epsilon == 1.0
+    assert model.privacy_.assumptions == (
+        "numbers beyond the outer knots of a column count as these",
+    )
 
 
 def test_units_weights_and_searches():
@@ -373,6 +377,11 @@ def test_units_weights_and_searches():
         ({"pairs": [("age", "height")]}, None, ValueError, "pairs"),
         ({"pairs": [("age", "age")]}, None, ValueError, "pairs"),
         ({"pairs": "all"}, None, ValueError, "pairs"),
+        ({"pairs": [(["age"], "income")]}, None, ValueError, "pairs"),
+        ({"monotone": {"age": np.array([1, 1])}}, None, ValueError, "monotone"),
+        ({"loss": "poisson"}, lambda f: (f, -np.ones(300)), ValueError, "PrivateAdditiveRegressor"),
+        ({}, lambda f: (f[:0], np.zeros(0)), ValueError, "at least one record"),
+        ({}, lambda f: (f, None), ValueError, "requires y"),
         ({"monotone": {"height": 1}}, None, ValueError, "monotone"),
         ({"monotone": {"age": 2}}, None, ValueError, "monotone"),
         ({"schema": None}, None, (TypeError, ValueError), "X"),
@@ -385,14 +394,22 @@ def test_units_weights_and_searches():
         ({}, lambda f: f.assign(city=1.5), TypeError, "city"),
         ({}, lambda f: f[:-1], ValueError, "records"),
         ({}, lambda f: f.to_numpy(), TypeError, "X"),
+        (
+            {"schema": Schema({"income": {"bounds": [1e15, 1e15 + 1]}})},
+            lambda f: f[["income"]],
+            ValueError,
+            "too close",
+        ),
     ],
 )
 def test_mistakes_are_found_before_the_charge(params, change, error, words):
     frame, y = people(300)
     ledger = Ledger(2.0, 1e-6)
     model = PrivateAdditiveRegressor(ledger=ledger, **{"schema": SCHEMA, **params})
+    given = frame if change is None else change(frame)
+    X, y = given if isinstance(given, tuple) else (given, y)
     with pytest.raises(error, match=words):
-        model.fit(frame if change is None else change(frame), y)
+        model.fit(X, y)
     assert len(ledger.history()) == 0
 
 
@@ -426,6 +443,39 @@ def test_few_records_without_ranges_are_told():
         PrivateAdditiveRegressor(epsilon=0.1).fit(rng.normal(size=(200, 2)), rng.normal(size=200))
 
 
+NUMBERS_ALONE = {
+    "zeros": np.zeros(2000),
+    "constant": np.full(2000, 5.0),
+    "missing": np.full(2000, np.nan),
+}
+
+
+@each("relation", ["replace-one", "add-or-remove-one"])
+@each("kind", [*NUMBERS_ALONE, "one category"])
+@each("epsilon", [0.3, 100.0])
+def test_columns_that_say_nothing_give_a_constant(kind, relation, epsilon):
+    """Densities may then be points, and all functions 0."""
+    y = np.random.default_rng(0).normal(size=2000)
+    options = {"epsilon": epsilon, "relation": relation, "random_state": 0}
+    if kind == "one category":
+        options["schema"] = Schema({"a": ["u"]})
+    X = pd.DataFrame({"a": NUMBERS_ALONE.get(kind, np.full(2000, "u"))})
+    with warnings.catch_warnings(action="ignore"):
+        model = PrivateAdditiveRegressor(**options).fit(X, y)
+        labels = PrivateAdditiveClassifier(classes=[False, True], **options).fit(X, y > 1.0)
+    assert abs(model.predict(X)).max() < 0.5
+    assert labels.score(X, y > 1.0) > 0.8
+
+
+def test_a_table_of_categories_alone():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.choice(["x", "y"], 4000), "b": rng.random(4000) < 0.5})
+    y = (frame["a"] == "x") + frame["b"] + 0.1 * rng.normal(size=4000)
+    schema = Schema({"a": ["x", "y"], "b": "boolean"})
+    model = PrivateAdditiveRegressor(schema=schema, random_state=0).fit(frame, y)
+    assert model.score(frame, y) > 0.9
+
+
 def test_an_undeclared_category_counts_as_missing_when_it_is_predicted():
     frame, y = people(1000)
     model = PrivateAdditiveRegressor(schema=SCHEMA, random_state=0).fit(frame, y)
@@ -447,14 +497,31 @@ def test_functions_are_uncorrelated_and_their_number_is_public(ratio):
         basis = shapes.bases_of((TableColumn("a"),), (known,), ratio)
         (part,) = basis.parts
         assert part.values.shape[1] == shapes.n_functions_of(ratio) + 2 == len(basis.variances)
-        points = np.concatenate([0.5 * (edges[1:] + edges[:-1]), [0.0, np.nan]])
-        weights = np.concatenate([known.weights, [known.zero, known.missing]])
+        points, weights = shapes.points_of(known)
+        points = np.concatenate([points, [0.0, np.nan]])
+        weights = np.concatenate([weights, [known.zero, known.missing]])
         values = part.of(points)
         assert np.allclose(weights @ values, 0.0, atol=1e-9)
         found = (values.T * weights) @ values
         assert np.allclose(np.diag(found), basis.variances, atol=0.05)
         smooth = found[:-2, :-2]
         assert np.allclose(smooth, np.diag(np.diag(smooth)), atol=1e-8)
+
+
+@each("schema", [None, SCHEMA])
+@each("relation", ["replace-one", "add-or-remove-one"])
+def test_a_plan_is_that_of_the_fit_and_charges_nothing(schema, relation):
+    ledger = Ledger(5.0, 1e-6)
+    rng = np.random.default_rng(0)
+    X, y = people(300) if schema else (rng.normal(size=(300, 4)), rng.normal(size=300))
+    model = PrivateAdditiveRegressor(schema=schema, relation=relation, ledger=ledger)
+    for n_features in (4, list(X)) if schema else (4,):
+        planned = plan(model, 300, n_features)
+    assert len(ledger.history()) == 0
+    with warnings.catch_warnings(action="ignore", category=UtilityWarning):
+        assert model.fit(X, y).privacy_.event == planned.event
+    labels = plan(PrivateAdditiveClassifier(classes=[0, 1], schema=schema), 300, 4)
+    assert labels.estimator == "PrivateAdditiveClassifier"
 
 
 @scikit_learn_checks(

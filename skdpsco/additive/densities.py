@@ -137,9 +137,11 @@ class DensityPlan:
         own = first[: 4 * d].reshape(d, 4)
         missing, zero = (believed(own[:, k], deviation, n) for k in (0, 1))
         rest = np.maximum(n - missing - zero, 0.0)
-        weights = halved(rest[:, None], own[:, 2:], deviation)
-        weights = self.tree(places, weights, "level", rng)
-        narrow, starts = self.narrow(weights)
+        narrow = np.empty(0, np.int64)
+        if d:
+            weights = halved(rest[:, None], own[:, 2:], deviation)
+            weights = self.tree(places, weights, "level", rng)
+            narrow, starts = self.narrow(weights)
         if len(narrow):
             inner = [trees[j].closer(start) for j, start in zip(narrow, starts, strict=True)]
             numbers = records.numbers[:, narrow]

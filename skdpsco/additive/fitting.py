@@ -173,8 +173,8 @@ class FoundShapes(NamedTuple):
 
     @property
     def largest(self) -> float:
-        """The largest magnitude of any function."""
-        return max(self.basis.largest, self.products.largest)
+        """The largest magnitude of any function; 1 if all of them are 0."""
+        return max(self.basis.largest, self.products.largest) or 1.0
 
     @property
     def variances(self) -> np.ndarray:
@@ -206,6 +206,7 @@ class SumOfShapes(PrivateLinearModel):
     """
 
     _columns: tuple[TableColumn, ...]  # of a draft
+    _planned_with: ClassVar[Any] = ()  # users do not know the parameters of what is fitted
     _wanted_pairs: Any = None  # of a draft: places of columns; None if they are chosen
     shapes_: tuple[ShapeFunction, ...]
     pairs_: tuple[tuple[tuple[int, int], PairFunction], ...]
@@ -281,6 +282,9 @@ class SumOfShapes(PrivateLinearModel):
         unknown = any(not column.values and column.bounds is None for column in columns)
         few = unknown and n_mu < FEATURE_BOUNDS.least_n_mu
         return (*super()._advice(problem, mu), *((UNKNOWN_RANGES,) if few else ()))
+
+    def _clipping_note(self, units: Any) -> str:
+        return "numbers beyond the outer knots of a column count as these"
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> TableDesign:
         return TableDesign(X.records, int(intercept))

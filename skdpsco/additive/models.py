@@ -98,6 +98,11 @@ class PrivateAdditiveModel(PrivateEstimator):
         draft = self._draft()
         X, y, weights = self._of_units(units, X=X, y=y, sample_weight=weights)
         records = read_columns(draft, X, self.schema, reset=True)
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
         refuse_masked("y", y)
         y = quietly("y must hold one target for each record.", column_or_1d, y, warn=True)
         if len(y) != len(records.codes):
@@ -142,7 +147,8 @@ class PrivateAdditiveModel(PrivateEstimator):
         found = []
         for pair in self.pairs:
             known = isinstance(pair, tuple | list) and len(pair) == 2
-            if not known or pair[0] == pair[1] or not {*pair} <= {*names}:
+            known = known and all(isinstance(name, str) and name in names for name in pair)
+            if not known or pair[0] == pair[1]:
                 raise ValueError(
                     "pairs must be 'auto', None, or a list of pairs of names of different columns "
                     f"of X, got {abridged(self.pairs)}."
@@ -163,7 +169,7 @@ class PrivateAdditiveModel(PrivateEstimator):
         numbers = [column.name for column in records.columns if not column.values]
         if other := [name for name in wanted if name not in numbers]:
             raise ValueError(f"monotone must name columns of numbers of X, got {abridged(other)}.")
-        if any(sign not in (1, -1) for sign in wanted.values()):
+        if any(not isinstance(sign, Real) or sign not in (1, -1) for sign in wanted.values()):
             raise ValueError("monotone must have the values 1, for increasing, and -1.")
         classes = declared("classes", getattr(self, "classes", None))
         if wanted and isinstance(self, ClassifierMixin) and (classes is None or len(classes) > 2):

@@ -12,6 +12,8 @@ from skdpsco.data.schema import Schema
 
 __all__ = ["ColumnRecords", "TableColumn", "read_columns"]
 
+CLOSEST = 2.0**-30  # of two bounds, relative to the larger one: densities have thousands of parts
+
 
 class TableColumn(NamedTuple):
     """What is public about one column.
@@ -56,7 +58,8 @@ def read_columns(model: Any, X: Any, schema: Schema | None, reset: bool) -> Colu
         If X is not an array or a frame, a column that the schema does not declare holds no numbers,
         or the dtype of a column cannot hold what is declared.
     ValueError
-        If X lacks a column or has others than in the fit, or holds an infinite number.
+        If X lacks a column or has others than in the fit, or holds an infinite number, or bounds of
+        a column are so close that they cannot be divided.
     """
     if schema is None:
         options = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
@@ -74,6 +77,8 @@ def read_columns(model: Any, X: Any, schema: Schema | None, reset: bool) -> Colu
     absent = [name for name in known if name not in frame.columns]
     if absent:
         raise ValueError(f"X must have the columns {absent}, which it lacks.")
+    if not (len(frame) and len(model.feature_names_in_)):
+        raise ValueError("X must hold at least one record, and one column that is a feature.")
     return _columns_of_frame(frame, schema, list(model.feature_names_in_))
 
 
@@ -96,6 +101,8 @@ def _columns_of_frame(frame: Any, schema: Schema, names: list[str]) -> ColumnRec
             continue
         if np.isinf(values).any():
             raise ValueError(f"X: column {name!r} must not hold infinite numbers.")
+        if bounds and bounds[1] - bounds[0] < CLOSEST * max(map(abs, bounds)):
+            raise ValueError(f"schema: bounds of column {name!r} are too close, got {bounds}.")
         columns.append(TableColumn(name, bounds))
         numbers.append(values if bounds is None else np.clip(values, *bounds))
     n = len(frame)

@@ -595,7 +595,7 @@ class PrivateLinearModel(PrivateEstimator):
                     units = units._replace(calibration=found)
                     steps = (*steps, (calibration.name, calibration.event, ""))
                 release.steps = ReleasedStep.all_of((*counted, *steps), event)
-                said = (clipping_note(units.bounds), *assumptions)
+                said = (self._clipping_note(units), *assumptions)
                 said = (*said, *self._weight_notes(), *assumed_of(prepared.solver, plan))
                 release.assumptions = tuple(dict.fromkeys(said))
 
@@ -817,6 +817,10 @@ class PrivateLinearModel(PrivateEstimator):
         if not is_proven(loss):
             raise ValueError(f"sample_weight is for losses of this package, not {loss!r}.")
         return check_weights(self._sample_weight, self.max_weight, n_samples)
+
+    def _clipping_note(self, units: Units) -> str:
+        """A line of the report."""
+        return clipping_note(units.bounds)
 
     def _weight_notes(self) -> tuple[str, ...]:
         """Lines of the report."""

@@ -525,6 +525,11 @@ class PrivateEstimator(Documented, BaseEstimator):
         return check_budget(self.epsilon, self.delta, self.ledger, self.max_records_per_unit)
 
     @property
+    def _known_as(self) -> Any:
+        """The estimator that is fitted: this one, or what its fit is a part of."""
+        return self if self._part_of is None else self._part_of
+
+    @property
     def _relation(self) -> str:
         """Which data sets are neighbours; a fit states its events for this relation."""
         return getattr(self, "relation", REPLACE_ONE)
@@ -625,7 +630,7 @@ class PrivateEstimator(Documented, BaseEstimator):
         **said
             ``assumptions`` and ``warnings``, as for `releasing`.
         """
-        known = self if self._part_of is None else self._part_of
+        known = self._known_as
         parameters = {} if self.ledger is None else public_only(known._changed_first())
         payer = Payer(self.ledger, type(known).__name__, parameters, self._relation)
         alone = _warn_of_steps(self.ledger)
@@ -662,7 +667,7 @@ class PrivateEstimator(Documented, BaseEstimator):
     def _follow(self, solver: Any, plan: Any, problem: Any, *data: Any) -> Any:
         """Run ``solver`` on the data, the generator last, with a progress bar if that is set."""
         steps = max(plan.n_iter, 1)
-        with progress_bar(steps, type(self).__name__) as counter:
+        with progress_bar(steps, type(self._known_as).__name__) as counter:
             return solver.run(plan, problem, *data, counter)
 
     def _draft(self):

@@ -13,6 +13,7 @@ from skdpsco._random import public_generator
 from skdpsco._validation import check_bound, check_feature_bound, check_int, is_undeclared
 from skdpsco.base.labels import classifies_labels, declared_classes
 from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.data.schema import Schema
 from skdpsco.linear_model.links import resolve_link
 from skdpsco.privacy._checks import abridged
 from skdpsco.synthesis import PrivateSynthesizer
@@ -108,7 +109,8 @@ def placeholder(estimator: Any, shape: Shape) -> tuple[Any, Any, dict[str, Any]]
     """Features of zeros, targets of ones or labels, and further arguments of ``fit``."""
     n, d = shape.n_samples, shape.n_features
     X: Any = sparse.csr_array((n, d)) if shape.is_sparse else np.zeros((n, d))
-    X = as_frame(X, shape)
+    schema = getattr(estimator, "schema", None)
+    X = as_frame(X, shape) if schema is None else declared_frame(schema, shape)
     y: Any = np.ones(n)  # legal where targets must be positive
     if classifies_labels(estimator):
         classes = labels_for(estimator, shape.n_classes)
@@ -141,6 +143,16 @@ def as_frame(X: Any, shape: Shape) -> Any:
     if shape.is_sparse:
         return pd.DataFrame.sparse.from_spmatrix(X, columns=shape.names)
     return pd.DataFrame(X, columns=shape.names)
+
+
+def declared_frame(schema: Schema, shape: Shape) -> Any:
+    """A frame of zeros, and of the first categories, for an estimator that reads a schema."""
+    d = shape.n_features
+    others = [f"x{j}" for j in range(d - len(schema.features))]
+    shape = shape._replace(names=shape.names or [*schema.features, *others][:d])
+    frame = as_frame(np.zeros((shape.n_samples, d)), shape)
+    values = {name: column.values() for name, column in schema.columns.items()}
+    return frame.assign(**{k: v[0] for k, v in values.items() if v and k in frame.columns})
 
 
 class Planted(NamedTuple):

@@ -262,9 +262,14 @@ def _watched(
     def _of_units(self, units, **given):  # the shape is that of what is drawn
         return list(given.values())
 
+    def _linear_model(self):  # of an additive model: the model that charges for it
+        return _watched(kind._linear_model(self), n_samples, plans, problems, fits)
+
     watched = {"_planned": _planned, "_releasing": _releasing, "_of_units": _of_units}
     if hasattr(kind, "_problem"):
         watched |= {"_problem": _problem, "_prepared": _prepared}
+    if hasattr(kind, "_linear_model"):
+        watched |= {"_linear_model": _linear_model}
     copy = clone(estimator)
     copy.__class__ = type(kind.__name__, (kind,), watched)
     return copy
@@ -296,7 +301,8 @@ def plan(
         Where the number of records is private, a guess: fits plan with what they count.
     n_features : int or list of str
         The number of features, or the names of the columns, by which parameters such as
-        ``feature_bound`` may be given; names need pandas.
+        ``feature_bound`` may be given; names need pandas. With a number, those that a ``schema``
+        declares come first.
     n_classes : int, default=2
         Number of labels, for a classifier without ``classes``.
     n_groups : int, default=2

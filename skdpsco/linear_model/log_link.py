@@ -114,7 +114,9 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
 
     @property
     def _encode_block(self) -> Any:
-        return partial(checked_target, owner=type(self).__name__, positive=self._power == 2)
+        return partial(
+            checked_target, owner=type(self._known_as).__name__, positive=self._power == 2
+        )
 
     def _of(self, target: Target) -> LogLink:
         """The loss for targets in these units."""

@@ -536,8 +536,9 @@ def release_coordinates(
         scale[: d - problem.intercept] = np.sqrt(mean_square)
     elif problem.mean_square is not None:  # sizes of columns are those of a prior
         square = np.asarray(problem.mean_square)
-        scale[: d - problem.intercept] = math.sqrt(square.max())
-        size = float(square.sum() / square.max()) + problem.intercept
+        largest_square = float(square.max()) or 1.0  # if all features are 0
+        scale[: d - problem.intercept] = math.sqrt(largest_square)
+        size = float(square.sum()) / largest_square + problem.intercept
     penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
     shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
     # No penalty shrinks an intercept, so its noise would drown predictions that are shrunk.
