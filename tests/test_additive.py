@@ -221,7 +221,8 @@ def test_explanations_add_up_and_the_table_has_all_values():
     model = PrivateAdditiveRegressor(schema=SCHEMA, random_state=0).fit(frame, y)
     parts = model.explain(frame)
     assert parts.shape == (2000, 4)
-    assert np.allclose(parts.sum(axis=1) + model.intercept_, model.predict(frame))
+    total = np.clip(parts.sum(axis=1) + model.intercept_, *model.model_.target_range_)
+    assert np.allclose(total, model.predict(frame))
     table = model.to_frame()
     assert list(table.columns) == ["column", "at", "value"]
     assert set(table.column) == set(frame)

@@ -203,9 +203,9 @@ class PrivateAdditiveModel(PrivateEstimator):
     def explain(self, X: MatrixLike) -> np.ndarray:
         """What every column, and every pair of ``pair_functions_``, adds to every prediction.
 
-        Their sum and ``intercept_`` are the prediction, the log-odds of the second class, the
-        scores of all classes, or the logarithm of the prediction for "poisson" and "gamma". For
-        records of the fit the result is not private.
+        Their sum and ``intercept_`` are the prediction, before it is clipped to the range of
+        targets, the log-odds of the second class, the scores of all classes, or the logarithm of
+        the prediction for "poisson" and "gamma". For records of the fit the result is not private.
 
         Parameters
         ----------
