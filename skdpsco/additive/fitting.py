@@ -64,10 +64,11 @@ class Table:
 
 
 class TableDesign(NamedTuple):
-    """Records of a table before their columns have become features."""
+    """Records of a table, and the room that their features will need."""
 
     records: ColumnRecords
     intercept: int
+    features: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -151,9 +152,8 @@ class ShapePlan:
 
     def apply(self, value: Conditioning, X: TableDesign, y: Any) -> tuple[Any, Any]:
         """The features of the records, in units of the largest value of any function."""
-        features = np.empty((len(X.records.codes), self.n_features))
-        value.shapes.encode(X.records, features)
-        design = Dense(read_only(features), np.ones(self.n_features), X.intercept)
+        value.shapes.encode(X.records, X.features)
+        design = Dense(read_only(X.features), np.ones(self.n_features), X.intercept)
         return self.stage.apply(value, design, y)
 
     def note(self, value: Conditioning) -> str:
@@ -287,7 +287,8 @@ class SumOfShapes(PrivateLinearModel):
         return "numbers beyond the outer knots of a column count as these"
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> TableDesign:
-        return TableDesign(X.records, int(intercept))
+        room = np.empty(X.shape)  # before the charge, as there may not be so much memory
+        return TableDesign(X.records, int(intercept), room)
 
     def _predictions(self, X: ColumnRecords) -> np.ndarray:
         columns = by_column(X)
