@@ -179,8 +179,7 @@ def test_only_documented_attributes_are_stored(cls, parameters, seed):
     assert before == set(model.get_params())
     model.fit(X, target(cls))
     expected = set(COMMON)
-    if cls is PrivateLogisticL1:
-        expected.add("classes_")
+    expected.add("classes_" if cls is PrivateLogisticL1 else "target_range_")
     if "solver" not in parameters:
         expected |= {"radius_", "path_"}
     assert set(vars(model)) - before == {*expected, "_n_fits"}
