@@ -11,6 +11,7 @@ from cases import each
 from recorded_releases import RecordedReleases
 from scikit_learn_checks import scikit_learn_checks
 from sklearn.base import clone
+from sklearn.metrics import d2_tweedie_score
 
 from skdpsco import (
     Ledger,
@@ -188,6 +189,11 @@ def test_losses(loss, link):
         y = np.exp(f) * rng.gamma(4.0, 0.25, 8000)
     model = PrivateAdditiveRegressor(loss=loss, epsilon=3.0, random_state=0).fit(X, y)
     wanted = f if link is None else link(f)
+    if loss in ("poisson", "gamma"):
+        power = {"poisson": 1, "gamma": 2}[loss]
+        assert model.score(X, y) == pytest.approx(
+            d2_tweedie_score(y, model.predict(X), power=power)
+        )
     assert np.corrcoef(model.predict(X), wanted)[0, 1] > 0.9
 
 

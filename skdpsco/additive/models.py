@@ -210,10 +210,12 @@ class PrivateAdditiveModel(PrivateEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
+            Records with the columns of the fit.
 
         Returns
         -------
-        parts : ndarray of shape (n_samples, n_features + n_pairs), and n_classes if several
+        parts : ndarray of shape (n_samples, n_features + n_pairs)
+            With a third axis of n_classes, if there are more than two classes.
         """
         columns = by_column(self._records(X))
         own = [shape.of(x) for shape, x in zip(self.model_.shapes_, columns, strict=True)]
@@ -263,6 +265,7 @@ class PrivateAdditiveModel(PrivateEstimator):
         Parameters
         ----------
         text : str
+            What `to_json` returned.
 
         Returns
         -------
@@ -283,10 +286,12 @@ class PrivateAdditiveModel(PrivateEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
+            Records with the columns of the fit.
 
         Returns
         -------
         y : ndarray of shape (n_samples,)
+            Classes, or numbers within the range of the fit's targets.
         """
         records = self._records(X)  # which refuses what is not fitted
         return self.model_.predict(records)
@@ -299,12 +304,16 @@ class PrivateAdditiveModel(PrivateEstimator):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
+            Records with the columns of the fit.
         y : array-like of shape (n_samples,)
+            Targets or labels.
         sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the records in the score.
 
         Returns
         -------
         score : float
+            At most 1.
         """
         records = self._records(X)
         return self.model_.score(records, y, sample_weight)
@@ -414,6 +423,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
     }
 
     classes_: np.ndarray
+    score = PrivateAdditiveModel.score  # that of the mixin does not know the records
 
     def __init__(
         self,
@@ -454,10 +464,12 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
+            Records with the columns of the fit.
 
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            The first for two classes.
         """
         records = self._records(X)
         return self.model_.decision_function(records)
@@ -468,10 +480,12 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
+            Records with the columns of the fit.
 
         Returns
         -------
         p : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
         """
         records = self._records(X)
         return self.model_.predict_proba(records)
@@ -482,10 +496,12 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
+            Records with the columns of the fit.
 
         Returns
         -------
         log_p : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
         """
         records = self._records(X)
         return self.model_.predict_log_proba(records)
@@ -589,6 +605,8 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
         "loss": [StrOptions(set(FITTED_BY))],
         "quantile": [Interval(Real, 0, 1, closed="neither")],
     }
+
+    score = PrivateAdditiveModel.score  # that of the mixin does not know the losses
 
     def __init__(
         self,
