@@ -433,6 +433,20 @@ def test_a_table_of_categories_only_and_one_of_a_single_value():
         assert np.abs(constant - y.mean()).max() < 0.3
 
 
+@each("share", [0.01, 0.3, 0.7, 0.985, 1.0])
+@each("other", [np.nan, 5.0, 1e-300])
+def test_columns_of_zeros_and_one_other_value(share, other):
+    """In all shares, and with so little noise that what is counted is nearly what there is."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((2000, 1)) < share, 0.0, other)
+    y = (X[:, 0] == 0.0) + 0.1 * rng.normal(size=2000)
+    for epsilon in (1.0, 1e4):
+        model = PrivateAdditiveRegressor(epsilon=epsilon, random_state=0).fit(X, y)
+        predicted = model.predict(np.array([[0.0], [other], [np.nan], [1.0], [-1e9]]))
+        assert np.isfinite(predicted).all()
+    assert share < 0.1 or abs(predicted[0] - 1.0) < 0.2
+
+
 def test_numbers_that_are_mostly_0_keep_their_shape_where_it_is_monotone():
     rng = np.random.default_rng(0)
     X = np.where(rng.random((8000, 1)) < 0.9, 0.0, rng.exponential(1.0, (8000, 1)))

@@ -216,7 +216,9 @@ def of_numbers(
     """Smooth functions, a step for 0, and one for missing numbers."""
     n_smooth = n_functions_of(ratio)
     points, weights = points_of(known)
-    steps = [SHAPES.rare <= share <= 1.0 - SHAPES.rare for share in (known.zero, known.missing)]
+    there = max(1.0 - known.missing, 1e-300)
+    shares = min(known.zero / there, 1.0), known.missing
+    steps = [SHAPES.rare <= share <= 1.0 - SHAPES.rare for share in shares]
     if not steps[0]:
         at = np.searchsorted(points, 0.0)
         points, weights = np.insert(points, at, 0.0), np.insert(weights, at, known.zero)
@@ -235,8 +237,7 @@ def of_numbers(
     values[:, : len(order)] = (smooth - mean @ smooth) * deviation / share**0.5
     variances[: len(order)] = deviation**2
     zero, missing = np.zeros(n_smooth + 2), np.zeros(n_smooth + 2)
-    there = max(1.0 - known.missing, 1e-300)
-    for k, step, part in ((-2, zero, known.zero / there), (-1, missing, known.missing)):
+    for k, step, part in zip((-2, -1), (zero, missing), shares, strict=True):
         if steps[k]:
             scale = (part * (1.0 - part)) ** -0.5
             values[:, k] = zero[k] = -part * scale
@@ -259,7 +260,7 @@ def quantiles(points: np.ndarray, weights: np.ndarray, n_intervals: int) -> np.n
     """Different points close to quantiles of equal steps, at least two."""
     up_to = weights.cumsum() - 0.5 * weights
     steps = np.linspace(SHAPES.ends, 1.0 - SHAPES.ends, n_intervals + 1)
-    knots = points[np.unique(np.searchsorted(up_to, steps).clip(0, len(points) - 1))]
+    knots = np.unique(points[np.searchsorted(up_to, steps).clip(0, len(points) - 1)])
     return knots if len(knots) > 1 else points[[0, -1]]
 
 
