@@ -141,7 +141,7 @@ def test_counts_change_by_their_sensitivity(monkeypatch, added):
 
     def units(numbers, codes, outputs):
         recorded.begin(outputs)
-        plan.release(ColumnRecords(columns, numbers, codes), ranges, rng)
+        plan.release(ColumnRecords(columns, numbers, codes), ranges, np.ones(2), rng)
         return recorded.units
 
     before = units(numbers, codes, None)

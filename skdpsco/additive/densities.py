@@ -20,7 +20,7 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy.spending import share_mu
 
-__all__ = ["Density", "DensityPlan", "Shares", "plan_densities"]
+__all__ = ["DENSITIES", "Density", "DensityPlan", "Shares", "plan_densities"]
 
 
 class DensityTuning(NamedTuple):
@@ -36,8 +36,11 @@ class DensityTuning(NamedTuple):
         Depth of the tree of a column, and of the second one, of columns whose entries lie within a
         few cells.
     steep : float
-        The range over the width around 0 within which cells are equally wide. Beyond, their width
-        is in proportion to the distance from 0.
+        The bound of a column over the width around 0 within which cells are equally wide. Beyond,
+        their width is in proportion to the distance from 0.
+    reach_ratio, most_reach : float
+        The n mu, over the root of the number of columns, from which on cells go beyond the bounds
+        that were found, for tails; and by which factor at most.
     uneven, empty : float
         Typical difference of the shares of two halves before any count; and the probability that
         one of them is empty.
@@ -50,6 +53,8 @@ class DensityTuning(NamedTuple):
     levels: int = 8
     closer_levels: int = 6
     steep: float = 64.0
+    reach_ratio: float = 100.0
+    most_reach: float = 8.0
     uneven: float = 0.5
     empty: float = 0.3
     few: int = 8
@@ -112,7 +117,11 @@ class DensityPlan:
         return gaussian_grid(change, self.multipliers[name], n_counts, float(most))
 
     def release(
-        self, records: ColumnRecords, ranges: np.ndarray, rng: np.random.Generator
+        self,
+        records: ColumnRecords,
+        ranges: np.ndarray,
+        reach: np.ndarray,
+        rng: np.random.Generator,
     ) -> list[Density | Shares]:
         """Release a density for every column.
 
@@ -121,10 +130,15 @@ class DensityPlan:
         records : ColumnRecords
         ranges : ndarray of shape (number of columns of numbers, 2)
             Numbers beyond their range count in the cells at its ends.
+        reach : ndarray of shape (number of columns of numbers,)
+            How far the range goes beyond most numbers, as a factor.
         rng : numpy.random.Generator
         """
         n, d = self.n_samples, len(ranges)
-        trees = [Cells.of(low, high) for low, high in ranges]
+        trees = [
+            Cells.of(low, high, factor)
+            for (low, high), factor in zip(ranges.tolist(), reach.tolist(), strict=True)
+        ]
         places = np.column_stack(
             [cells.places(x) for cells, x in zip(trees, records.numbers.T, strict=True)]
             or [np.empty((len(records.codes), 0), np.int64)]
@@ -213,11 +227,11 @@ class Cells(NamedTuple):
     unit: float  # of the inverse hyperbolic sine; infinite for cells that are equally wide
 
     @classmethod
-    def of(cls, low: float, high: float) -> "Cells":
+    def of(cls, low: float, high: float, reach: float) -> "Cells":
         """Cells between two numbers: finer near 0, if that is one of them or lies between them."""
         if not low <= 0.0 <= high:
             return cls(np.linspace(low, high, (1 << DENSITIES.levels) + 1), math.inf)
-        unit = max(-low, high) / DENSITIES.steep
+        unit = max(-low, high) / (DENSITIES.steep * reach)
         first, last = math.asinh(low / unit), math.asinh(high / unit)
         edges = np.sinh(np.linspace(first, last, (1 << DENSITIES.levels) + 1)) * unit
         edges[[0, -1]] = low, high

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skdpsco._validation import check_bound
-from skdpsco.additive.densities import Density, DensityPlan, Shares, plan_densities
+from skdpsco.additive.densities import DENSITIES, Density, DensityPlan, Shares, plan_densities
 from skdpsco.additive.pairs import PairFunction, PairPlan, Products, plan_pairs
 from skdpsco.additive.shapes import (
     SHAPES,
@@ -127,9 +127,9 @@ class ShapePlan:
 
     def release(self, X: TableDesign, y: Any, rng: np.random.Generator) -> Conditioning:
         """Release densities; the functions that follow are features with known mean squares."""
-        ranges = self.released_ranges(X.records, rng)
+        ranges, reach = self.released_ranges(X.records, rng)
         columns = X.records.columns
-        known = self.densities.release(X.records, ranges, rng)
+        known = self.densities.release(X.records, ranges, reach, rng)
         basis = bases_of(columns, known, self.ratio)
         y = without_weights(y) if self.weighted else y
         products = self.pairs.release(basis.parts, by_column(X.records), y, rng)
@@ -138,17 +138,25 @@ class ShapePlan:
         mean_square = np.minimum(found.variances / found.largest**2, 1.0)
         return Conditioning(nowhere, ones, mean_square, self.single, found)
 
-    def released_ranges(self, records: ColumnRecords, rng: np.random.Generator) -> np.ndarray:
-        """Declared bounds of columns of numbers, and released ones of the others."""
+    def released_ranges(
+        self, records: ColumnRecords, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Declared bounds of columns of numbers, and more than the released ones of the others.
+
+        How much more comes with them: it is 1 for declared ones.
+        """
         numbers = [column for column in records.columns if not column.values]
         ranges = np.array([c.bounds or (-1.0, 1.0) for c in numbers], float).reshape(-1, 2)
         unknown = np.array([c.bounds is None for c in numbers], dtype=bool)
+        reach = np.ones(len(numbers))
         if self.bounds is not None:
             values = np.nan_to_num(records.numbers[:, unknown])
             design = Dense(read_only(values), np.ones(values.shape[1]), 0)
             found = self.bounds.release(design, np.zeros(len(values)), rng)
-            ranges[unknown] = found[:, None] * np.array([-1.0, 1.0])
-        return ranges
+            more = min(self.ratio / DENSITIES.reach_ratio, DENSITIES.most_reach)
+            reach[unknown] = max(more, 1.0)
+            ranges[unknown] = (reach[unknown] * found)[:, None] * np.array([-1.0, 1.0])
+        return ranges, reach
 
     def apply(self, value: Conditioning, X: TableDesign, y: Any) -> tuple[Any, Any]:
         """The features of the records, in units of the largest value of any function."""
