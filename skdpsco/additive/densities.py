@@ -151,28 +151,24 @@ class DensityPlan:
         own = first[: 4 * d].reshape(d, 4)
         missing, zero = (believed(own[:, k], deviation, n) for k in (0, 1))
         rest = np.maximum(n - missing - zero, 0.0)
-        narrow = np.empty(0, np.int64)
+        weights: list[np.ndarray] = []
         if d:
-            weights = halved(rest[:, None], own[:, 2:], deviation)
-            weights = self.tree(places, weights, "level", rng)
-            narrow, starts = self.narrow(weights)
-        if len(narrow):
-            inner = [trees[j].closer(start) for j, start in zip(narrow, starts, strict=True)]
-            numbers = records.numbers[:, narrow]
-            closer = np.column_stack(
-                [cells.places(x) for cells, x in zip(inner, numbers.T, strict=True)]
-            )
-            total = weights[narrow].sum(axis=1, keepdims=True)
-            finer = self.tree(closer, total, "closer level", rng)
+            halves = halved(rest[:, None], own[:, 2:], deviation)
+            weights = [*(whole := self.tree(places, halves, "level", rng))]
+            narrow, starts = self.narrow(whole)
+            for j, start in zip(narrow, starts, strict=True):
+                trees[j] = trees[j].closer(start)
+            if len(narrow):
+                closer = [trees[j].places(records.numbers[:, j]) for j in narrow]
+                total = whole[narrow].sum(axis=1, keepdims=True)
+                finer = self.tree(np.column_stack(closer), total, "closer level", rng)
+                for j, some in zip(narrow, finer, strict=True):
+                    weights[j] = some
         found: list[Density | Shares] = []
         for j in range(d):
-            cells, own_weights = trees[j], weights[j]
-            if j in narrow:
-                k = int(np.flatnonzero(narrow == j)[0])
-                cells, own_weights = inner[k], finer[k]
-            parts = np.append(own_weights, [zero[j], missing[j]])
+            parts = np.append(weights[j], [zero[j], missing[j]])
             parts = parts / max(parts.sum(), 1e-300)
-            found.append(Density(cells.edges, parts[:-2], float(parts[-2]), float(parts[-1])))
+            found.append(Density(trees[j].edges, parts[:-2], float(parts[-2]), float(parts[-1])))
         ends = np.cumsum([4 * d, *sizes])
         others = [category_shares(first[start:end], deviation, n) for start, end in pairwise(ends)]
         numbers_first, others_first = iter(found), iter(others)
@@ -197,8 +193,6 @@ class DensityPlan:
         """Weights of the cells of some columns, from weights of nodes above and further counts."""
         d = places.shape[1]
         n_levels = DENSITIES.levels if name == "level" else DENSITIES.closer_levels
-        if d == 0:
-            return np.empty((0, 1 << n_levels))
         while weights.shape[1] < 1 << n_levels:
             n_nodes = 2 * weights.shape[1]
             level = n_nodes.bit_length() - 1
@@ -221,21 +215,20 @@ class DensityPlan:
 
 
 class Cells(NamedTuple):
-    """The cells of a column, with the function that makes them equally wide."""
+    """The cells of a column, between increasing edges."""
 
     edges: np.ndarray
-    unit: float  # of the inverse hyperbolic sine; infinite for cells that are equally wide
 
     @classmethod
     def of(cls, low: float, high: float, reach: float) -> "Cells":
         """Cells between two numbers: finer near 0, if that is one of them or lies between them."""
         if not low <= 0.0 <= high:
-            return cls(np.linspace(low, high, (1 << DENSITIES.levels) + 1), math.inf)
+            return cls(np.linspace(low, high, (1 << DENSITIES.levels) + 1))
         unit = max(-low, high) / (DENSITIES.steep * reach)
         first, last = math.asinh(low / unit), math.asinh(high / unit)
         edges = np.sinh(np.linspace(first, last, (1 << DENSITIES.levels) + 1)) * unit
         edges[[0, -1]] = low, high
-        return cls(edges, unit)
+        return cls(edges)
 
     def places(self, x: np.ndarray) -> np.ndarray:
         """The cell of every number; -1 for 0, and -2 for what is missing."""
@@ -245,7 +238,7 @@ class Cells(NamedTuple):
     def closer(self, start: int) -> "Cells":
         """Cells that are equally wide, within a few of these."""
         low, high = self.edges[start], self.edges[start + DENSITIES.few]
-        return Cells(np.linspace(low, high, (1 << DENSITIES.closer_levels) + 1), math.inf)
+        return Cells(np.linspace(low, high, (1 << DENSITIES.closer_levels) + 1))
 
 
 def halved(weights: np.ndarray, counts: np.ndarray, deviation: float) -> np.ndarray:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpsco._validation import check_bound
 from skdpsco.additive.densities import DENSITIES, Density, DensityPlan, Shares, plan_densities
 from skdpsco.additive.pairs import PairFunction, PairPlan, Products, plan_pairs
 from skdpsco.additive.shapes import (
@@ -21,7 +20,6 @@ from skdpsco.additive.shapes import (
     n_functions_of,
 )
 from skdpsco.additive.table import ColumnRecords, TableColumn
-from skdpsco.base.advice import doubts_about
 from skdpsco.base.fit_plans import mu_left
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.data.design import Dense, read_only
@@ -81,23 +79,20 @@ class ShapePlan:
         How bounds of columns of numbers are found, if some are not declared.
     densities : DensityPlan
     pairs : PairPlan
-    n_features : int
+    stage : ConditioningPlan
+        It lays out features as the solver reads them.
     ratio : float
         The n mu of the fit over the root of the number of columns.
     weighted : bool
         Whether targets hold weights.
-    tiled, single : bool
-        As in `ConditioningPlan`.
     """
 
     bounds: BoundPlan | None
     densities: DensityPlan
     pairs: PairPlan
-    n_features: int
+    stage: ConditioningPlan
     ratio: float
-    weighted: bool = False
-    tiled: bool = False
-    single: bool = False
+    weighted: bool
 
     part: ClassVar[str] = "conditioning"
     name: ClassVar[str] = "densities of the columns"
@@ -111,19 +106,16 @@ class ShapePlan:
     @property
     def extremes(self) -> tuple[Conditioning, ...]:
         """Features of the same sizes, as plans do not depend on them."""
-        nowhere, ones = np.zeros(self.n_features), np.ones(self.n_features)
-        return (Conditioning(nowhere, ones, ones, self.single),)
+        return (self.of_size(np.ones(self.stage.n_features)),)
 
-    @property
-    def stage(self) -> ConditioningPlan:
-        """What lays out features as the solver reads them."""
-        n, d = self.densities.n_samples, self.n_features
-        plan = ConditioningPlan(NoOpEvent(), n, d, {}, 0.0, 0.0)
-        return replace(plan, single=self.single, tiled=self.tiled)
+    def of_size(self, mean_square: np.ndarray, shapes: Any = None) -> Conditioning:
+        """Features that are read as they are, with these mean squares."""
+        d = self.stage.n_features
+        return Conditioning(np.zeros(d), np.ones(d), mean_square, self.stage.single, shapes)
 
     def read_by(self, plan: Any, tiled: bool, widths: tuple[float, float]) -> "ShapePlan":
         """The stage for the layout that a solver's plan wants."""
-        return replace(self, tiled=tiled)
+        return replace(self, stage=replace(self.stage, tiled=tiled))
 
     def release(self, X: TableDesign, y: Any, rng: np.random.Generator) -> Conditioning:
         """Release densities; the functions that follow are features with known mean squares."""
@@ -134,9 +126,7 @@ class ShapePlan:
         y = without_weights(y) if self.weighted else y
         products = self.pairs.release(basis.parts, by_column(X.records), y, rng)
         found = FoundShapes(basis, products, tuple(known))
-        nowhere, ones = np.zeros(self.n_features), np.ones(self.n_features)
-        mean_square = np.minimum(found.variances / found.largest**2, 1.0)
-        return Conditioning(nowhere, ones, mean_square, self.single, found)
+        return self.of_size(np.minimum(found.variances / found.largest**2, 1.0), found)
 
     def released_ranges(
         self, records: ColumnRecords, rng: np.random.Generator
@@ -161,14 +151,14 @@ class ShapePlan:
     def apply(self, value: Conditioning, X: TableDesign, y: Any) -> tuple[Any, Any]:
         """The features of the records, in units of the largest value of any function."""
         value.shapes.encode(X.records, X.features)
-        design = Dense(read_only(X.features), np.ones(self.n_features), X.intercept)
+        design = Dense(read_only(X.features), np.ones(self.stage.n_features), X.intercept)
         return self.stage.apply(value, design, y)
 
     def note(self, value: Conditioning) -> str:
         """What was decided, for the report."""
         columns, pairs = self.densities.columns, value.shapes.products.pairs
         names = ", ".join(f"{columns[i].name} x {columns[j].name}" for i, j in pairs)
-        said = f"{self.n_features} functions of {len(columns)} columns"
+        said = f"{self.stage.n_features} functions of {len(columns)} columns"
         return f"{said}, and pairs {names}" if pairs else said
 
 
@@ -238,9 +228,7 @@ class SumOfShapes(PrivateLinearModel):
         draft.shapes_, draft.densities_ = found.basis.combined(own), found.densities
         together = found.products.combined(of_pairs)
         draft.pairs_ = tuple(zip(found.products.pairs, together, strict=True))
-        bound = getattr(draft, "target_bound", None)
-        bound = None if bound is None else check_bound("target_bound", bound)
-        owner._doubts, draft._doubts = doubts_about(draft._units, None, bound), ()
+        owner._doubts, draft._doubts = draft._doubts, ()
         owner.privacy_, owner._n_fits = draft.privacy_, draft._n_fits
         self._accept(draft)
         return self.set_params(ledger=None, random_state=None)
@@ -280,8 +268,8 @@ class SumOfShapes(PrivateLinearModel):
             ratio = self._ratio(n_samples, columns)
             pairs = self._pair_plan(n_samples, columns, mu)
             weighted = not task.regression and self._weighs()
-            plan = ShapePlan(bounds, densities, pairs, task.X.shape[1], ratio, weighted)
-            return replace(plan, single=single)
+            layout = ConditioningPlan(NoOpEvent(), 0, task.X.shape[1], {}, 0.0, 0.0, single)
+            return ShapePlan(bounds, densities, pairs, layout, ratio, weighted)
 
         return planned(plan)
 

@@ -182,8 +182,9 @@ class PairPlan:
         lengths = np.sqrt(sum(squares[i] * squares[j] for i, j in self.candidates))
         # Independent columns of variance 1 have products of such a length.
         limit = math.sqrt(sum(self.counts[i] * self.counts[j] for i, j in self.candidates))
-        weighted = residual / np.maximum(lengths, limit)
-        sums = [(values[i].T @ (weighted[:, None] * values[j])).ravel() for i, j in self.candidates]
+        weights = (residual / np.maximum(lengths, limit))[:, None]
+        weighted = {j: weights * v for j, v in values.items()}
+        sums = [(values[i].T @ weighted[j]).ravel() for i, j in self.candidates]
         noisy = np.concatenate(sums)
         deviation = gaussian_mechanism(rng, noisy, self.grid("pairs", len(noisy)))
         ends = np.cumsum([len(one) for one in sums])
@@ -198,7 +199,7 @@ class PairPlan:
     def grid(self, name: str, dimension: int) -> float:
         """Grid of the sum of targets, or of products with them that have length 1 at most."""
         slack = 1.0 + (dimension + 8) * 2.0**-50
-        change = 2.0 * slack + 2.0 * summation_error(self.n_samples, slack, self.n_samples + 4)
+        change = 2.0 * slack + 2.0 * summation_error(self.n_samples, slack)
         return gaussian_grid(change, self.multipliers[name], dimension, self.n_samples * slack)
 
 

@@ -56,7 +56,7 @@ def model_as_json(estimator: Any) -> str:
     content = {
         "format": FORMAT,
         "model": type(estimator).__name__,
-        "privacy": str(estimator.privacy_),
+        "privacy": str(getattr(estimator, "privacy_", "that of the fit")),
         **{name: getattr(estimator, name) for name in OPTIONS if hasattr(estimator, name)},
         "schema": None if schema is None else schema.to_dict(),
         "intercept": np.asarray(model.intercept_).tolist(),

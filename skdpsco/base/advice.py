@@ -124,7 +124,8 @@ def doubts_about(units: Any, feature_bound: Any, target_bound: float | None) -> 
     """
     lines, read, target = [], units.conditioning, units.target
     declared = not (feature_bound is None or isinstance(feature_bound, str))
-    if declared and read is not None and read.mean_square is not None:
+    known = read is not None and read.mean_square is not None and read.shapes is None
+    if declared and known:  # nobody declares bounds of functions of columns
         reach = np.abs(read.centre) + 3.0 * read.scale * np.sqrt(read.mean_square)
         if wide := int((reach < WIDE).sum()):
             lines.append(

@@ -49,11 +49,7 @@ from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.privacy.report import ReleasedStep
 from skdpsco.privacy.spending import Allowance, left_after
 from skdpsco.scaling.calibration import Curve, calibration_pays, curve_of, plan_calibration
-from skdpsco.scaling.conditioning import (
-    conditioning_pays,
-    narrowed,
-    plan_conditioning,
-)
+from skdpsco.scaling.conditioning import conditioning_pays, narrowed, plan_conditioning
 from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
 from skdpsco.scaling.record_count import RECORD_COUNT, CountPlan, plan_count
 from skdpsco.scaling.stages import Stage, Units, known_stages, rehearsed, release_stages

@@ -217,8 +217,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped: the one to which
-        the fit clipped targets. Only of regressions. It is a release.
+        Interval to which predictions are clipped: the one to which the fit clipped targets. Only of
+        regressions. It is a release.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.

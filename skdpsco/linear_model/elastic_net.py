@@ -103,8 +103,8 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     target_range_ : ndarray of shape (2,), or (2, n_targets)
-        Interval to which predictions are clipped: the one to which
-        the fit clipped targets. It is a release. A fit with ``init`` or ``public_data`` has none.
+        Interval to which predictions are clipped: the one to which the fit clipped targets. It is a
+        release. A fit with ``init`` or ``public_data`` has none.
     n_iter_ : int
         Number of private rounds, passes or steps; 0 for a fit to moments.
     coef_covariance_ : ndarray of shape (n_features, n_features)
@@ -308,8 +308,8 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     target_range_ : ndarray of shape (2,), or (2, n_targets)
-        Interval to which predictions are clipped: the one to which
-        the fit clipped targets. It is a release. A fit with ``init`` or ``public_data`` has none.
+        Interval to which predictions are clipped: the one to which the fit clipped targets. It is a
+        release. A fit with ``init`` or ``public_data`` has none.
     n_iter_ : int
         Number of private rounds, passes or steps; 0 for a fit to moments.
     coef_covariance_ : ndarray of shape (n_features, n_features)

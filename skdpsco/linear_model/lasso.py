@@ -97,8 +97,8 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     target_range_ : ndarray of shape (2,), or (2, n_targets)
-        Interval to which predictions are clipped: the one to which
-        the fit clipped targets. It is a release.
+        Interval to which predictions are clipped: the one to which the fit clipped targets. It is a
+        release.
     n_iter_ : int
         Number of private steps.
     coef_covariance_ : ndarray of shape (n_features, n_features)

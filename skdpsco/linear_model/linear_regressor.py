@@ -122,8 +122,8 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped: the one to which
-        the fit clipped targets. It is a release.
+        Interval to which predictions are clipped: the one to which the fit clipped targets. It is a
+        release.
     n_iter_ : int
         Number of private steps.
     n_features_in_ : int

@@ -131,8 +131,8 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped: the one to which
-        the fit clipped targets. It is a release. A fit with ``init`` or ``public_data`` has none.
+        Interval to which predictions are clipped: the one to which the fit clipped targets. It is a
+        release. A fit with ``init`` or ``public_data`` has none.
     n_iter_ : int
         Number of private rounds, passes or steps.
     coef_covariance_ : ndarray of shape (n_features, n_features)

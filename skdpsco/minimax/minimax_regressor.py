@@ -108,8 +108,8 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         Interval to which predictions clip every column: its bounds, or a smaller interval if
         features were conditioned. It is a release.
     target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped: the one to which
-        the fit clipped targets. It is a release.
+        Interval to which predictions are clipped: the one to which the fit clipped targets. It is a
+        release.
     n_iter_ : int
         Number of steps of the solver.
     n_rounds_ : int
