@@ -11,7 +11,6 @@ from threadpoolctl import ThreadpoolController
 
 from skdpsco._threads import Joint
 from skdpsco.data import record_sums
-from skdpsco.data.record_sums import one_blas_thread
 
 
 def test_the_first_begins_and_the_last_ends():
@@ -73,14 +72,16 @@ def test_a_child_process_is_within_if_the_thread_that_forks_is(by):
 
 
 def test_blas_has_its_threads_again(monkeypatch):
-    # Other tests may have loaded a library since the first fit looked for them.
+    # Other tests may have loaded a library since the first fit looked for them, and one that
+    # interrupts a fit may have left the context of fits open.
     monkeypatch.setattr(record_sums, "_blas", [])
+    one_thread = Joint(record_sums.one_blas_thread()._context)
 
     def threads():
         return [one["num_threads"] for one in ThreadpoolController().select(user_api="blas").info()]
 
     with ThreadpoolController().limit(limits=2, user_api="blas"):
         before = threads()
-        with one_blas_thread(), one_blas_thread():
+        with one_thread, one_thread:
             assert set(threads()) <= {1}
         assert threads() == before
