@@ -66,7 +66,7 @@ BUGS = [
         "sensitivity * math.sqrt((order - 1.0)", "0.5 * sensitivity * math.sqrt((order - 1.0)",
         "generalised_gaussian"),
     Bug("noise is keyed by zeros", "_random.py",
-        'int.from_bytes(os.urandom(16), "little")', "0", "random"),
+        'int.from_bytes(urandom(16), "little")', "0", "random"),
     Bug("a fixed seed is not reported", "_random.py",
         "np.random.Generator(np.random.PCG64(seed)), True",
         "np.random.Generator(np.random.PCG64(seed)), False", "random"),

@@ -1,13 +1,13 @@
 """Random bits: where they come from and how kernels read them; and all warnings."""
 
 import ctypes
-import os
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Integral
+from os import urandom
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -249,7 +249,7 @@ def generator(random_state: Any = None, stacklevel: int = 2) -> tuple[np.random.
     """
     seed = seed_of(random_state)
     if seed is None:
-        key = int.from_bytes(os.urandom(16), "little")
+        key = int.from_bytes(urandom(16), "little")
         return np.random.Generator(_SecretAESCounter(key=key)), False
     source, remedy = "A fixed random_state", "Use random_state=None outside of tests."
     calls = callers()

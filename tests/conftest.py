@@ -1,9 +1,11 @@
 """One cache of machine code for all runs and workers: its stamps see edits (`skdpsco._kernels`)."""
 
 import gc
+import hashlib
 import logging
 import os
 import time
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -52,3 +54,50 @@ def pytest_collect_file():
     """Look for examples in the docstrings of the package, and not in those of tests."""
     collectors = yield
     return [collector for collector in collectors if not isinstance(collector, DoctestModule)]
+
+
+class Keys:
+    """Keys of the noise of fits: functions of what asks for them, so that tests can be repeated.
+
+    They are those of the operating system in other processes, in audits, which state how often they
+    fail by chance, and if ``SKDPSCO_KEYS=fresh`` is set.
+    """
+
+    def __init__(self):
+        self.process, self.asks = os.getpid(), None
+
+    @contextmanager
+    def of(self, name):
+        before = self.asks
+        audit = "tests/audit" in name or os.environ.get("SKDPSCO_KEYS") == "fresh"
+        self.asks = None if audit else hashlib.shake_256(name.encode())
+        try:
+            yield
+        finally:
+            self.asks = before
+
+    def __call__(self, size):
+        if self.asks is None or os.getpid() != self.process:
+            return os.urandom(size)
+        self.asks.update(b"next")
+        return self.asks.digest(size)
+
+
+KEYS = Keys()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Key the noise of fits by the name of the test."""
+    from skdpsco import _random
+
+    _random.urandom = KEYS
+    with KEYS.of(item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """Key the noise of a fixture by its own name: any test may be the first that asks for it."""
+    with KEYS.of(f"{fixturedef.baseid} {fixturedef.argname} {request.param_index}"):
+        return (yield)
