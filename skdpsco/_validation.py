@@ -153,7 +153,6 @@ WEIGHTS_CONSTRAINTS: dict[str, list[Any]] = {
     "class_weight": [None, dict, str],  # a string is refused with a hint
     "max_weight": [None, Interval(Real, 0, None, closed="neither")],
 }
-_BY_DESCENT = {"coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"}
 CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {"conditioning": [None, StrOptions({"auto"})]}
 COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
@@ -162,7 +161,12 @@ COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     "C": [Interval(Real, 0, None, closed="right")],
     "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],
     "l1_ratio": [Interval(Real, 0, 1, closed="both")],
-    "solver": [StrOptions({"auto", "moments", *_BY_DESCENT}), HasMethods(["plan", "run"])],
+    "solver": [
+        StrOptions(
+            {"auto", "coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"}
+        ),
+        HasMethods(["plan", "run"]),
+    ],
     "standard_errors": ["boolean"],
 }
 

@@ -72,7 +72,6 @@ from skdpsco.solvers import (
     GreedyCoordinateDescent,
     MirrorDescent,
     MirrorProx,
-    Moments,
     MultiplicativeWeights,
     NoisyFrankWolfe,
     OnePassFrankWolfe,
@@ -359,8 +358,6 @@ CASES = {
     "GreedyCoordinateDescent, residuals": (
         GreedyCoordinateDescent(), composite(Squared(1.0), L1(0.1)), 4,
     ),
-    "Moments": (Moments(), composite(Squared(), L2(1.0)), None),
-    "Moments, logistic": (Moments(), composite(Logistic(), L2(1.0)), None),
     "GroupMoments": (GroupMoments(), groups(**SIZES), 3),
     "GroupMoments, mean": (GroupMoments(), groups(WIDE[:, :90], **SIZES), 3),
     "GroupMoments, private": (GroupMoments(), groups(prior=(0.5, 0.5)), 3),

@@ -23,7 +23,6 @@ from skdpsco.solvers import (
     FrankWolfe,
     GradientDescent,
     GreedyCoordinateDescent,
-    Moments,
     NoisyFrankWolfe,
     OnePassFrankWolfe,
     PhasedERM,
@@ -34,7 +33,6 @@ from skdpsco.solvers import (
     TreeFrankWolfe,
     check_supported,
 )
-from skdpsco.solvers.moments.sums import respond
 
 D = 4  # features, the ones of an intercept included
 LOGISTIC, L1BALL, ELASTIC = (
@@ -67,7 +65,6 @@ KERNELS = {
     losses.derivatives: all_derivatives,
     losses.curvature: lambda loss, z, y: losses.curvature(LOGISTIC, z, y),
     losses.curvatures: all_curvatures,
-    respond: lambda loss, bound, Z: respond(LOGISTIC, bound, Z),
     constraints.n_vertices: lambda constraint, D: 2 * D,
     constraints.vertex: lambda constraint, k, out: constraints.vertex(L1BALL, k, out),
     constraints.coordinate: lambda constraint, k, D: constraints.coordinate(L1BALL, k, D),
@@ -164,9 +161,6 @@ PENALTIES = [
     (GreedyCoordinateDescent("gs-s"), ELASTIC, 20, "csr", BUDGET, 2),
     (GradientDescent(), ELASTIC, 20, "dense", BUDGET, 2),
     (SGD(batch_size=5.0, accountant="rdp"), ELASTIC, 20, "csr", BUDGET, 2),
-    (Moments(), ELASTIC, 300, "dense", BUDGET, 2),  # a matrix
-    (Moments(), ELASTIC, 20, "csr", LITTLE, 1),
-    (Moments(), None, 300, "dense", BUDGET, 2),
 ]
 
 with np.errstate(all="ignore"):

@@ -179,7 +179,6 @@ def test_what_has_no_plan_fails_before_the_charge():
 
 
 REFUSED = [
-    (PrivateLogisticRegression(solver="moments", **ADDED), "'replace-one' for Moments"),
     (PrivateLogisticRegression(solver=SGD(batch_size=9.0), **ADDED), "batch_size must be 'auto'"),
     (PrivateLinearClassifier(solver="phased-erm", **ADDED), "'replace-one' for PhasedERM"),
     (PrivateLinearRegressor(row_norm=1.0, **ADDED), "ProjectedDescent needs row_norm=None"),

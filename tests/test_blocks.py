@@ -67,7 +67,7 @@ def same(model, *data, X=X, y=Y):
         (PrivateLogisticL1, {"solver": "frank-wolfe-laplace", "radius": 3.0}, LABELS),
         (PrivateLogisticL1, {}, THREE),
         (PrivateRidge, {"solver": "gradient-descent", "n_iter": 5, "feature_bound": None}, Y),
-        (PrivateElasticNet, {"solver": "moments", "alpha": 0.01, "epsilon": 20.0}, Y),
+        (PrivateElasticNet, {"alpha": 0.01, "epsilon": 20.0}, Y),
         (PrivateLogisticRegression, {"solver": "gradient-descent", "n_iter": 5}, THREE),
         (PrivateLogisticRegression, {"epsilon": 30.0}, LABELS),
     ],
@@ -78,13 +78,6 @@ def test_full_batch_solvers_run_unchanged(Model, parameters, y):
     same(Model(**parameters), RowBlocks.from_arrays(X, y, block_size=400), y=y)
 
 
-def test_moments_centre_the_rows_of_blocks():
-    shifted = 0.3 * X + 0.6
-    model = PrivateLogisticRegression(epsilon=30.0, classes=["no", "yes"], solver="moments")
-    found = same(model, RowBlocks.from_arrays(shifted, LABELS, block_size=400), X=shifted, y=LABELS)
-    assert found.score(shifted, LABELS) > 0.9  # it would not be without a centre
-
-
 @pytest.mark.parametrize("solver", ["coordinate-descent", "greedy-coordinate-descent", "sgd"])
 def test_other_solvers_say_which_can(solver):
     ledger = Ledger(epsilon=5.0, delta=1e-5)
@@ -92,14 +85,6 @@ def test_other_solvers_say_which_can(solver):
     with pytest.raises(ValueError, match=r"cannot sum over blocks of records.*'gradient-descent'"):
         model.fit(RowBlocks.from_arrays(X, Y))
     assert len(ledger.history()) == 0
-
-
-def test_auto_takes_a_solver_that_can():
-    wide = np.tile(X, (1, 5))
-    blocks = RowBlocks.from_arrays(wide, Y, block_size=400)
-    fit(PrivateRidge(epsilon=20.0), blocks)  # coordinate descent for arrays
-    with pytest.raises(ValueError, match="cannot sum over blocks"):
-        PrivateRidge(epsilon=20.0, solver="coordinate-descent").fit(blocks)
 
 
 def test_one_pass_solvers_take_blocks_in_order():
@@ -124,7 +109,7 @@ def test_arrays_of_any_kind():
     same(model, RowBlocks.from_arrays(single, Y, block_size=1000), X=single)
     matrix = sparse.csr_matrix(X * (X > 0.3))
     same(model, RowBlocks.from_arrays(matrix.tocsc(), Y, block_size=400), X=matrix)
-    same(PrivateRidge(solver="moments"), RowBlocks.from_arrays(matrix, Y, block_size=400), X=matrix)
+    same(PrivateRidge(), RowBlocks.from_arrays(matrix, Y, block_size=400), X=matrix)
     frame = pd.DataFrame(X, columns=list("abcdef"))
     found = same(model, RowBlocks.from_arrays(frame, pd.Series(Y), block_size=1000), X=frame)
     assert found.feature_names_in_.tolist() == list("abcdef")
@@ -246,7 +231,7 @@ def test_empty_blocks_and_single_rows_change_nothing():
     assert (blocks.n_blocks, blocks.n_samples) == (6, N)
     for model in (
         PrivateLasso(n_iter=4),
-        PrivateRidge(solver="moments"),
+        PrivateRidge(),
         PrivateRidge(solver="gradient-descent", n_iter=3, feature_bound=None),
     ):
         same(model, blocks)

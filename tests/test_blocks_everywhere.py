@@ -224,7 +224,7 @@ def encoder():
 
 def test_text_is_encoded_as_it_is_read(file):
     blocks = RowBlocks.from_parquet(file, "ill", block_size=300)
-    transformer, model = encoder(), PrivateLogisticRegression(classes=CLASSES, solver="moments")
+    transformer, model = encoder(), PrivateLogisticRegression(classes=CLASSES)
     expected = transformer.transform(FRAME), ILL
     same(model, expected, blocks.map(transformer))
     named = blocks.map(transformer.set_output(transform="pandas"))
@@ -244,7 +244,7 @@ def test_pipelines_of_data_independent_steps(file):
         PublicBoundsScaler([18, -4], [90, 4]),
         PrivateStandardScaler(random_state=0),
         RowClipper(bound=2.0),
-        PrivateLogisticRegression(classes=CLASSES, solver="moments", random_state=0),
+        PrivateLogisticRegression(classes=CLASSES, random_state=0),
     )
     expected, found = clone(pipeline).fit(*arrays), clone(pipeline).fit(blocks)
     np.testing.assert_allclose(found[-1].coef_, expected[-1].coef_, rtol=1e-9)
@@ -278,7 +278,7 @@ def test_mapped_blocks_on_dask():
     dask_frame = pytest.importorskip("dask.dataframe")
     frame = dask_frame.from_pandas(FRAME.assign(ill=ILL), npartitions=3)
     blocks = RowBlocks.from_dask(frame, target="ill", n_samples=N)
-    model = PrivateLogisticRegression(classes=CLASSES, solver="moments")
+    model = PrivateLogisticRegression(classes=CLASSES)
     with pytest.raises(TypeError, match="X must be numeric, but column 'city' is"):
         model.fit(blocks)
     same(model, (encoder().transform(FRAME), ILL), blocks.map(encoder()))
@@ -288,7 +288,7 @@ def test_predictions_on_dask():
     """The snippet of docs/scaling.md."""
     array = pytest.importorskip("dask.array")
     data = array.from_array(X, chunks=(300, 3))
-    model = PrivateLogisticRegression(classes=[0, 1], solver="moments").fit(X, Y > 0)
+    model = PrivateLogisticRegression(classes=[0, 1]).fit(X, Y > 0)
     found = data.map_blocks(model.predict, drop_axis=1, dtype=model.classes_.dtype)
     assert np.array_equal(found.compute(), model.predict(X))
 
@@ -377,7 +377,7 @@ def test_searches_by_composition(file):
         PublicBoundsScaler([18, -4], [90, 4]),
         PrivateStandardScaler(),
         PrivateFeatureSelector(n_features_to_select=1, classes=CLASSES),
-        PrivateLogisticRegression(classes=CLASSES, solver="moments"),
+        PrivateLogisticRegression(classes=CLASSES),
     )
     grid = {"privatelogisticregression__C": [0.1, 1.0]}
     search = PrivateGridSearchCV(
@@ -393,7 +393,7 @@ def test_searches_by_composition(file):
 
 
 def test_cross_validation():
-    model = PrivateLogisticRegression(classes=CLASSES, solver="moments")
+    model = PrivateLogisticRegression(classes=CLASSES)
     options = {"cv": 2, "epsilon": 1.0, "random_state": 0}
     expected = private_cross_val_score(model, X, LABELS, **options)
     for blocks in partitions(X, LABELS):
@@ -418,7 +418,7 @@ def test_features_that_change_between_two_fits_end_a_search(searches, tmp_path):
     write(slice(None))
     blocks, ledger = RowBlocks.from_parquet(path, "ill", block_size=300), Ledger(9.0, 1e-5)
     scorer = make_private_scorer(score, 0.0, 1.0)
-    model = PrivateLogisticRegression(classes=CLASSES, solver="moments", conditioning=None)
+    model = PrivateLogisticRegression(classes=CLASSES, conditioning=None)
     search = PrivateGridSearchCV(model, {"C": [0.1, 1.0]}, scoring=scorer, ledger=ledger)
     score_folds = partial(private_cross_val_score, model, cv=2, scoring=scorer, ledger=ledger)
     fit = search.fit if searches else score_folds

@@ -36,7 +36,7 @@ from skdpsco import (
     PrivateRidge,
 )
 from skdpsco.solvers import SGD, Stagewise
-from skdpsco.solvers.moments.moments import Moments
+from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -92,9 +92,9 @@ def test_tags_and_parameters(Estimator):
     assert (tags.regressor_tags or tags.classifier_tags).poor_score
     assert tags.input_tags.sparse
     assert not tags.input_tags.allow_nan
-    model = Estimator(solver=Moments())
+    model = Estimator(solver=CoordinateDescent())
     assert list(model.get_params()) == sorted(inspect.signature(Estimator).parameters)
-    assert type(clone(model).solver) is Moments
+    assert type(clone(model).solver) is CoordinateDescent
     with pytest.raises(ValueError, match="Invalid parameter 'radius'"):
         model.set_params(radius=1.0)
 
@@ -303,7 +303,7 @@ def test_sample_weight(Estimator):
     refuses(Estimator(), "sample_weight is not supported", sample_weight=np.ones(len(Y)))
 
 
-class Refuses(Moments):
+class Refuses(CoordinateDescent):
     """Has no plan where the unit of the first feature is as small as only bounds may make it."""
 
     def plan(self, problem, budget, n_iter=None):

@@ -86,7 +86,6 @@ def test_objective_is_that_of_the_columns_as_given(make, plain, X_low):
         epsilon=1e5,
         feature_bound=[1.0, 2.0, 0.5, 1.0, 1.0],
         random_state=0,
-        solver="moments",
         **penalty,
     )
     model.fit(X, y)

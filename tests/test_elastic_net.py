@@ -15,7 +15,7 @@ from skdpsco import Ledger, PrivateElasticNet, PrivateGridSearchCV, PrivateRidge
 from skdpsco.preprocessing import PublicBoundsScaler
 from skdpsco.privacy import BudgetExceededError, NoOpEvent, epsilon_of, rho_of
 from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, plan_bounds
-from skdpsco.solvers import SGD, CoordinateDescent, Moments
+from skdpsco.solvers import SGD, CoordinateDescent, GradientDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -251,7 +251,7 @@ def test_grid_search(Estimator):
 
 def test_private_grid_search():
     X, y, bounds = data(n=6000)
-    last = PrivateElasticNet(target_bound=60.0, solver=Moments(row_norm=2.0))
+    last = PrivateElasticNet(target_bound=60.0, solver=GradientDescent(clip=2.0))
     model = make_pipeline(PublicBoundsScaler(-bounds, bounds), last)
     names = ["privateelasticnet__alpha", "privateelasticnet__feature_bound"]
     grid = dict(zip(names, ([1e-2, 1e7], [1.0, None]), strict=True))

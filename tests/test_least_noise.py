@@ -1,6 +1,5 @@
 """Noise is no larger than it has to be: what is charged for rounding, and sharp sensitivities."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -25,8 +24,6 @@ from skdpsco.solvers.lp_ball.anytime_mirror_descent import cut, grid_of
 from skdpsco.solvers.lp_ball.noisy_step import Steps
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import OnePassFrankWolfe, polytope_bounds
 from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
-from skdpsco.solvers.moments.moments import Moments, record_change
-from skdpsco.solvers.moments.plan import MOMENTS, bound_of
 from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent
 from skdpsco.solvers.penalized.greedy_coordinate_descent import GreedyCoordinateDescent
@@ -81,11 +78,6 @@ def screen(n):
     return [release(np.random.default_rng(0), np.zeros(F), replace_one(n, 1.0), 10.0, n)]
 
 
-def moments(n):
-    plan = composite(Moments(), n)
-    return [plan.moment_grid, plan.matrix_grid, plan.response_grid]
-
-
 def one_pass(n):
     return [OnePassFrankWolfe().plan(Problem(Logistic(), L1Ball(1.0), n, F), ZCDP, 4).grid]
 
@@ -105,7 +97,6 @@ GRIDS = {
     "coordinate-descent": lambda n: [composite(CoordinateDescent(), n).grid],
     "greedy": lambda n: [composite(GreedyCoordinateDescent(), n).grid],
     "gradient-descent": lambda n: [composite(GradientDescent(), n).grid],
-    "moments": moments,
     "screen": screen,
     "scaler": lambda n: [plan_moments(n, F, True, 0.1).grid],
     "selector": lambda n: [plan_selection(n, F, 5, False, None, 0.1).grid],
@@ -229,35 +220,3 @@ def test_predictions_of_points_of_a_ball_are_no_further_apart(p, intercept):
         W *= 0.7 / np.linalg.norm(W.ravel(), ord=p)
         largest = max(largest, float(np.ptp(W @ x)))
     assert 0.99 * bound < largest <= bound
-
-
-# ------------------------------------------------------------------------------ label moments
-
-
-class OwnMultinomial(Multinomial):
-    """A loss of the user's, which inherits what it does not say."""
-
-
-def row(direction, length, weight):
-    """A record's shortened features, and its one: those of full length may weigh less."""
-    assert weight == 1.0 or length == 1.0
-    return np.append(length * np.array(direction), weight * math.sqrt(MOMENTS.intercept))
-
-
-@each("K", [2, 3, 4, 7])
-def test_what_a_record_changes_in_label_moments(K):
-    """Pairs of targets, or of responses, times rows: the largest distance is what is charged."""
-    rng = np.random.default_rng(K)
-    problem = CompositeProblem(
-        Multinomial(K), None, 10, 3, True, penalty=L2(0.01), unit=(1.0, 1.0, 0.0)
-    )
-    numbers = [*(np.eye(K) - 1.0 / K), *(rng.dirichlet(np.full(K, 0.3), 5) - 1.0 / K)]
-    directions = [(1.0, 0.0), (-1.0, 0.0), (0.6, 0.8)]
-    rows = [row(d, *lw) for d in directions for lw in [(1.0, 1.0), (1.0, 1e-3), (0.5, 1.0)]]
-    terms = np.array([np.outer(q, u).ravel() for q in numbers for u in rows])
-    largest = max(float(np.linalg.norm(terms - one, axis=1).max()) for one in terms)
-    assert 0.998 * record_change(problem) <= largest <= record_change(problem) * (1 + 1e-12)
-    size = 2.0 * math.sqrt((1.0 - 1.0 / K) * (1.0 + MOMENTS.intercept))
-    assert record_change(problem) < (0.96 if K > 2 else 1.0 + 1e-12) * size
-    own = dataclasses.replace(problem, loss=OwnMultinomial(K))  # the numbers of which may be any
-    assert record_change(own) >= 2.0 * bound_of(own) * math.sqrt(1.0 + MOMENTS.intercept) >= size

@@ -10,15 +10,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 from skdpsco import Ledger, PrivateGridSearchCV, PrivateLogisticRegression
-from skdpsco.linear_model._penalized import automatic
-from skdpsco.losses import Logistic, Multinomial
-from skdpsco.privacy import Budget, BudgetExceededError, epsilon_of, rho_of
+from skdpsco.privacy import BudgetExceededError, epsilon_of, rho_of
 from skdpsco.solvers import (
     SGD,
     CoordinateDescent,
     GradientDescent,
     GreedyCoordinateDescent,
-    Moments,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -140,7 +137,6 @@ def test_given_solvers_and_number_of_rounds():
     clipped = fitted(X, y, solver=GradientDescent(clip=0.1), n_iter=7, **params)
     assert not np.array_equal(named.coef_, clipped.coef_)
     for name, solver in [
-        ("moments", Moments()),
         ("coordinate-descent", CoordinateDescent()),
         ("greedy-coordinate-descent", GreedyCoordinateDescent()),
         ("sgd", SGD()),
@@ -149,33 +145,6 @@ def test_given_solvers_and_number_of_rounds():
         assert_array_equal(named.coef_, given.coef_)
         assert named.privacy_.event == given.privacy_.event
     assert fitted(X, y, n_iter=3, **params).n_iter_ == 3
-
-
-@pytest.mark.parametrize(
-    ("n", "d", "K", "epsilon", "intercept", "name"),
-    [
-        (400, 30, 1, 1.0, True, "moments"),
-        (20000, 50, 100, 1.0, True, "moments"),
-        (400, 30, 1, 1.0, False, "gradient-descent"),
-        (20000, 5, 1, 1.0, False, "gradient-descent"),
-        (20000, 10**6, 1, 1.0, False, "gradient-descent"),
-        (20000, 50, 1, 1.0, False, "coordinate-descent"),
-        (20000, 50, 100, 1.0, False, "gradient-descent"),
-        (100, 50, 1, 1e9, False, "moments"),
-    ],
-)
-def test_automatic_choice_of_the_solver(n, d, K, epsilon, intercept, name):
-    loss = Logistic() if K == 1 else Multinomial(K)
-    rho = Budget(epsilon, 1e-6).rho
-    assert automatic(loss, n, d, rho, intercept, False) == name
-    conditioned = name if epsilon > 1e6 else "gradient-descent"
-    assert automatic(loss, n, d, rho, True, True) == conditioned
-    # What the fit then does is what the solver of that name does.
-    if K == 1 and n * d < 10**6 and n > 100:
-        X, y = np.tile(data(n=n)[0], d)[:, :d], np.arange(n) % 2
-        params = {"epsilon": epsilon, "feature_bound": 20.0, "fit_intercept": intercept}
-        params["conditioning"] = None
-        assert_array_equal(fitted(X, y, **params).coef_, fitted(X, y, solver=name, **params).coef_)
 
 
 # --- with noise

@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator
 
 from skdpsco import (
     PrivacyWarning,
-    PrivateElasticNet,
     PrivateLasso,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
@@ -45,7 +44,6 @@ from skdpsco.solvers import gradient_sums as _block_sums
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum, gradient_sum
 from skdpsco.solvers.l1 import refit as _refit
 from skdpsco.solvers.l1 import vertex_path as _vertex_path
-from skdpsco.solvers.moments import moments
 from skdpsco.solvers.penalized import gradient_descent
 from skdpsco.solvers.penalized.sgd import SGD
 
@@ -281,11 +279,10 @@ def test_blocks_of_any_size_keep_to_the_error():
         (PrivateLasso(n_iter=4, feature_bound=1.0), Y),
         (PrivateLasso(feature_bound=1.0), Y),
         (PrivateRidge(solver="gradient-descent", n_iter=4, feature_bound=1.0), Y),
-        (PrivateElasticNet(solver="moments", alpha=0.01, feature_bound=1.0), Y),
         (PrivateLogisticRegression(classes=["no", "yes"], feature_bound=1.0), LABELS),
         (PrivateRidge(solver="sgd", n_iter=3, random_state=0), Y),
     ],
-    ids=["fw", "noisy-fw", "path", "stagewise", "gd", "moments", "logistic", "sgd"],
+    ids=["fw", "noisy-fw", "path", "stagewise", "gd", "logistic", "sgd"],
 )
 def test_fits_do_not_depend_on_threads(model, y, monkeypatch):
     found = []
@@ -312,7 +309,6 @@ SUMS = {
     "gradient-descent": (gradient_descent, _scales),
     "sgd": (gradient_descent, _scales),
     "coordinate-descent": (_scales,),
-    "moments": (moments,),
 }
 
 
@@ -326,7 +322,6 @@ SUMS = {
         (PrivateRidge(solver="gradient-descent", n_iter=2), Y),
         (PrivateRidge(solver=SGD(batch_size=N - 300), n_iter=2, delta=1e-6, target_bound=3.0), Y),
         (PrivateRidge(solver="coordinate-descent", n_iter=2), Y),
-        (PrivateLogisticRegression(classes=["no", "yes"], solver="moments"), LABELS),
     ],
     ids=list(SUMS),
 )
@@ -342,7 +337,7 @@ def test_nobody_adds_up_more_records_than_are_charged(model, y, layout, monkeypa
 
     for module in SUMS[name]:
         monkeypatch.setattr(module, "map_reduce", look)
-    fit(model, layout(X + 5.0 * (name == "moments")), y)  # far from 0, hence centred
+    fit(model, layout(X), y)
     assert seen
 
 
@@ -379,7 +374,6 @@ SINGLE = [
     PrivateLasso(n_iter=4),
     PrivateLasso(solver="anytime-mirror-descent", radius=3.0),
     PrivateRidge(solver="coordinate-descent", feature_bound=None),
-    PrivateElasticNet(solver="moments", alpha=0.01),
     PrivateLinearRegressor(radius=3.0, target_bound=3.0),
 ]
 

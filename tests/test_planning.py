@@ -165,7 +165,7 @@ def test_inverses_are_where_warnings_end():
 
 
 def test_inverses_of_noise():
-    for model in (PrivateRidge(), PrivateElasticNet(solver="moments", target_bound=1.0)):
+    for model in (PrivateRidge(), PrivateElasticNet(target_bound=1.0)):
         n = n_for(model, 5, coefficient_noise=0.02)
         assert plan(model, n, 5).coefficient_noise <= 0.02 * (1 + 1e-12)
         assert plan(model, n // 2, 5).coefficient_noise > 0.02
@@ -186,12 +186,11 @@ def test_noise_does_not_rise_above_what_was_wanted(wanted):
     assert max(map(noise, np.geomspace(1.0, 4.0, 30))) <= wanted < noise(0.95)
 
 
-@pytest.mark.parametrize("solver", ["gradient-descent", "moments"])
-def test_coefficients_have_the_noise_that_is_told(solver):
+def test_coefficients_have_the_noise_that_is_told():
     n, d = 4000, 6
     records = rng.uniform(-1, 1, (n, d))
     y = records @ np.ones(d) / 2.0 + 0.7 * rng.normal(size=n)  # half of it is explained
-    model = PrivateRidge(solver=solver, target_bound=2.0)
+    model = PrivateRidge(target_bound=2.0)
     fits = np.array([model.fit(records, y).coef_ for _ in range(25)])
     measured = fits.std(axis=0).mean() * records.std() / y.std()
     assert 0.6 < measured / plan(model, n, d).coefficient_noise < 1.6

@@ -493,7 +493,6 @@ def test_names_of_columns_are_compared():
             )
         ),
         (PrivateLogisticRegression, X, np.digitize(Y, [-1, 1]), START, {}, "each of 3 classes"),
-        (PrivateLogisticRegression, X, LABELS, START, {"solver": "moments"}, "solver must be"),
         (PrivateLinearSVC, X, LABELS, START, {"solver": "coordinate-descent"}, "solver must be"),
         (PrivateLinearSVC, X, LABELS, START, {"fit_intercept": False}, "an intercept of 0"),
         (
@@ -530,7 +529,6 @@ def test_moments_are_refused():
 @pytest.mark.parametrize(
     "params",
     [
-        {"solver": "moments"},
         {"solver": "coordinate-descent"},
         {"standard_errors": True},
         {},
@@ -555,6 +553,6 @@ def test_public_centres_of_sparse_records_are_for_solvers_that_read_them(monkeyp
 def test_solvers_refuse_rows_minus_a_centre_that_they_cannot_read(monkeypatch):
     """A second lock, in case a rule about public centres is wrong."""
     monkeypatch.setattr(PrivateRidge, "_reads_centred", lambda self, *sizes: True)
-    model = PrivateRidge(solver="moments", target_bound=10.0, feature_bound=3.0)
-    with pytest.raises(ValueError, match="Moments cannot read sparse rows minus a centre"):
+    model = PrivateRidge(solver="coordinate-descent", target_bound=10.0, feature_bound=3.0)
+    with pytest.raises(ValueError, match="cannot read sparse rows minus a centre"):
         model.fit(sparse.csr_matrix(X), Y, public_data=(X[:200], Y[:200]))

@@ -12,8 +12,6 @@ from cases import each
 from skdpsco import losses, solvers
 from skdpsco.constraints import L1Ball
 from skdpsco.losses import Logistic
-from skdpsco.penalties import L2
-from skdpsco.solvers.moments.sums import respond
 
 SCRIPT = Path(__file__).with_name("required_kernels.py")
 
@@ -59,9 +57,7 @@ def beyond(loss, *arguments):
         (solvers.Stagewise(), "value", uncompiled, TypeError, "compile or run `value`"),
         (solvers.Stagewise(), "curvature", uncompiled, TypeError, "compile or run `curvature`"),
         (solvers.FrankWolfe(), "derivative", uncompiled, TypeError, "compile or run `derivative`"),
-        (solvers.Moments(), "respond", uncompiled, TypeError, "compile or run `respond`"),
         (solvers.FrankWolfe(), "derivatives", beyond, ValueError, "`derivatives` reaches beyond"),
-        (solvers.Moments(), "respond", beyond, ValueError, "`respond` reaches beyond"),
     ],
 )
 def test_kernels_of_losses_are_tried_before_the_charge(solver, kernel, function, error, match):
@@ -70,11 +66,7 @@ def test_kernels_of_losses_are_tried_before_the_charge(solver, kernel, function,
 
     for name in ("value", "derivative", "curvature"):
         getattr(losses, name).register(Own, lambda loss, z, y: 0.25)
-    respond.register(Own, lambda loss, bound, Z: None)
-    (respond if kernel == "respond" else getattr(losses, kernel)).register(Own, function)
+    getattr(losses, kernel).register(Own, function)
     problem = solvers.Problem(Own(), L1Ball(1.0), 1000, 3)
-    if isinstance(solver, solvers.Moments):
-        unit = (1.0,) * 3
-        problem = solvers.CompositeProblem(Own(), None, 1000, 3, penalty=L2(1.0), unit=unit)
     with pytest.raises(error, match=match):
         solvers.check_supported(solver, problem)

@@ -606,7 +606,7 @@ def test_fits_that_begin_at_a_model(Estimator):
 @each(
     ("params", "fit_params", "match"),
     [
-        ({"solver": "moments"}, {}, "solver must be 'auto' or 'gradient-descent'"),
+        ({"solver": "coordinate-descent"}, {}, "solver must be 'auto' or 'gradient-descent'"),
         ({"standard_errors": "yes"}, {}, "standard_errors"),
         ({"feature_bound": None, "solver": "sgd"}, {}, "solver must be 'auto'"),
     ],

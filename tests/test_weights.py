@@ -218,10 +218,6 @@ def test_nothing_is_said_of_a_tiny_weight(Model):
 
 
 def test_what_does_not_take_weights():
-    model = PrivateLogisticRegression(solver="moments", class_weight={0: 2.0})
-    with pytest.raises(ValueError, match="solver='moments' does not take class_weight"):
-        model.fit(X, Y)
-
     class Own(Logistic):
         pass
 

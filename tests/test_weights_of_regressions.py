@@ -218,8 +218,6 @@ def test_what_does_not_take_weights():
         model.fit(RowBlocks.from_arrays(X, Y), **weights)
     with pytest.raises(ValueError, match="must be None where X holds moments"):
         model.fit(PrivateMoments().fit(X, Y), **weights)
-    with pytest.raises(ValueError, match="solver='moments' does not take"):
-        PrivateRidge(max_weight=1.0, solver="moments").fit(X, Y, **weights)
     with pytest.raises(ValueError, match="sample_weight is not supported"):
         PrivateMonotoneGLM().fit(X, Y > 0, **weights)
 

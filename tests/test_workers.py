@@ -96,7 +96,7 @@ def test_arrays(anywhere):
     arrays = da.from_array(X, chunks=(250, 4)), da.from_array(Y, chunks=400)
     same(PrivateLasso(n_iter=3), *arrays)
     same(PrivateLasso(n_iter=3), arrays[0], Y)
-    same(PrivateRidge(solver="moments"), RowBlocks.from_dask(*arrays, block_size=500))
+    same(PrivateRidge(), RowBlocks.from_dask(*arrays, block_size=500))
     labels = da.from_array(LABELS, chunks=300)
     same(PrivateLogisticL1(classes=["no", "yes"], n_iter=3), arrays[0], labels, y=LABELS)
     same(PrivateLinearRegressor(shuffle=False, target_bound=1.0), *arrays)

@@ -42,7 +42,7 @@ from skdpsco.preprocessing import (
     PublicBoundsScaler,
     RowClipper,
 )
-from skdpsco.solvers import SGD, GradientDescent, MirrorProx, Moments, Stagewise
+from skdpsco.solvers import SGD, GradientDescent, MirrorProx, Stagewise
 from skdpsco.variational import MatrixGame, MaximalLoss, duality_gap
 
 rng = np.random.default_rng(0)
@@ -69,7 +69,7 @@ labels: NDArray[np.str_] = binary.classes_
 logistic = PrivateLogisticRegression(penalty="l1", C=0.5, solver=SGD(), feature_bound=None)
 logistic = PrivateLogisticRegression(penalty=None, solver=GradientDescent(clip=0.5))
 decision: NDArray[np.float64] = logistic.fit(X, y).decision_function(X)
-ridge = PrivateRidge(alpha=1, solver=Moments(), target_bound=2.0, conditioning=None)
+ridge = PrivateRidge(alpha=1, solver=SGD(), target_bound=2.0, conditioning=None)
 net = PrivateElasticNet(l1_ratio=0.7, solver=GradientDescent(clip=0.1))
 lp = PrivateLinearClassifier(loss=Logistic(), p=1.5, shuffle=False, n_samples=500)
 lp_regressor = PrivateLinearRegressor(loss=Huber(0.5), p=np.inf, row_norm=1.0)

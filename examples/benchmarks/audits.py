@@ -92,7 +92,7 @@ SOLVERS = [
     (PrivateMoments(conditioning=None, **TARGETS), np.zeros(FEW), {}),
     *(
         of_solver(PrivateRidge, solver, None, **ALONE, alpha=1.0, n_iter=1)
-        for solver in ("moments", "coordinate-descent", "gradient-descent")
+        for solver in ("coordinate-descent", "gradient-descent")
     ),
     *(
         of_solver(PrivateLasso, solver, None, **ALONE, radius=1.0, n_iter=1)

@@ -52,7 +52,6 @@ from skdpsco.solvers import (
     CoordinateDescent,
     GradientDescent,
     GreedyCoordinateDescent,
-    Moments,
 )
 
 EPSILON = 1.0
@@ -203,7 +202,7 @@ def published(directory):
 
 COLUMNS = (
     "published CD", "published SGD", "CD best", "CD auto", "CD same n", "greedy best",
-    "greedy auto", "GD auto", "SGD auto", "moments auto", "default",
+    "greedy auto", "GD auto", "SGD auto", "default",
 )  # fmt: skip
 WIDTH = 10
 
@@ -236,7 +235,7 @@ def compare(problem, seeds):
     if problem.passes is not None and problem.passes < passes:
         columns["CD same n"], _ = problem.solve(CoordinateDescent(), seeds, problem.passes)
     columns["greedy auto"], steps = problem.solve(GreedyCoordinateDescent(), seeds)
-    others = {"GD": GradientDescent(), "SGD": SGD(), "moments": Moments()}
+    others = {"GD": GradientDescent(), "SGD": SGD()}
     for name, solver in others.items():
         columns[f"{name} auto"] = problem.solve(solver, seeds)[0]
     columns["default"] = problem.fit_default(seeds)
@@ -297,7 +296,7 @@ def accuracies():
     ):
         X = normalize(StandardScaler().fit_transform(X))
         scores = {}
-        for solver in ("auto", "moments", "gradient-descent"):
+        for solver in ("auto", "coordinate-descent"):
             model = PrivateLogisticRegression(epsilon=epsilon, solver=solver)
             scores[solver] = []
             for seed in range(20):

@@ -72,7 +72,6 @@ __all__ = ["INIT_NOTE", "PrivateLinearModel"]
 CONDITIONED = (
     "auto",
     "stagewise",
-    "moments",
     "coordinate-descent",
     "greedy-coordinate-descent",
     "gradient-descent",
@@ -650,8 +649,8 @@ class PrivateLinearModel(PrivateEstimator):
             raise ValueError(
                 f"solver={self.solver!r}, {type(solver).__name__}, cannot sum over blocks of "
                 "records: it reads columns, samples or a clipped copy of them. Pass X and y as "
-                "arrays, or choose one of 'stagewise', 'frank-wolfe', 'noisy-frank-wolfe', "
-                "'gradient-descent' and 'moments' that the model has."
+                "arrays, or choose one of 'stagewise', 'frank-wolfe', 'noisy-frank-wolfe' and "
+                "'gradient-descent' that the model has."
             )
 
         def planned(make_plan: Any) -> Any:

@@ -56,11 +56,11 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
         n_targets = X.n_targets if isinstance(X, RowBlocks) else n_targets_of(y)
         if n_targets == 1:
             return None
-        if self.solver not in ("auto", "moments", "stagewise"):
+        if self.solver not in ("auto", "stagewise"):
             raise ValueError(
-                "Where y has several columns, solver must be left at its default or be 'moments', "
-                f"got {self.solver!r}: every column has a fit of its own, or one release of "
-                "moments serves all of them."
+                f"Where y has several columns, solver must be left at its default, got "
+                f"{self.solver!r}: every column has a fit of its own, or one release of moments "
+                "serves all of them."
             )
         bounds = super()._target_bounds(n_targets)
         if isinstance(X, RowBlocks):
@@ -83,7 +83,7 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
     def _fits_each(self, n_samples: int, n_features: int, n_targets: int) -> bool:
         """Whether every target gets a fit of its own, from public values alone."""
         errors = getattr(self, "standard_errors", False)
-        if errors or self.solver == "moments" or self._relation == ADD_OR_REMOVE:
+        if errors or self._relation == ADD_OR_REMOVE:
             return False
         if self._known_units is not None or isinstance(self.ledger, Unaccounted):
             return True

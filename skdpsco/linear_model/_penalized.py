@@ -7,11 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpsco._kernels import implements
 from skdpsco._validation import LARGEST, SMALLEST, check_bound, is_auto, is_number
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.base.private_estimator import resolve_solver
-from skdpsco.losses.traits import traits_of
 from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.target import Target, TargetPlan, plan_target
@@ -21,9 +19,7 @@ from skdpsco.solvers import (
     CoordinateDescent,
     GradientDescent,
     GreedyCoordinateDescent,
-    Moments,
 )
-from skdpsco.solvers.moments.sums import respond
 from skdpsco.solvers.newton_step import NewtonStep
 
 __all__ = [
@@ -36,7 +32,6 @@ __all__ = [
 ]
 
 SOLVERS: dict[str, Callable[[], Any]] = {
-    "moments": Moments,
     "coordinate-descent": CoordinateDescent,
     "greedy-coordinate-descent": GreedyCoordinateDescent,
     "gradient-descent": GradientDescent,
@@ -46,58 +41,23 @@ BEGINNING = GradientDescent, SGD  # solvers that know where a problem starts
 
 
 class PenaltyTuning(NamedTuple):
-    """Thresholds of "auto", and widths for fits whose standard errors clipping should not bias.
+    """Widths for fits whose standard errors clipping should not bias.
 
-    examples/benchmarks/coordinate_descent.py shows the accuracy with these thresholds, and
-    examples/benchmarks/standard_errors.py the coverage with these widths.
+    examples/benchmarks/standard_errors.py shows the coverage with them.
 
     Parameters
     ----------
-    coordinates_ratio : float
-        Least n mu / (d sqrt(n_classes)) for coordinate descent.
-    coordinates_features : int
-        Least number of features for coordinate descent.
-    little_noise : float
-        The n mu / (d sqrt(n_classes)) from which on moments are best.
     unclipped_features : float
         Width of features with standard errors, in root mean squares.
     unclipped_targets : float
         Scale of targets with standard errors, in units of the scale that is found.
     """
 
-    coordinates_ratio: float = 20.0
-    coordinates_features: int = 25
-    little_noise: float = 1e4
     unclipped_features: float = 4.5
     unclipped_targets: float = 2.0
 
 
 PENALTY = PenaltyTuning()
-
-
-def automatic(
-    loss: Any, n_samples: int, n_features: int, rho: float, intercept: bool, conditioned: bool
-) -> str:
-    """Name of the solver that is best for data of this size under this budget.
-
-    Moments are best if there is hardly any noise. With more noise, gradients of all coordinates are
-    best for conditioned features. For other features, classifiers with an intercept use moments,
-    since gradients need too many steps if features lie on one side of 0. In the remaining cases
-    gradients are best for few features or much noise, and single coordinates for many features.
-    """
-    d = max(n_features, 1)
-    ratio = n_samples * math.sqrt(2.0 * rho / loss.n_outputs) / d
-    if traits_of(loss).weighted or not implements(respond, type(loss)):  # there are no moments
-        return "gradient-descent"
-    if ratio >= PENALTY.little_noise:
-        return "moments"
-    if conditioned:
-        return "gradient-descent"
-    if intercept and not traits_of(loss).quadratic:
-        return "moments"
-    if ratio >= PENALTY.coordinates_ratio and d >= PENALTY.coordinates_features:
-        return "coordinate-descent"
-    return "gradient-descent"
 
 
 def check_weight(name: str, value: Any, high: float = LARGEST) -> float:
@@ -182,20 +142,10 @@ class CompositeModel(PrivateLinearModel):
         return replace(plan, slack=PENALTY.unclipped_targets) if self.standard_errors else plan
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
-        name, added = self.solver, self._relation == ADD_OR_REMOVE
-        if is_auto(name):
-            begins = self._init is not None and self._begins_at_scores
-            if added or begins or self.standard_errors:
-                name = "gradient-descent"
-            else:
-                intercept = bool(self.fit_intercept)
-                name = automatic(loss, n_samples, n_features, rho, intercept, self._conditioned)
-                reads_columns = self._by_blocks and name == "coordinate-descent"
-                if reads_columns or (self._sparse and self._conditioned):
-                    name = "gradient-descent"  # which reads blocks, and sparse rows minus a centre
+        name = "gradient-descent" if is_auto(self.solver) else self.solver
         solver = resolve_solver(name, SOLVERS)
         if self.standard_errors:
-            if added:
+            if self._relation == ADD_OR_REMOVE:
                 raise ValueError(
                     f"standard_errors must be False with relation={ADD_OR_REMOVE!r}: a model of "
                     "PrivateMoments(relation=...) has them."
@@ -212,8 +162,6 @@ class CompositeModel(PrivateLinearModel):
                     "solver must be 'auto', 'gradient-descent' or 'sgd' where this model begins at "
                     f"init, got {self.solver!r}."
                 )
-        if isinstance(solver, Moments) and traits_of(loss).weighted:
-            raise ValueError("solver='moments' does not take class_weight or sample_weight.")
         return solver
 
     def _problem(

@@ -54,13 +54,10 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         records the centre and the spread of y are found privately. None also finds the magnitude of
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
         epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
-    solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
-            "gradient-descent", "sgd"} or solver, default="auto"
-        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``.
-        "auto" takes "moments" if there is hardly any noise. Otherwise it
-        takes "gradient-descent" for conditioned features, large noise or few features, and
-        otherwise "coordinate-descent". The choice follows from the layout and the sizes of X and
-        from the budget.
+    solver : {"auto", "gradient-descent", "coordinate-descent", \
+            "greedy-coordinate-descent", "sgd"} or solver, default="auto"
+        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``. "auto" is
+        "gradient-descent".
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
@@ -77,7 +74,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
         weight, so small weights lose accuracy. ``alpha`` has its meaning for weights of mean 1.
-        The solver "moments" takes no weights, and with them scores are not calibrated.
+        With weights scores are not calibrated.
     standard_errors : bool, default=False
         Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
         and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
@@ -139,7 +136,6 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     centre and scales of the features from the first. With a large budget, few columns, or on
     Dask all are fitted to one release of the moments of all columns instead, which costs what a
     fit to one of them does and has standard errors; `n_iter` is then ignored.
-    ``solver="moments"`` asks for that.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
     more; `solver` and `conditioning` are then ignored.
@@ -183,7 +179,6 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         target_bound: float | None = None,
         solver: Literal[
             "auto",
-            "moments",
             "coordinate-descent",
             "greedy-coordinate-descent",
             "gradient-descent",
@@ -261,13 +256,10 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         records the centre and the spread of y are found privately. None also finds the magnitude of
         y privately, for a twentieth of the budget, or up to three tenths below 400 records at
         epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
-    solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
-            "gradient-descent", "sgd"} or solver, default="auto"
-        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``.
-        "auto" takes "moments" if there is hardly any noise. Otherwise it
-        takes "gradient-descent" for conditioned features, large noise or few features, and
-        otherwise "coordinate-descent". The choice follows from the layout and the sizes of X and
-        from the budget.
+    solver : {"auto", "gradient-descent", "coordinate-descent", \
+            "greedy-coordinate-descent", "sgd"} or solver, default="auto"
+        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``. "auto" is
+        "gradient-descent".
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
@@ -283,7 +275,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
-        weight, so small weights lose accuracy. The solver "moments" takes no weights.
+        weight, so small weights lose accuracy.
     standard_errors : bool, default=False
         Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
         and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
@@ -344,7 +336,6 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     centre and scales of the features from the first. With a large budget, few columns, or on
     Dask all are fitted to one release of the moments of all columns instead, which costs what a
     fit to one of them does and has standard errors; `n_iter` is then ignored.
-    ``solver="moments"`` asks for that.
 
     Fitted to moments that `PrivateMoments` has released, it is post-processing and costs nothing
     more; it then knows its standard errors. `solver` and `conditioning` are then ignored.
@@ -384,7 +375,6 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         target_bound: float | None = None,
         solver: Literal[
             "auto",
-            "moments",
             "coordinate-descent",
             "greedy-coordinate-descent",
             "gradient-descent",

@@ -54,14 +54,10 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         ("auto" or None), bounds are found privately, for a small part of the budget; with too few
         records for that they are 1. "auto" also means 1 with ``solver="sgd"``, which a warning
         says, and with an ``init`` the bounds that it has found, or 1 if it has found none.
-    solver : {"auto", "moments", "coordinate-descent", "greedy-coordinate-descent", \
-            "gradient-descent", "sgd"} or solver, default="auto"
-        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``.
-        "auto" takes "moments" if there is hardly any noise, and otherwise
-        "gradient-descent" for conditioned features. For other features it takes "moments" with an
-        intercept; without one, "gradient-descent" if the noise is large or there are few features,
-        else "coordinate-descent". The choice follows only from the layout and the sizes of X and
-        from the budget.
+    solver : {"auto", "gradient-descent", "coordinate-descent", \
+            "greedy-coordinate-descent", "sgd"} or solver, default="auto"
+        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``. "auto" is
+        "gradient-descent".
     n_iter : int or "auto", default="auto"
         Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
         from public sizes, never from the data.
@@ -85,8 +81,7 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         y is public. Declare them if one of them might be absent.
     class_weight : dict or None, default=None
         Public weights of the classes, by label, in [1e-6, 1e6]; other labels have weight 1. They
-        are never counted from the data. Scores are not calibrated then, and solver "moments" does
-        not take weights.
+        are never counted from the data. Scores are not calibrated then.
     max_weight : float or None, default=None
         Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
         fit with weights. They are as private as the record. The noise is as if all records had this
@@ -190,7 +185,6 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         feature_bound: ArrayLike | Auto | None = "auto",
         solver: Literal[
             "auto",
-            "moments",
             "coordinate-descent",
             "greedy-coordinate-descent",
             "gradient-descent",

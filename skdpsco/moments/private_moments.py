@@ -60,7 +60,6 @@ from skdpsco.moments.released import MomentAnswers, ReleasedMoments
 from skdpsco.moments.table_sums import TableSums
 from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS
 from skdpsco.scaling.feature_bounds import clipping_note
-from skdpsco.solvers.moments.plan import MOMENTS
 
 __all__ = ["MomentRelease", "PrivateMoments", "release_moments_of"]
 
@@ -654,7 +653,7 @@ def check_target_bounds(value: Any, n_targets: int) -> np.ndarray:
 
 def _noise_advice(n: int, p: int, mu: float) -> tuple[str, ...]:
     """What users should know about the noise, from public numbers alone."""
-    needed = MOMENTS.matrix_ratio * p**1.5
+    needed = 2.0 * p**1.5
     if n * mu >= needed:
         return ()
     return (

@@ -12,7 +12,6 @@ from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
 from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD
 from skdpsco.solvers.lp_ball.projected_descent import ProjectedDescent
 from skdpsco.solvers.lp_ball.tree_frank_wolfe import TreeFrankWolfe
-from skdpsco.solvers.moments.moments import Moments
 from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent
 from skdpsco.solvers.penalized.greedy_coordinate_descent import GreedyCoordinateDescent
@@ -46,7 +45,6 @@ __all__ = [
     "MeasureProject",
     "MirrorDescent",
     "MirrorProx",
-    "Moments",
     "MultiplicativeWeights",
     "NoisyFrankWolfe",
     "OnePassFrankWolfe",

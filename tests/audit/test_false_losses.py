@@ -21,7 +21,6 @@ from skdpsco.data.design import as_design
 from skdpsco.losses import (
     Logistic,
     Multinomial,
-    Squared,
     curvature,
     curvatures,
     derivative,
@@ -40,7 +39,6 @@ from skdpsco.solvers import (
     FrankWolfe,
     GradientDescent,
     GreedyCoordinateDescent,
-    Moments,
     NoisyFrankWolfe,
     OnePassFrankWolfe,
     PhasedERM,
@@ -54,7 +52,6 @@ from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.groups.moments import GroupMoments
 from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments, TabulatedMoments
 from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments
-from skdpsco.solvers.moments.sums import respond
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
 SLOPE = 0.5
@@ -93,11 +90,6 @@ def _(loss, z, y):
     return CURVATURES[float(y)]
 
 
-@respond.register(Liar)
-def _(loss, bound, Z):
-    Z[:, 0] = [SLOPES[code] for code in itertools.islice(itertools.cycle(CODES), len(Z))]
-
-
 class Liars(NamedTuple):
     """Three predictions: no derivative is above the bound that is declared, or all are far."""
 
@@ -121,11 +113,6 @@ def _(loss, Z, y, out):
 @curvatures.register(Liars)
 def _(loss, Z, y, out):
     out[:] = [SLOPES[float(target)] for target in y]
-
-
-@respond.register(Liars)
-def _(loss, bound, Z):
-    Z[:] = SLOPE * (1e9 if loss.far else 1.0) * np.sign(Z + 0.1)
 
 
 class Crowd(NamedTuple):
@@ -154,11 +141,6 @@ def _(loss, Z, y, out):
             out[i] = abs(y.sum() + Z.sum())
 
 
-@respond.register(Crowd)
-def _(loss, bound, Z):
-    Z[:] = bound * np.sign(Z.sum() + 0.1)
-
-
 class Weighted(Multinomial):
     """The softmax with weights 5, and its true constants."""
 
@@ -175,12 +157,6 @@ def _(loss, Z, y, out):
     out *= 5.0
 
 
-@respond.register(Weighted)
-def _(loss, bound, Z):
-    respond.dispatch(Multinomial)(loss, bound, Z)
-    Z *= 5.0
-
-
 class Heavy(Logistic):
     """A loss that gives positives 2000 times the weight, without declaring it."""
 
@@ -188,11 +164,6 @@ class Heavy(Logistic):
 @derivative.register(Heavy)
 def _(loss, z, y):
     return (2000.0 if y > 0.0 else 1.0) * derivative.dispatch(Logistic)(loss, z, y)
-
-
-@respond.register(Heavy)
-def _(loss, bound, Z):
-    respond.dispatch(Logistic)(loss, bound, Z)
 
 
 class Releases:
@@ -282,8 +253,6 @@ BALLS = [  # solver, set, records, features, rho, steps
     (PhasedERM(smoothing="randomised"), L2Ball(2.0), 6, 2, 0.5, 3),
 ]
 PENALISED = [
-    (Moments(), 12, 0.5, 3),
-    (Moments(1.0), 12, 50.0, 2),
     (CoordinateDescent(), 8, 2.0, 2),
     (GreedyCoordinateDescent(), 8, 2.0, 3),
     (GradientDescent(), 8, 2.0, 3),
@@ -310,33 +279,6 @@ def test_of_sparse_records(monkeypatch, loss):
 @pytest.mark.parametrize(("solver", "n", "rho", "n_iter"), PENALISED)
 def test_with_a_penalty(monkeypatch, solver, n, rho, n_iter, loss):
     assert worst(monkeypatch, solver, composite(loss, n, 2), rho, n_iter, CODES) <= 1.0
-
-
-def test_moments_need_responses_that_belong_to_the_derivatives():
-    class Half(Logistic):
-        pass
-
-    assert Moments().plan(composite(Half(), 100, 2), Allowance(0.5))
-
-    @derivative.register(Half)
-    def _(loss, z, y):
-        return 0.5 * derivative.dispatch(Logistic)(loss, z, y)
-
-    with pytest.raises(TypeError, match="`respond`, which Half inherits"):
-        Moments().plan(composite(Half(), 100, 2), Allowance(0.5))
-
-
-@pytest.mark.parametrize(
-    ("loss", "targets"),
-    [
-        (Heavy(), (1.0, -1.0)),
-        (Weighted(3), (0.0, 1.0, 2.0)),
-        (Squared(), (1250.0, -1250.0, 0.0)),  # beyond their bound
-    ],
-)
-@pytest.mark.parametrize("rho", [0.5, 50.0])
-def test_moments_of_other_losses(monkeypatch, loss, targets, rho):
-    assert worst(monkeypatch, Moments(), composite(loss, 12, 2), rho, 1, targets) <= 1.0
 
 
 class Scaled(NamedTuple):
@@ -369,11 +311,6 @@ def _(loss, z, y):
 @curvature.register(Scaled)
 def _(loss, z, y):
     return loss.bend
-
-
-@respond.register(Scaled)
-def _(loss, bound, Z):
-    Z[:] = bound * np.tanh(Z)
 
 
 SIZES = [0.0, 1e-320, 1e-200, 1e-100, 1.0, 1e100, 1e200, 1e308, math.inf]
@@ -476,7 +413,6 @@ def every(loss, Z, y, out, numbers):
     derivatives(loss, Z, y, out)
     values(loss, Z, y, numbers[0])
     curvatures(loss, Z, y, numbers[1])
-    respond(loss, 0.5, Z)
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])

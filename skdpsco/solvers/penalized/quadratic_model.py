@@ -3,7 +3,6 @@
 Nothing here sees data. Coefficients have shape (n_outputs, n_features).
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from skdpsco._kernels import njit
 from skdpsco.penalties import L2, scaled_prox
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
-__all__ = ["Model", "descend", "james_stein", "saturation"]
+__all__ = ["Model", "descend"]
 
 MAX_SWEEPS = 1000  # sweeps of coordinate descent over the coefficients of a model
 SWEEP_TOLERANCE = 1e-13  # relative change in a sweep
@@ -52,20 +51,6 @@ def separate(a, c, penalty, weight, unit, v):
     """Do what `descend` does, for a diagonal matrix ``a``: in one step."""
     for j in range(c.shape[0]):
         v[j] = scaled_prox(penalty, c[j] / a[j], weight / a[j], unit[j])
-
-
-def saturation(variance: float) -> float:
-    """Mean curvature of the logistic loss for normal predictions, relative to that at 0.
-
-    The curvature is nearly a normal density of variance 8 / pi.
-    """
-    return 1.0 / math.sqrt(1.0 + variance * math.pi / 8.0)
-
-
-def james_stein(noisy: np.ndarray, variance: float) -> np.ndarray:
-    """James and Stein's positive-part estimate, for noise of this variance in every entry."""
-    square = float(np.square(noisy).sum())
-    return noisy * max(0.0, 1.0 - max(noisy.size - 2, 1) * variance / max(square, 1e-300))
 
 
 class Model:

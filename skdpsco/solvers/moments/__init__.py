@@ -1,1 +1,0 @@
-"""Noisy moments and few noisy rounds."""
