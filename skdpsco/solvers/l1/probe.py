@@ -30,7 +30,7 @@ __all__ = ["PROBE", "ProbePlan", "can_probe", "few_pay", "plan_probe"]
 
 
 class ProbeTuning(NamedTuple):
-    """Constants of the probe, fitted on models like the planted ones of examples/benchmarks/_data.py.
+    """Constants of the probe, fitted on models like those of examples/benchmarks/l1_accuracy.py.
 
     They had 1,500 to 5,000 records of 150 to 1,000 columns, independent ones or with common
     factors; all of the coefficients matter, or five to twenty, or they fall like a power. Slopes
