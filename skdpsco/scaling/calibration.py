@@ -45,8 +45,8 @@ __all__ = [
 class CalibrationTuning(NamedTuple):
     """Constants of the plan and of the fit to the table.
 
-    docs/proofs/calibration.md names the data on which they were fitted. "Ratio" is n mu over the
-    root of d. Constants that depend on the targets are in `TargetCurve`.
+    They were fitted on tables like those of examples/benchmarks/robustness.py. "Ratio" is n mu over
+    the root of d. Constants that depend on the targets are in `TargetCurve`.
 
     Parameters
     ----------

@@ -30,9 +30,9 @@ __all__ = ["PROBE", "ProbePlan", "can_probe", "few_pay", "plan_probe"]
 
 
 class ProbeTuning(NamedTuple):
-    """Constants of the probe, fitted on the planted models of docs/proofs/stagewise.md.
+    """Constants of the probe, fitted on models like those of examples/benchmarks/l1_accuracy.py.
 
-    They have 1,500 to 5,000 records of 150 to 1,000 columns, independent ones or with common
+    They had 1,500 to 5,000 records of 150 to 1,000 columns, independent ones or with common
     factors; all of the coefficients matter, or five to twenty, or they fall like a power. Slopes
     are for features with a mean square of 1.
 
