@@ -21,8 +21,6 @@ __all__ = ["fit_each", "fits_each"]
 class EachTuning(NamedTuple):
     """Constants of the choice between one fit for each target and one release for all of them.
 
-    docs/proofs/target.md names the data on which they were fitted.
-
     Parameters
     ----------
     plenty : float

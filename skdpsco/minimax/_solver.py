@@ -39,7 +39,7 @@ __all__ = ["MINIMAX_SOLVERS", "TaskMoments", "minimax_solver"]
 
 @dataclass(frozen=True)
 class MinimaxTuning:
-    """Constants of `GameSolver` and of "auto"; see docs/proofs/maximal_loss.md, section 6.
+    """Constants of `GameSolver` and of "auto".
 
     The shares were chosen by hand. The others were chosen on planted models.
     """

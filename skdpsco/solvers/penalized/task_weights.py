@@ -30,7 +30,7 @@ __all__ = [
 
 
 class TaskWeightsTuning(NamedTuple):
-    """Constants; see docs/proofs/maximal_loss.md, section 6.
+    """Constants of the weights; see docs/proofs/maximal_loss.md, section 4.
 
     Parameters
     ----------
