@@ -81,6 +81,19 @@ def test_links_and_formulas(path):
         assert not EMPHASIS.search(paragraph), paragraph
 
 
+@each("path", [path for path in MARKDOWN if path.parent.name != "proofs"])
+def test_lines_are_short(path):
+    """Except for rows of tables, which Markdown cannot break."""
+    lines = path.read_text("utf-8").splitlines()
+    assert [line for line in lines if len(line) > 120 and not line.startswith("| ")] == []
+
+
+def test_the_readme_is_short():
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert len(lines) <= 70
+    assert max(map(len, lines)) <= 120
+
+
 def test_the_reference_lists_every_public_name_once():
     pages = [page.read_text("utf-8") for page in sorted((DOCS / "api").glob("*.rst"))]
     listed = re.findall(r"^   ([\w.]+)$", "\n".join(pages), re.MULTILINE)

@@ -221,6 +221,10 @@ def test_readme():
     assert names["model"].score(names["X_test"], names["y_test"]) > 0.7
 
 
+# Pages whose code has tests of its own.
+OWN_TESTS = ("extending", "own-sets", "own-estimator", "tutorials")
+
+
 def test_pages_that_print_nothing(tmp_path, monkeypatch):
     """Their blocks run in order, each page for itself; those with prompts are tested below."""
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -237,8 +241,8 @@ def test_pages_that_print_nothing(tmp_path, monkeypatch):
     run = set()
     for path in sorted((ROOT / "docs").rglob("*.md")):
         blocks = python_blocks(path)
-        if path.stem in ("extending", "tutorials") or not blocks or ">>>" in blocks[0]:
-            continue  # these have tests of their own
+        if path.stem in OWN_TESTS or not blocks or ">>>" in blocks[0]:
+            continue
         names = {}
         for block in blocks:
             exec(compile(block, path.name, "exec"), names)
@@ -262,8 +266,8 @@ def test_the_workflow_of_the_tutorials(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "page",
     (
-        "beyond-straight-lines deploying ledger missing-values moments other-tools persons "
-        "public-data rare-classes tables text"
+        "beyond-straight-lines deploying ledger missing-values moments neighbours other-tools "
+        "persons public-data rare-classes standard-errors tables text"
     ).split(),
 )
 def test_pages_of_code(page, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""docs/extending.md: what it quotes is in the examples, and what it shows runs."""
+"""Pages about code of one's own: what they quote is in the examples, and what they show runs."""
 
 import itertools
 import math
@@ -20,9 +20,15 @@ from skdpsco.losses import Absolute, Huber, Logistic, derivative, derivatives, v
 from skdpsco.losses.check import check_loss
 
 ROOT = Path(__file__).parents[1]
-BLOCKS = re.findall(
-    r"```python\n(.*?)```", (ROOT / "docs" / "extending.md").read_text(encoding="utf-8"), re.DOTALL
-)
+PAGES = ("extending", "own-sets", "own-estimator")
+BLOCKS = {
+    page: re.findall(
+        r"```python\n(.*?)```",
+        (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
+    for page in PAGES
+}
 
 
 def source(name):
@@ -31,22 +37,19 @@ def source(name):
     return text.replace("# %%\n", "")
 
 
-@pytest.mark.parametrize(
-    ("block", "name"), [(0, "own_loss.py"), (1, "own_loss.py"), (4, "own_solver.py")]
-)
-def test_quotations(block, name):
-    assert BLOCKS[block] in source(name)
+def test_quotations():
+    assert BLOCKS["extending"][0] in source("own_loss.py")
 
 
-def run_block(k):
+def run_block(page, k):
     """Names that the code of a page defines."""
     names = {"__name__": "extending"}  # dataclasses look their module up
-    exec(compile(BLOCKS[k], "extending.md", "exec"), names)
+    exec(compile(BLOCKS[page][k], f"{page}.md", "exec"), names)
     return names
 
 
 def test_the_constraint_of_the_page():
-    names = run_block(2)
+    names = run_block("own-sets", 0)
     assert np.linalg.norm(names["coef"] - names["published"]) <= 2.0 * (1.0 + 1e-9)
     right = np.mean(np.sign(names["X"] @ names["coef"]) == names["y"])
     assert right > 0.9
@@ -55,7 +58,7 @@ def test_the_constraint_of_the_page():
 
 
 def test_the_penalty_of_the_page():
-    names = run_block(3)
+    names = run_block("own-sets", 1)
     assert_allclose(names["coef"], [0.46, 0.0, 0.26, 0.0, 0.0], atol=0.05)
     assert (names["coef"] >= 0.0).all()
     (charge,) = names["ledger"].charges()
@@ -92,7 +95,7 @@ def test_the_estimator_of_the_page(d, page_estimator):
 
 @pytest.fixture(scope="module")
 def page_estimator():
-    return run_block(5)
+    return run_block("own-estimator", 0)
 
 
 def test_what_the_estimator_of_the_page_releases(page_estimator):
@@ -111,7 +114,7 @@ def test_what_the_estimator_of_the_page_releases(page_estimator):
 
 
 def test_the_transformer_of_the_page(capsys):
-    names = run_block(6)
+    names = run_block("own-estimator", 1)
     centring, X = names["pipeline"][0], names["X"]
     assert_allclose(centring.mean_, X.mean(axis=0), atol=0.05)
     assert_allclose(centring.transform(X), X - centring.mean_)
@@ -121,7 +124,7 @@ def test_the_transformer_of_the_page(capsys):
 
 
 def test_compiled_kernels_are_fast():
-    """What the page says about calls of kernels from Python."""
+    """Calls of kernels from Python take many times as long."""
     y, out = np.ones(20_000), np.empty((20_000, 1))
     times = {}
     for name, function in (("compiled", write_slopes), ("Python", write_slopes.py_func)):

@@ -45,15 +45,20 @@ def test_run_resume_and_report(field, tmp_path, capsys, monkeypatch):
     main.run(options(tmp_path, methods=["AdaSSP [share=0.1]"], tuned=True))
     assert json.loads((tmp_path / "machine.json").read_text())["packages"]["numpy"]
     (tmp_path / "_static").mkdir()
-    page = tmp_path / "field.md"
-    page.write_text(f"Before\n{field.report.BEGIN}old{field.report.END}\nAfter\n", encoding="utf-8")
+    (tmp_path / "field").mkdir()
+    pages = [tmp_path / "field.md", tmp_path / "field" / "tables.md"]
+    for page in pages:
+        old = f"Before\n{field.report.BEGIN}old{field.report.END}\nAfter\n"
+        page.write_text(old, encoding="utf-8")
     field.report.write(tmp_path, tmp_path)
-    text = page.read_text(encoding="utf-8")
-    assert text.startswith("Before")
-    assert text.endswith("After\n")
-    assert "old" not in text
-    assert "| diabetes (regression) |" in text
-    tuned = text.split("### Loss to the best of the others, tuned")[1].split("###")[0]
+    summary, tables = (page.read_text(encoding="utf-8") for page in pages)
+    for text in (summary, tables):
+        assert text.startswith("Before")
+        assert text.endswith("After\n")
+        assert "old" not in text
+    assert "| regression (1) |" in summary
+    assert "| diabetes (regression) |" in tables
+    tuned = tables.split("## Loss to the best of the others, tuned")[1].split("##")[0]
     assert "| diabetes (regression) | AdaSSP" in tuned
     assert (tmp_path / "_static" / "field_shares.png").exists()
 

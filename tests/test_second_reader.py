@@ -1,7 +1,7 @@
 """Computations of a second reader: sums that round, noise on samples, random stopping.
 
 The library's own formulas appear here only as the claims that are compared. See
-docs/how-we-checked.md.
+docs/evidence.md.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Write tables and plots of the measurements into docs/field.md and docs/_static."""
+"""Write tables and plots of the measurements into docs/field.md, docs/field and docs/_static."""
 
 import math
 import re
@@ -190,6 +190,24 @@ def loss_table(table, public, epsilon):
     return markdown([*header, "linear, not private", "boosted trees", "constant"], rows)
 
 
+def summary_table(table, public):
+    """By task: mean ranks at epsilon 1, and the share of the gain that our first choice keeps."""
+    lines, epsilons = [], EPSILONS[1:4]
+    for task in dict.fromkeys(table.index.get_level_values("task")):
+        rank, _, n = ranks(table, task)
+        rank = rank.get(1.0, pd.Series(dtype=float)).dropna()
+        is_ours = rank.index.str.startswith(OURS)
+        best = [
+            f"{part.idxmin()} ({part.min():.1f})" if len(part) else ""
+            for part in (rank[is_ours], rank[~is_ours])
+        ]
+        share = shares(table, public, (task,)).groupby("epsilon").median()
+        kept = share.get(first_choice(task), pd.Series(dtype=float)).reindex(epsilons)
+        lines.append([f"{task} ({n})", *best, *map(number, kept)])
+    header = ["task (data sets)", "best of ours (rank)", "best of the others (rank)"]
+    return markdown([*header, *(f"kept, ε = {epsilon:g}" for epsilon in epsilons)], lines)
+
+
 def first_choice(task):
     return FIRST.get(task, "PrivateLogisticRegression")
 
@@ -307,32 +325,37 @@ def method_table(rows):
     return markdown([*header, "calibration error"], lines)
 
 
-def write(folder, docs=DOCS):
-    """Replace the tables of the page, and the plots."""
-    with_settings, rows = known_rows(folder)
-    methods, (table, public) = all_methods(), means(rows)
-    draw_shares(table, public, docs / "_static" / "field_shares.png")
-    draw_profile(table, docs / "_static" / "field_profile.png")
-    page = docs / "field.md"
-    splits = rows.groupby(["task", "data", "method"])["split"].nunique()
-    parts = [
-        f"{len(rows):,} fits; {splits.min()} to {splits.max()} splits.\n",
-        "### Mean ranks\n",
-        *rank_tables(table),
-        "### Loss to the best known at ε = 1\n",
-        loss_table(table, public, 1.0),
-        "### Where others are ahead\n",
-        behind_table(rows, table),
-        "### Loss to the best of the others, tuned on test records\n",
-        tuned_table(with_settings, methods),
-        "### Synthetic tables at ε = 1\n",
-        synthetic_table(rows, 1.0),
-        "### Failures, times and probabilities\n",
-        method_table(rows),
-        "### Start and memory\n",
-        start_table(folder),
-    ]
+def fill(page, parts):
+    """Replace what stands between the marks of a page."""
     text = page.read_text(encoding="utf-8")
     between = re.escape(BEGIN) + ".*?" + re.escape(END)
     content = BEGIN + "\n" + "\n".join(parts) + "\n" + END
     page.write_text(re.sub(between, lambda _: content, text, flags=re.DOTALL), encoding="utf-8")
+
+
+def write(folder, docs=DOCS):
+    """Replace the tables of the pages, and the plots."""
+    with_settings, rows = known_rows(folder)
+    methods, (table, public) = all_methods(), means(rows)
+    draw_shares(table, public, docs / "_static" / "field_shares.png")
+    draw_profile(table, docs / "_static" / "field_profile.png")
+    fill(docs / "field.md", [summary_table(table, public)])
+    splits = rows.groupby(["task", "data", "method"])["split"].nunique()
+    parts = [
+        f"{len(rows):,} fits; {splits.min()} to {splits.max()} splits.\n",
+        "## Mean ranks\n",
+        *rank_tables(table),
+        "## Loss to the best known at ε = 1\n",
+        loss_table(table, public, 1.0),
+        "## Where others are ahead\n",
+        behind_table(rows, table),
+        "## Loss to the best of the others, tuned on test records\n",
+        tuned_table(with_settings, methods),
+        "## Synthetic tables at ε = 1\n",
+        synthetic_table(rows, 1.0),
+        "## Failures, times and probabilities\n",
+        method_table(rows),
+        "## Start and memory\n",
+        start_table(folder),
+    ]
+    fill(docs / "field" / "tables.md", parts)
