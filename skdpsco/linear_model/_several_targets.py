@@ -21,6 +21,8 @@ __all__ = ["fit_each", "fits_each"]
 class EachTuning(NamedTuple):
     """Constants of the choice between one fit for each target and one release for all of them.
 
+    They were chosen by hand.
+
     Parameters
     ----------
     plenty : float

@@ -1,6 +1,5 @@
 """Private generalised linear models with a monotone link."""
 
-import math
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -21,7 +20,6 @@ from skdpsco.base.predictions import LinearRegressorMixin
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.block_records import read_records
-from skdpsco.linear_model._penalized import PENALTY
 from skdpsco.linear_model.links import Identity, Link, resolve_link
 from skdpsco.scaling.calibration import CALIBRATION, TargetCurve
 from skdpsco.scaling.stages import Units
@@ -263,8 +261,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         small = n_features + bool(self.fit_intercept) <= MAX_GROUP_FEATURES
         best = GLM_SOLVERS["moments" if small else "mirror-prox"]
-        much_noise = n_samples * math.sqrt(2.0 * rho) < PENALTY.little_noise * n_features
-        if loss.linear and much_noise and not self._ball_is_given():
+        if loss.linear and not self._ball_is_given():
             best = PooledDescent
         return resolve_solver(self.solver, {"auto": best, **GLM_SOLVERS})
 
