@@ -38,9 +38,8 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         "diagonal" takes features for uncorrelated: better for many features and few records.
     priors : array-like of shape (n_classes,) or None, default=None
         Probabilities of the classes in sorted order, > 0. None takes the released shares.
-    class_weight : dict or None, default=None
-        Public weights by which probabilities are multiplied, by label, in [1e-6, 1e6]; others weigh
-        one.
+    {class_weight}
+        Probabilities are multiplied by them.
     {classes, feature_bound, conditioning, random_state}
 
     Attributes

@@ -102,7 +102,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
     Parameters
     ----------
     {epsilon, delta, ledger, max_records_per_unit, feature_bound, target_bounds, conditioning}
-    classes : array-like of shape (n_classes,), Schema or None, default=None
+    classes : array-like, Schema or None, default=None
         All labels, if y holds labels, for `PrivateLinearDiscriminantAnalysis`.
     groups : array-like of shape (n_groups,) or None, default=None
         All groups, such as sites or years, whose moments are released as well; see `group`.
