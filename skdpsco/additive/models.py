@@ -72,24 +72,11 @@ class PrivateAdditiveModel(PrivateEstimator):
             Arrow.
         y : array-like of shape (n_samples,)
             Targets.
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then.
+        {units}
         **fit_params : dict
             ``sample_weight``, an array-like of shape (n_samples,), if ``max_weight`` is declared.
 
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, or X or y is not what is declared. This is found before
-            any noise is drawn.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         """
         weights = check_fit_params(self, fit_params)
         self._validate_params()

@@ -243,41 +243,18 @@ class PrivateGroupDRO(PrivateLinearModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
-            Blocks are `RowBlocks` of arrays or files, or an Arrow table, for the solvers
-            "gradient-descent" and "moments".
-            Their targets and groups are kept in memory, some 40 bytes per record; a classifier
-            needs ``classes``.
+            Blocks are `RowBlocks` of arrays or files, or an Arrow table, for "gradient-descent" and
+            "moments"; a classifier then needs ``classes``.
         y : array-like of shape (n_samples,) or None, default=None
             Classes, or targets of a regression; None if the blocks hold them.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), \
-                str or list of str
-            The group of every record, which must be given. Several columns define groups as their
-            products. A column name of the frame or blocks X, or a list of names, selects these
-            columns and removes them from the features, here and in predictions. (To keep one as a
-            feature, pass the column itself, ``X["age"]``.) An array or a frame of two or more
-            boolean columns has one column per group and tells which records are in this group; a
-            record may be in several groups or in none. Its groups are ``groups`` or, if these are
-            None, the names of the columns, or 0, 1, ....
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then. X must be in memory.
-            Groups must be private.
+        sensitive_features : array-like, str or list of str
+            The group of every record: labels, of shape (n_samples,) or (n_samples, n_columns),
+            whose products are groups if there are several columns; names of columns of X, which are
+            then no features; or boolean columns, one for each group, for groups that overlap.
+            Required.
+        {units}
 
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        TypeError
-            If a parameter or the input has the wrong type; no noise has been drawn then.
-        ValueError
-            If a parameter is out of range, the input is not finite and numeric,
-            ``sensitive_features`` is missing, has another length or a label outside ``groups``, or
-            a public group has no members; no noise has been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         """
         self._validate_params()
         check_options(self)

@@ -218,30 +218,16 @@ class PrivateGridSearchCV(  # type: ignore[override]
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or RowBlocks
-            Records, as the estimator takes them. Blocks of arrays or files, or an Arrow table, are
-            searched by composition. Their targets, and which part a record is in, are kept in
-            memory, 16 bytes per record.
+            Records, as the estimator takes them. Blocks are searched by composition, with targets
+            in memory.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
             Targets, as the estimator takes them; None if the blocks hold them. Several targets need
             a ``scoring`` made by `make_private_scorer`.
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then. X must be in memory.
+        {units}
         **fit_params : dict
             Arguments of the estimator's ``fit``; those with one entry per record are split like X.
 
-        Returns
-        -------
-        self : object
-            A search that fails leaves the object as it was.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, an estimator is not private, or a candidate refuses its
-            fit; no noise has been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         RuntimeError
             If a fit has not charged its share of the budget exactly once. Nothing is released.
         """

@@ -222,30 +222,14 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
             Targets, which are more columns. None if there are none, or the blocks hold them.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), or None, \
-                default=None
-            The label of every record's group, among ``groups``; of several columns, a tuple of
-            labels. It must be given if groups are declared. With blocks, labels, weights and,
-            except on Dask, targets are kept in memory. Dask collections need known chunk sizes.
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then. X must be in memory.
+        sensitive_features : array-like or None, default=None
+            The group of every record, among ``groups``: labels, of shape (n_samples,), or one
+            column of labels for each part of tuples.
+        {units}
         **fit_params : dict
-            ``sample_weight``, an array-like of shape (n_samples,) of numbers >= 0, if
-            ``max_weight`` is declared.
+            ``sample_weight``, an array-like of shape (n_samples,), if ``max_weight`` is declared.
 
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, or the input is not finite and numeric; no noise has
-            been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         """
         weights = check_fit_params(self, fit_params)
         self._validate_params()

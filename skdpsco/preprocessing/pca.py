@@ -137,26 +137,12 @@ class PrivatePCA(
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), blocks or moments
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table. Moments are a
-            fitted `PrivateMoments` or what it selects: the components of the features follow at no
-            cost.
+            fitted `PrivateMoments`, or what it selects, at no cost.
         y : None
             Ignored.
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then. X must be in memory.
+        {units}
 
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, or the input is not finite and numeric; no noise has
-            been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         """
         self._validate_params()
         draft = self._draft()

@@ -266,22 +266,9 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
             then needs ``classes``.
         y : array-like of shape (n_samples,) or None, default=None
             Classes, or targets of a regression; None if the blocks hold them.
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then. X must be in memory.
+        {units}
 
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, the input is not finite and numeric, or a label is not
-            among ``classes``; no noise has been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         """
         self._validate_params()
         check_int("n_features_to_select", self.n_features_to_select)

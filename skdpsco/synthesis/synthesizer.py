@@ -176,26 +176,12 @@ class PrivateSynthesizer(PrivateEstimator):
         ----------
         X : array-like of shape (n_samples, n_features), or blocks
             Categories and numbers, as ``domain`` says; an array, lists, or a frame of pandas or
-            polars. Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table; a target
-            of theirs is not a column of the table.
+            polars. Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table.
         y : None
             Ignored. Pass labels as a column of X if synthetic records should have them.
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then. X must be in memory.
+        {units}
 
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, or a value is not in the domain; the message does not
-            show it, and no noise has been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         """
         self._validate_params()
         solver, n_iter = resolve_solver(self.solver, SYNTHESIS_SOLVERS), check_n_iter(self.n_iter)
