@@ -342,7 +342,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
 
     References
     ----------
-    T. Hastie, R. Tibshirani. Generalized Additive Models. Statistical Science 1986.
+    Hastie, Tibshirani. Generalized Additive Models. Statistical Science 1986.
 
     Examples
     --------
@@ -478,7 +478,7 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
 
     References
     ----------
-    T. Hastie, R. Tibshirani. Generalized Additive Models. Statistical Science 1986.
+    Hastie, Tibshirani. Generalized Additive Models. Statistical Science 1986.
 
     Examples
     --------

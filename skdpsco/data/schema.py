@@ -415,8 +415,8 @@ class Schema:
 
         Parameters
         ----------
-        parameter : {"lower", "upper", "feature_bound", "categories", "classes", "target_bound", \
-                "groups"}
+        parameter : str
+            "lower", "upper", "feature_bound", "categories", "classes", "target_bound" or "groups".
 
         Returns
         -------

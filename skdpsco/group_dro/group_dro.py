@@ -139,8 +139,7 @@ class PrivateGroupDRO(PrivateLinearModel):
 
     References
     ----------
-    S. Sagawa et al. Distributionally Robust Neural Networks for
-    Group Shifts. ICLR 2020.
+    Sagawa et al. Distributionally Robust Neural Networks for Group Shifts. ICLR 2020.
 
     Examples
     --------

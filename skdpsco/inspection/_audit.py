@@ -184,10 +184,10 @@ def audit(
 
     References
     ----------
-    M. Jagielski, J. Ullman, A. Oprea. Auditing Differentially Private Machine Learning: How Private
-    is Private SGD? NeurIPS 2020.
+    Jagielski, Ullman, Oprea. Auditing Differentially Private Machine Learning: How Private is
+    Private SGD? NeurIPS 2020.
 
-    M. Nasr et al. Tight Auditing of Differentially Private Machine Learning. USENIX Security 2023.
+    Nasr et al. Tight Auditing of Differentially Private Machine Learning. USENIX Security 2023.
 
     Examples
     --------

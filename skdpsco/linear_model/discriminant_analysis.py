@@ -64,8 +64,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
 
     References
     ----------
-    R. A. Fisher. The Use of Multiple Measurements in Taxonomic Problems. Annals of Eugenics 7,
-    1936.
+    Fisher. The Use of Multiple Measurements in Taxonomic Problems. Annals of Eugenics 7, 1936.
 
     Examples
     --------

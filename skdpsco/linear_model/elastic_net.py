@@ -23,12 +23,12 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     ----------
     {epsilon, delta, ledger, max_records_per_unit}
     alpha : float, default=0.001
-        Weight of the penalty, >= 0, as in scikit-learn; much less than its default is usual.
+        Weight of the penalty, >= 0, as in scikit-learn, whose default is usually far too large.
     l1_ratio : float, default=0.5
         Share of the l1 penalty, in [0, 1].
     {feature_bound, target_bounds, solver, n_iter, fit_intercept, conditioning, max_weight}
     {standard_errors}
-        With an l1 penalty they are those of coefficients without any penalty.
+        With an l1 penalty they are those of coefficients without it.
     {relation, random_state}
 
     Attributes
@@ -45,12 +45,12 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     -----
     {guarantee}
     Several targets share the budget. A fit to a `PrivateMoments` costs nothing more, and ignores
-    ``solver`` and ``conditioning``. Proofs: :doc:`/proofs/index`.
+    ``solver`` and ``conditioning``. Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------
-    P. Mangold, A. Bellet, J. Salmon, M. Tommasi. Differentially Private Coordinate Descent for
-    Composite Empirical Risk Minimization. ICML 2022.
+    Mangold, Bellet, Salmon, Tommasi. Differentially Private Coordinate Descent for Composite
+    Empirical Risk Minimization. ICML 2022.
 
     Examples
     --------
@@ -152,11 +152,11 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     -----
     {guarantee}
     Several targets share the budget. A fit to a `PrivateMoments` costs nothing more, and ignores
-    ``solver`` and ``conditioning``. Proofs: :doc:`/proofs/index`.
+    ``solver`` and ``conditioning``. Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------
-    Y.-X. Wang. Revisiting Differentially Private Linear Regression. UAI 2018.
+    Wang. Revisiting Differentially Private Linear Regression. UAI 2018.
 
     Examples
     --------

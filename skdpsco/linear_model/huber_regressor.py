@@ -54,11 +54,11 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
     Notes
     -----
     {guarantee}
-    Proofs: :doc:`/proofs/index`.
+    Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------
-    P. J. Huber. Robust Estimation of a Location Parameter. 1964.
+    Huber. Robust Estimation of a Location Parameter. 1964.
 
     Examples
     --------

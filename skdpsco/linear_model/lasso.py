@@ -47,11 +47,11 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     -----
     {guarantee}
     Several targets share the budget. A fit to a `PrivateMoments` costs nothing more, and ignores
-    ``solver`` and ``conditioning``. Proofs: :doc:`/proofs/index`.
+    ``solver`` and ``conditioning``. Proof: :doc:`/proofs/stagewise`.
 
     References
     ----------
-    K. Talwar, A. Thakurta, L. Zhang. Nearly Optimal Private LASSO. NeurIPS 2015.
+    Talwar, Thakurta, Zhang. Nearly Optimal Private LASSO. NeurIPS 2015.
 
     Examples
     --------

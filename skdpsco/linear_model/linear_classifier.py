@@ -58,8 +58,8 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
 
     References
     ----------
-    R. Bassily, C. Guzmán, A. Nandi. Non-Euclidean Differentially Private Stochastic Convex
-    Optimization. COLT 2021.
+    Bassily, Guzmán, Nandi. Non-Euclidean Differentially Private Stochastic Convex Optimization.
+    COLT 2021.
 
     Examples
     --------

@@ -59,12 +59,12 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
     Notes
     -----
     {guarantee}
-    Proofs: :doc:`/proofs/index`.
+    Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------
-    R.-E. Fan, K.-W. Chang, C.-J. Hsieh, X.-R. Wang, C.-J. Lin. LIBLINEAR: A Library for Large
-    Linear Classification. Journal of Machine Learning Research 9, 2008.
+    Fan, Chang, Hsieh, Wang, Lin. LIBLINEAR: A Library for Large Linear Classification. Journal of
+    Machine Learning Research 9, 2008.
 
     Examples
     --------

@@ -218,7 +218,7 @@ class PrivatePoissonRegressor(LogLinkModel):
 
     References
     ----------
-    J. A. Nelder, R. W. M. Wedderburn. Generalized Linear Models. JRSS A, 1972.
+    Nelder, Wedderburn. Generalized Linear Models. JRSS A, 1972.
 
     Examples
     --------
@@ -266,7 +266,7 @@ class PrivateGammaRegressor(LogLinkModel):
 
     References
     ----------
-    J. A. Nelder, R. W. M. Wedderburn. Generalized Linear Models. JRSS A, 1972.
+    Nelder, Wedderburn. Generalized Linear Models. JRSS A, 1972.
 
     Examples
     --------

@@ -44,11 +44,11 @@ class PrivateLogisticL1(LogisticClassifier):
     Notes
     -----
     {guarantee}
-    Proofs: :doc:`/proofs/index`.
+    Proof: :doc:`/proofs/stagewise`.
 
     References
     ----------
-    K. Talwar, A. Thakurta, L. Zhang. Nearly Optimal Private LASSO. NeurIPS 2015.
+    Talwar, Thakurta, Zhang. Nearly Optimal Private LASSO. NeurIPS 2015.
 
     Examples
     --------

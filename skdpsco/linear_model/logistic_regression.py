@@ -51,12 +51,12 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
     Notes
     -----
     {guarantee}
-    Proofs: :doc:`/proofs/index`.
+    Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------
-    P. Mangold, A. Bellet, J. Salmon, M. Tommasi. Differentially Private Coordinate Descent for
-    Composite Empirical Risk Minimization. ICML 2022.
+    Mangold, Bellet, Salmon, Tommasi. Differentially Private Coordinate Descent for Composite
+    Empirical Risk Minimization. ICML 2022.
 
     Examples
     --------

@@ -58,8 +58,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     Parameters
     ----------
     link : {"logistic", "probit", "ramp", "identity"} or Link, default="logistic"
-        The ramp rises from 0 to 1. The identity is for any numbers, the others for targets in the
-        range of the link. See `Link` for your own.
+        The identity is for any numbers, the others for targets in [0, 1]. See `Link` for your own.
     {epsilon, delta, ledger, max_records_per_unit}
     {radius_of_l2_ball, feature_bound}
     {target_bound_of_ball}
@@ -88,8 +87,8 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
 
     References
     ----------
-    A. Juditsky, A. Nemirovski. Signal Recovery by Stochastic Optimization. Automation and Remote
-    Control 80, 2019.
+    Juditsky, Nemirovski. Signal Recovery by Stochastic Optimization. Automation and Remote Control
+    80, 2019.
 
     Examples
     --------

@@ -75,11 +75,11 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
     Notes
     -----
     {guarantee}
-    Proofs: :doc:`/proofs/index`.
+    Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------
-    R. Koenker, G. Bassett. Regression Quantiles. Econometrica 46, 1978.
+    Koenker, Bassett. Regression Quantiles. Econometrica 46, 1978.
 
     Examples
     --------

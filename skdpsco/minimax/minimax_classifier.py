@@ -61,8 +61,8 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
 
     References
     ----------
-    R. Bassily, C. Guzmán, M. Menart. Private Algorithms for Stochastic Saddle Points and
-    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024.
+    Bassily, Guzmán, Menart. Private Algorithms for Stochastic Saddle Points and Variational
+    Inequalities: Beyond Euclidean Geometry. NeurIPS 2024.
 
     Examples
     --------

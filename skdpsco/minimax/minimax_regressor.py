@@ -50,8 +50,8 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
 
     References
     ----------
-    R. Bassily, C. Guzmán, M. Menart. Private Algorithms for Stochastic Saddle Points and
-    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024.
+    Bassily, Guzmán, Menart. Private Algorithms for Stochastic Saddle Points and Variational
+    Inequalities: Beyond Euclidean Geometry. NeurIPS 2024.
 
     Examples
     --------

@@ -65,7 +65,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
 ):
     """Grid search whose total cost, including tuning, is one (epsilon, delta).
 
-    A public random split, or a fit and a score that share the budget, takes the place of
+    Noisy scores on held-out records, or on all if the budget is small, take the place of
     cross-validation. Every step of the estimator must be private or independent of the data; the
     budgets of its steps matter only in proportion to each other.
 
@@ -130,7 +130,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
 
     References
     ----------
-    N. Papernot, T. Steinke. Hyperparameter Tuning with Renyi Differential Privacy. ICLR 2022.
+    Papernot, Steinke. Hyperparameter Tuning with Renyi Differential Privacy. ICLR 2022.
 
     Examples
     --------

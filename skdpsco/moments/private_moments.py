@@ -133,8 +133,8 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
 
     References
     ----------
-    C. Dwork, K. Talwar, A. Thakurta, L. Zhang. Analyze Gauss: Optimal Bounds for Privacy-Preserving
-    Principal Component Analysis. STOC 2014.
+    Dwork, Talwar, Thakurta, Zhang. Analyze Gauss: Optimal Bounds for Privacy-Preserving Principal
+    Component Analysis. STOC 2014.
 
     Examples
     --------

@@ -68,8 +68,8 @@ class PrivatePCA(
 
     References
     ----------
-    C. Dwork, K. Talwar, A. Thakurta, L. Zhang. Analyze Gauss: Optimal Bounds for Privacy-Preserving
-    Principal Component Analysis. STOC 2014.
+    Dwork, Talwar, Thakurta, Zhang. Analyze Gauss: Optimal Bounds for Privacy-Preserving Principal
+    Component Analysis. STOC 2014.
 
     Examples
     --------

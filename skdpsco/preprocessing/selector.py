@@ -206,7 +206,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
 
     References
     ----------
-    D. Durfee, R. Rogers. Practical Differentially Private Top-k Selection with Pay-what-you-get
+    Durfee, Rogers. Practical Differentially Private Top-k Selection with Pay-what-you-get
     Composition. NeurIPS 2019.
 
     Examples

@@ -119,10 +119,10 @@ class Ledger:
 
     References
     ----------
-    M. Bun, T. Steinke. Concentrated Differential Privacy: Simplifications, Extensions, and Lower
-    Bounds. TCC 2016.
+    Bun, Steinke. Concentrated Differential Privacy: Simplifications, Extensions, and Lower Bounds.
+    TCC 2016.
 
-    V. Feldman, T. Zrnic. Individual Privacy Accounting via a Rényi Filter. NeurIPS 2021.
+    Feldman, Zrnic. Individual Privacy Accounting via a Rényi Filter. NeurIPS 2021.
 
     Examples
     --------

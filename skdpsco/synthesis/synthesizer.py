@@ -105,8 +105,8 @@ class PrivateSynthesizer(PrivateEstimator):
 
     References
     ----------
-    Y. Xiao, G. He, D. Zhang, D. Kifer. An Optimal and Scalable Matrix Mechanism for Noisy Marginals
-    under Convex Loss Functions. NeurIPS 2023.
+    Xiao, He, Zhang, Kifer. An Optimal and Scalable Matrix Mechanism for Noisy Marginals under
+    Convex Loss Functions. NeurIPS 2023.
 
     Examples
     --------

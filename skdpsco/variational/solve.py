@@ -248,8 +248,8 @@ def solve_variational_inequality(
 
     References
     ----------
-    R. Bassily, C. Guzman, M. Menart. Private Algorithms for Stochastic Saddle Points and
-    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024.
+    Bassily, Guzman, Menart. Private Algorithms for Stochastic Saddle Points and Variational
+    Inequalities: Beyond Euclidean Geometry. NeurIPS 2024.
 
     Examples
     --------

@@ -251,8 +251,8 @@ class Stagewise:
 
     References
     ----------
-    K. Talwar, A. Thakurta, L. Zhang. Nearly Optimal Private LASSO. NeurIPS 2015 (Algorithm 2;
-    here a step adds to one coefficient, and does not shrink the others).
+    Talwar, Thakurta, Zhang. Nearly Optimal Private LASSO. NeurIPS 2015 (Algorithm 2; here a step
+    adds to one coefficient, and does not shrink the others).
     """
 
     requires: ClassVar[dict[str, Any]] = {

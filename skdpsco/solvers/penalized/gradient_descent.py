@@ -238,8 +238,8 @@ class GradientDescent:
 
     References
     ----------
-    R. Bassily, A. Smith, A. Thakurta. Private Empirical Risk Minimization: Efficient Algorithms
-    and Tight Error Bounds. FOCS 2014. (Full batches with momentum instead of single records.)
+    Bassily, Smith, Thakurta. Private Empirical Risk Minimization: Efficient Algorithms and Tight
+    Error Bounds. FOCS 2014. (Full batches with momentum instead of single records.)
     """
 
     requires: ClassVar[dict[str, Any]] = {

@@ -71,8 +71,8 @@ class MirrorDescent:
 
     References
     ----------
-    T. Gonzalez, C. Guzman, C. Paquette. Mirror Descent Algorithms with Nearly Dimension-Independent
-    Rates for Differentially-Private Stochastic Saddle-Point Problems. 2024, Algorithm 1, with other
+    Gonzalez, Guzman, Paquette. Mirror Descent Algorithms with Nearly Dimension-Independent Rates
+    for Differentially-Private Stochastic Saddle-Point Problems. 2024, Algorithm 1, with other
     batches and draws.
     """
 
