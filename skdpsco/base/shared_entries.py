@@ -24,8 +24,8 @@ max_records_per_unit : int or None, default=None
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
-    Public bound on ``|X|``, to which features are clipped. "auto" finds bounds with 5 % of the
-    budget. See :doc:`/clipping`.
+    Public bound on ``|X|``, to which features are clipped. "auto" finds bounds with up to 5 % of
+    the budget. See :doc:`/clipping`.
 
 [target_bound]
 target_bound : float, Schema or None, default=None
@@ -88,7 +88,8 @@ max_weight : float or None, default=None
 
 [standard_errors]
 standard_errors : bool, default=False
-    Whether to spend two thirds of the budget on standard errors. See :doc:`/standard-errors`.
+    Whether to spend about two thirds of the budget on standard errors. See
+    :doc:`/standard-errors`.
 
 [relation]
 relation : {"replace-one", "add-or-remove-one"}, default="replace-one"

@@ -69,9 +69,9 @@ class PrivateSynthesizer(PrivateEstimator):
         or by name: a list of categories, `Bins` of numbers, or an int k for 0, ..., k - 1. Other
         values are errors.
     workload : str, list of tuple, ndarray or list of callable, default="marginals"
-        "marginals" are all counts by ``order`` columns, "target" those with the column ``target``.
-        Tuples name columns to count by. Or means of functions, for small domains: an array of shape
-        (n_queries, n_cells), or callables that map a table of cells to numbers.
+        "marginals": all counts by ``order`` columns. "target": those with the column ``target``.
+        Tuples: counts by these columns. An array of shape (n_queries, n_cells), or callables on a
+        table of cells: means of functions, for small domains.
     order : int, default=3
         Number of columns of each table, for "marginals" and "target".
     target : str, int or None, default=None
@@ -101,7 +101,7 @@ class PrivateSynthesizer(PrivateEstimator):
     -----
     {guarantee}
     Samples have sampling errors besides. Models fitted to them see only what the workload measures.
-    Proofs: :doc:`/proofs/measure_project`.
+    Proof: :doc:`/proofs/measure_project`.
 
     References
     ----------
