@@ -270,7 +270,7 @@ def _filled(docstring: str) -> str:
         names = re.split(r",\s+", match[2])
         if not SHARED.keys() >= set(names):  # of a class of the user's
             return match[0]
-        return re.sub("^(?=.)", match[1], "\n".join(map(SHARED.get, names)), flags=re.M)
+        return re.sub("^(?=.)", match[1], "\n".join(SHARED[name] for name in names), flags=re.M)
 
     return PLACEHOLDER.sub(text, docstring)
 
