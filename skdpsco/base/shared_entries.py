@@ -70,9 +70,10 @@ fit_intercept : bool, default=True
 conditioning : "auto" or None, default="auto"
     "auto" centres and scales columns privately. See :doc:`/clipping`.
 
-[conditioning_and_scores]
+[conditioning_and_correction]
 conditioning : "auto" or None, default="auto"
-    "auto" centres and scales columns, and corrects scores, privately. See :doc:`/clipping`.
+    "auto" centres and scales columns, and corrects predictions, privately. See
+    :doc:`/clipping`.
 
 [classes]
 classes : array-like of shape (n_classes,), Schema or None, default=None
@@ -237,7 +238,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
 privacy_ : PrivacyReport
 
 [guarantee]
-What `fit` stores is (epsilon, delta)-differentially private for the replacement of one record. The
+`fit` is (epsilon, delta)-differentially private for the replacement of one record. By default the
 shape of X is public. See :doc:`/threat-model`.
 
 [units]

@@ -109,7 +109,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     cvar_level : float, default=0.2
         Share of the records that count for "cvar", in (0, 1].
     {epsilon, delta, ledger, max_records_per_unit, radius_of_l2_ball, feature_bound}
-    {target_bound_of_ball, fit_intercept, conditioning_and_scores, classes, class_weight}
+    {target_bound_of_ball, fit_intercept, conditioning_and_correction, classes, class_weight}
     solver : str or object, default="auto"
         "gradient-descent", "moments", "mirror-prox", "recursive-regularisation", or what suits the
         data ("auto"). See :doc:`/algorithms`.

@@ -17,7 +17,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     """Differentially private elastic net: least squares with an l1 and an l2 penalty.
 
     It minimises ``1 / (2 n_samples) * ||y - X w - b||^2 + alpha * l1_ratio * ||w||_1
-    + alpha * (1 - l1_ratio) / 2 * ||w||^2``, as scikit-learn's `ElasticNet` does.
+    + alpha * (1 - l1_ratio) / 2 * ||w||^2``, as `sklearn.linear_model.ElasticNet` does.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
 class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     """Differentially private ridge regression: least squares with an l2 penalty.
 
-    It minimises ``||y - X w - b||^2 + alpha * ||w||^2``, as scikit-learn's `Ridge` does.
+    It minimises ``||y - X w - b||^2 + alpha * ||w||^2``, as `sklearn.linear_model.Ridge` does.
 
     Parameters
     ----------

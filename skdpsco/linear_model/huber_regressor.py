@@ -29,8 +29,9 @@ AUTO_THRESHOLD = 0.3
 class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedModel):
     """Differentially private robust regression: the Huber loss, with an l2 penalty.
 
-    It minimises ``2 * sum_i huber(y_i - x_i'w - b) + alpha * ||w||^2``, as scikit-learn's
-    `HuberRegressor` does: huber(r) is ``r^2 / 2`` up to ``threshold``, and linear beyond.
+    It minimises ``2 * sum_i huber(y_i - x_i'w - b) + alpha * ||w||^2``, as
+    `sklearn.linear_model.HuberRegressor` does for a known scale: huber(r) is ``r^2 / 2`` up to
+    ``threshold``, and linear beyond.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
 
     See Also
     --------
-    PrivateQuantileRegressor : For a median or another quantile.
+    PrivateQuantileRegressor : For a median.
 
     Notes
     -----

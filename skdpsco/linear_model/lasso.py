@@ -24,7 +24,7 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     """Differentially private Lasso: least squares in an l1 ball.
 
     It minimises ``1 / (2 n_samples) * ||y - X w - b||^2`` subject to ``||w||_1 <= radius``, the
-    constrained form of scikit-learn's `Lasso`.
+    constrained form of `sklearn.linear_model.Lasso`.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         A loss of `skdpsco.losses` or your own: see :doc:`/extending`. Several classes need
         "logistic".
     {p, radius_of_lp_ball, feature_bound, row_norm, solver_of_lp_ball, n_iter, n_samples, shuffle}
-    {fit_intercept, conditioning_and_scores, classes, class_weight, max_weight, relation}
+    {fit_intercept, conditioning_and_correction, classes, class_weight, max_weight, relation}
     {random_state}
 
     Attributes

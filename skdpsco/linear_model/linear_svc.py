@@ -29,7 +29,7 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
     """Differentially private linear support vector classification.
 
     It minimises ``C * sum_i loss(y_i (w'x_i + b)) + penalty(w)`` with the squared hinge loss, as
-    scikit-learn's `LinearSVC` does. The loss is linear for margins below -1, so that no record has
+    `sklearn.svm.LinearSVC` does. The loss is linear for margins below -1, so that no record has
     too much weight. Several classes are fitted one against the rest.
 
     Parameters
@@ -42,7 +42,7 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
     {feature_bound}
     solver : {"auto", "coordinate-descent", "gradient-descent", "sgd"} or solver, default="auto"
         "auto" is "gradient-descent". See :doc:`/algorithms`.
-    {n_iter, fit_intercept, conditioning_and_scores, classes, class_weight, max_weight}
+    {n_iter, fit_intercept, conditioning_and_correction, classes, class_weight, max_weight}
     {standard_errors}
         There must be two classes.
     {relation, random_state}

@@ -192,7 +192,7 @@ class PrivatePoissonRegressor(LogLinkModel):
     """Differentially private Poisson regression: counts whose mean is an exponential.
 
     It minimises ``1 / n_samples * sum_i (m_i - y_i log(m_i)) + alpha / 2 * ||w||^2``, where
-    ``m_i = exp(x_i'w + b)``, as scikit-learn's `PoissonRegressor` does.
+    ``m_i = exp(x_i'w + b)``, as `sklearn.linear_model.PoissonRegressor` does.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class PrivateGammaRegressor(LogLinkModel):
     """Differentially private gamma regression: positive numbers whose mean is an exponential.
 
     It minimises ``1 / n_samples * sum_i (y_i / m_i + log(m_i)) + alpha / 2 * ||w||^2``, where
-    ``m_i = exp(x_i'w + b)``, as scikit-learn's `GammaRegressor` does.
+    ``m_i = exp(x_i'w + b)``, as `sklearn.linear_model.GammaRegressor` does.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ class PrivateLogisticL1(LogisticClassifier):
     Parameters
     ----------
     {epsilon, delta, ledger, max_records_per_unit, radius_of_l1_ball, feature_bound}
-    {solver_of_l1_ball, n_iter, fit_intercept, conditioning_and_scores, classes, class_weight}
+    {solver_of_l1_ball, n_iter, fit_intercept, conditioning_and_correction, classes, class_weight}
     {max_weight, relation, random_state}
 
     Attributes

@@ -22,8 +22,8 @@ __all__ = ["PrivateLogisticRegression"]
 class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, CompositeModel):
     """Differentially private logistic regression.
 
-    It minimises ``C * sum_i loss_i + penalty(w)``, as scikit-learn's `LogisticRegression` does. For
-    several classes the loss is the softmax cross-entropy.
+    It minimises ``C * sum_i loss_i + penalty(w)``, as `sklearn.linear_model.LogisticRegression`
+    does. For several classes the loss is the softmax cross-entropy.
 
     Parameters
     ----------
@@ -34,7 +34,8 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         As in scikit-learn; None means no penalty.
     l1_ratio : float, default=0.5
         Share of the l1 penalty of "elasticnet", in [0, 1].
-    {feature_bound, solver, n_iter, fit_intercept, conditioning_and_scores, classes, class_weight}
+    {feature_bound, solver, n_iter, fit_intercept, conditioning_and_correction, classes}
+    {class_weight}
     {max_weight, standard_errors, relation, random_state}
 
     Attributes

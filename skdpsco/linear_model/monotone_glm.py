@@ -63,7 +63,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     {radius_of_l2_ball, feature_bound}
     {target_bound_of_ball}
         Only for the identity.
-    {fit_intercept, conditioning_and_scores}
+    {fit_intercept, conditioning_and_correction}
     solver : {"auto", "moments", "mirror-prox", "gradient-descent"}, default="auto"
         "mirror-prox" is for many features, "gradient-descent" for the identity.
     {n_iter, random_state}

@@ -51,7 +51,7 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
     """Differentially private quantile regression: the pinball loss, with an l1 penalty.
 
     It minimises ``1 / n_samples * sum_i pinball(y_i - x_i'w - b) + alpha * ||w||_1``, as
-    scikit-learn's `QuantileRegressor` does. The kink of the loss is rounded.
+    `sklearn.linear_model.QuantileRegressor` does. The kink of the loss is rounded.
 
     Parameters
     ----------

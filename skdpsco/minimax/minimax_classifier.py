@@ -37,7 +37,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         Public shares of the classes, which sum to one, in the order of ``classes_``. None finds
         them privately.
     {epsilon, delta, ledger, max_records_per_unit, radius_of_game, feature_bound, fit_intercept}
-    {conditioning_and_scores, classes, class_weight, solver_of_game}
+    {conditioning_and_correction, classes, class_weight, solver_of_game}
         With classes as tasks, "gradient-descent" minimises the mean of their losses, not the
         largest.
     {n_iter, random_state}

@@ -54,7 +54,9 @@ class PrivatePCA(
         Their shares of the variance of all columns.
     mean_ : ndarray of shape (n_features,)
     n_components_ : int
-    {feature_bound_, n_features_in_, feature_names_in_, privacy_}
+    {feature_bound_}
+        Or those that were declared.
+    {n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------

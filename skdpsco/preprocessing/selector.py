@@ -179,8 +179,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
     task : {"classification", "regression"}, default="classification"
         Whether y holds labels or numbers.
     {feature_bound}
-        Scores are in units of the bounds, so a column that uses a tenth of its bound has a tenth of
-        the score.
+        The output is not clipped. Scores are in units of the bounds.
     {classes, target_bound, epsilon, delta, ledger, max_records_per_unit, random_state}
 
     Attributes
