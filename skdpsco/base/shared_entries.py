@@ -45,8 +45,8 @@ solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
 
 [solver]
 solver : str or solver, default="auto"
-    "moments", "gradient-descent", "coordinate-descent", "greedy-coordinate-descent", "sgd", or what
-    suits the budget and the shape of X ("auto"). See :doc:`/algorithms`.
+    "auto" usually is "gradient-descent". Others are "coordinate-descent",
+    "greedy-coordinate-descent" and "sgd". See :doc:`/algorithms`.
 
 [solver_of_l1_ball]
 solver : str or solver, default="stagewise"
