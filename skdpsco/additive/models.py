@@ -72,24 +72,11 @@ class PrivateAdditiveModel(PrivateEstimator):
             Arrow.
         y : array-like of shape (n_samples,)
             Targets.
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then.
+        {units}
         **fit_params : dict
             ``sample_weight``, an array-like of shape (n_samples,), if ``max_weight`` is declared.
 
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, or X or y is not what is declared. This is found before
-            any noise is drawn.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         """
         weights = check_fit_params(self, fit_params)
         self._validate_params()
@@ -328,91 +315,42 @@ class PrivateAdditiveModel(PrivateEstimator):
 class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
     """Differentially private additive classification: log-odds are sums of functions of columns.
 
-    Every function of a column of numbers is piecewise linear on private quantiles, and as smooth as
-    the number of records and the budget suggest: with little of both it is nearly linear. Other
-    columns have one number for each category. Replacing one record changes the distribution of
-    everything that `fit` stores by at most (epsilon, delta).
+    Functions of numbers are piecewise linear and smooth; other columns have one number for each
+    category.
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
-    schema : Schema or None, default=None
-        Declares columns by name: ranges of numbers, if they are publicly known, and all
-        categories. Columns that it does not declare hold numbers, whose ranges are found privately.
-        None means an array, or a frame of numbers.
-    monotone : dict or None, default=None
-        Columns of numbers whose functions increase (1) or decrease (-1), by name. It is not for the
-        functions of pairs.
-    pairs : "auto", list of tuple of two str, or None, default="auto"
-        Pairs of columns that have a function of both, by name. "auto" chooses some privately if
-        there are enough records: not with more than two classes or a private number of records.
-    classes : array-like of shape (n_classes,), Schema or None, default=None
-        The public labels. None takes those that occur in y, which assumes that the set of labels in
-        y is public.
-    class_weight : dict or None, default=None
-        Public weights of the classes, by label, in [1e-6, 1e6]; other labels have weight 1.
-    max_weight : float or None, default=None
-        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. The noise is as if all records had this weight.
-    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Which data sets are neighbours. With "add-or-remove-one" the number of records is private.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+    {epsilon, delta, ledger, max_records_per_unit, schema, monotone, pairs, classes, class_weight}
+    {max_weight, relation, random_state}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
+    {classes_}
     intercept_ : ndarray of shape (1,) or (n_classes,)
-    shape_functions_ : dict of str to ShapeFunction
-        What every column adds to a prediction, by name. Means are 0 by the released densities.
-    pair_functions_ : dict of tuple of two str to PairFunction
-        What pairs of columns add besides.
-    densities_ : dict of str to Density or Shares
-        Where the numbers of a column lie (edges, weights), how many are 0 and missing; or shares of
-        declared values.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee, and the steps of the fit.
+    {shape_functions_, pair_functions_, densities_, n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
     PrivateAdditiveRegressor : For numbers.
-    PrivateLogisticRegression : For linear log-odds, for sparse or very many columns.
+    PrivateLogisticRegression : For linear log-odds, and for sparse or very many columns.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record, and the number of records is
-    public, unless ``relation`` says otherwise. The columns, their dtypes and the set of labels are
-    public. A number may be missing, and a value that is not declared counts as missing: both have a
-    value of their own, which is that of an average record unless they are frequent. Proof:
-    docs/proofs/additive.md.
+    {guarantee}
+    Values that are missing or not declared have a function value of their own. Proof:
+    :doc:`/proofs/additive`.
 
     References
     ----------
-    T. Hastie, R. Tibshirani. Generalized Additive Models. Statistical Science 1986.
-
-    A. Demmler, C. Reinsch. Oscillation Matrices with Spline Smoothing. Numerische Mathematik 1975.
+    Hastie, Tibshirani. Generalized Additive Models. Statistical Science 1986.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skdpsco import PrivateAdditiveClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(20000, 3))
-    >>> y = np.abs(X[:, 0]) + 0.3 * rng.normal(size=20000) > 0.7
-    >>> model = PrivateAdditiveClassifier(epsilon=1.0, classes=[False, True]).fit(X, y)
-    >>> bool(model.score(X, y) > 0.75)
+    >>> X = np.random.default_rng(0).normal(size=(20000, 3))
+    >>> y = np.abs(X[:, 0]) > 0.7
+    >>> PrivateAdditiveClassifier(classes=[False, True]).fit(X, y).score(X, y) > 0.75
     True
     """
 
@@ -510,92 +448,45 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
 class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
     """Differentially private additive regression: predictions are sums of functions of columns.
 
-    Every function of a column of numbers is piecewise linear on private quantiles, and as smooth as
-    the number of records and the budget suggest: with little of both it is nearly linear. Other
-    columns have one number for each category. Replacing one record changes the distribution of
-    everything that `fit` stores by at most (epsilon, delta).
+    Functions of numbers are piecewise linear and smooth; other columns have one number for each
+    category.
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
-    schema : Schema or None, default=None
-        Declares columns by name: ranges of numbers, if they are publicly known, and all
-        categories. Columns that it does not declare hold numbers, whose ranges are found privately.
-        None means an array, or a frame of numbers.
-    monotone : dict or None, default=None
-        Columns of numbers whose functions increase (1) or decrease (-1), by name. It is not for the
-        functions of pairs.
-    pairs : "auto", list of tuple of two str, or None, default="auto"
-        Pairs of columns that have a function of both, by name. "auto" chooses some privately if
-        there are enough records: not with more than two classes or a private number of records.
+    {epsilon, delta, ledger, max_records_per_unit, schema, monotone, pairs}
     loss : {"squared", "huber", "quantile", "poisson", "gamma"}, default="squared"
-        "quantile" predicts ``quantile``. For "poisson" (y >= 0) and "gamma" (y > 0) the sum is the
-        logarithm of the expected target.
+        For "poisson" (y >= 0) and "gamma" (y > 0) the sum is the logarithm of the expected target.
     quantile : float, default=0.5
-        In (0, 1); only for ``loss="quantile"``.
-    target_bound : float, Schema or None, default=None
-        Public bound on ``|y|``, to which targets are clipped. None finds one privately.
-    max_weight : float or None, default=None
-        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. The noise is as if all records had this weight.
-    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Which data sets are neighbours. With "add-or-remove-one" the number of records is private.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+        The quantile that ``loss="quantile"`` predicts, in (0, 1).
+    {target_bound, max_weight, relation, random_state}
 
     Attributes
     ----------
-    intercept_ : float
-    shape_functions_ : dict of str to ShapeFunction
-        What every column adds to a prediction, by name. Means are 0 by the released densities.
-    pair_functions_ : dict of tuple of two str to PairFunction
-        What pairs of columns add besides.
-    densities_ : dict of str to Density or Shares
-        Where the numbers of a column lie (edges, weights), how many are 0 and missing; or shares of
-        declared values.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee, and the steps of the fit.
+    {intercept_, shape_functions_, pair_functions_, densities_, n_features_in_, feature_names_in_}
+    {privacy_}
 
     See Also
     --------
     PrivateAdditiveClassifier : For classes.
-    PrivateRidge : For linear predictions, for sparse or very many columns.
+    PrivateRidge : For linear predictions, and for sparse or very many columns.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record, and the number of records is
-    public, unless ``relation`` says otherwise. The columns and their dtypes are public. A number
-    may be missing, and a value that is not declared counts as missing: both have a value of their
-    own, which is that of an average record unless they are frequent.
-    Proof: docs/proofs/additive.md.
+    {guarantee}
+    Values that are missing or not declared have a function value of their own. Proof:
+    :doc:`/proofs/additive`.
 
     References
     ----------
-    T. Hastie, R. Tibshirani. Generalized Additive Models. Statistical Science 1986.
-
-    A. Demmler, C. Reinsch. Oscillation Matrices with Spline Smoothing. Numerische Mathematik 1975.
+    Hastie, Tibshirani. Generalized Additive Models. Statistical Science 1986.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skdpsco import PrivateAdditiveRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(0, 10, (20000, 3))
-    >>> y = np.sin(X[:, 0]) + np.sqrt(X[:, 1]) + 0.3 * rng.normal(size=20000)
-    >>> model = PrivateAdditiveRegressor(epsilon=1.0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.8)
+    >>> X = np.random.default_rng(0).uniform(0, 10, (20000, 3))
+    >>> y = np.sin(X[:, 0]) + np.sqrt(X[:, 1])
+    >>> PrivateAdditiveRegressor(epsilon=1.0).fit(X, y).score(X, y) > 0.8
     True
     """
 

@@ -7,6 +7,7 @@ from inspect import signature
 from typing import Any, ClassVar
 
 from skdpsco._upstream import captioned_block, validate_parameter_constraints
+from skdpsco.base.shared_entries import fill_docstrings
 from skdpsco.privacy._checks import abridged
 
 __all__ = ["Documented"]
@@ -23,6 +24,10 @@ class Documented:
 
     _parameter_constraints: ClassVar[dict[str, Any]]
     _defaults: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        fill_docstrings(cls)
 
     @classmethod
     def _default_params(cls) -> dict[str, Any]:

@@ -206,43 +206,21 @@ class PrivateLinearModel(PrivateEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
-            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for the solvers
-            that docs/scaling.md names. Models with a parameter ``n_samples`` also take an iterable
-            of pairs (X, y) with that many records; a pair is dropped once the next has been read.
-            `PrivateRidge`, `PrivateElasticNet` and `PrivateLasso` also take released moments: a
-            fitted `PrivateMoments`, or what it selects. Then the fit costs nothing more.
-        y : array-like of shape (n_samples,) or None
-            None if the blocks hold the targets. With a Dask X it may be a Dask array. Models with
-            ``tasks="columns"`` take targets of shape (n_samples, n_tasks), if all records are in
-            memory, and `PrivateRidge`, `PrivateElasticNet` and `PrivateLasso` those of shape
-            (n_samples, n_targets).
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then. X must be in memory.
+            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for most solvers:
+            see :doc:`/scaling`. Models with a parameter ``n_samples`` take an iterable of pairs (X,
+            y), too; mistakes after the first pair are found after the charge. `PrivateRidge`,
+            `PrivateElasticNet` and `PrivateLasso` also take a fitted `PrivateMoments`, or what it
+            selects, at no cost.
+        y : array-like of shape (n_samples,), (n_samples, n_targets) or None, default=None
+            None if X holds the targets. Only some models take several.
+        {units}
         **fit_params : dict
-            ``sample_weight``, an array-like of shape (n_samples,), for models with a parameter
-            ``max_weight`` that is declared, and for X in memory; for others it must be None.
-            ``init``, a fitted linear model of the same columns, in the fit of which the records had
-            no part, for models with a penalty whose ``feature_bound`` is not None; regressions
-            other than those of exponentials need X in memory. What is added to it is learnt:
-            penalties are those of the difference. ``public_data``, a pair (X, y) of records in
-            memory that need no protection, for the same models: the fit begins at a model of them,
-            unless there is an ``init``, and takes bounds not declared, a centre and scales of
-            features and units of targets from them, at no cost.
+            ``sample_weight``, an array-like of shape (n_samples,), if ``max_weight`` is declared.
+            ``init``, a fitted linear model of other records, and ``public_data``, a pair (X, y) of
+            records that need no protection, from which models with a penalty start: see
+            :doc:`/public-data`.
 
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, the input is not finite and numeric, or a label is not
-            among ``classes``. This is found before any noise is drawn, except for mistakes in a
-            pair (X, y) of an iterable after the first, which are found after the charge.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         """
         init, public_data = (fit_params.pop(name, None) for name in ("init", "public_data"))
         weights = check_fit_params(self, fit_params)

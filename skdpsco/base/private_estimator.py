@@ -449,7 +449,8 @@ class PrivateEstimator(Documented, BaseEstimator):
 
     A fit checks its input, plans with `_planned` how to spend what is `_available`, and draws noise
     within `_releasing`, which charges the ledger first and reports at the end. Results are set on a
-    `_draft`, and `_accept` adopts them.
+    `_draft`, and `_accept` adopts them. In docstrings of subclasses and of their methods, a line
+    such as ``{epsilon, delta, ledger, random_state}`` stands for entries that estimators share.
     """
 
     epsilon: float

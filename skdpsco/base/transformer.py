@@ -81,22 +81,9 @@ class ColumnTransform(OneToOneFeatureMixin, BlockTransformerMixin, PrivateEstima
             frame, or an Arrow table.
         y : None
             Ignored.
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then. X must be in memory.
+        {units}
 
-        Returns
-        -------
-        self : object
-            The fitted estimator. If a fit fails, it keeps the results of an earlier one.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, or the input is sparse, or not finite and numeric; no
-            noise has been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         """
         self._validate_params()
         draft = self._draft()

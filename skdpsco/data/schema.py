@@ -25,29 +25,23 @@ class Schema:
     ----------
     columns : dict of str to declaration
         The columns by name, in the order of features. A declaration is "boolean", a list of
-        categories (different numbers or different strings), or a dict with the keys of one kind of
-        column:
+        categories, or a dict with the keys of one kind of column:
 
-        - ``"bounds": [low, high]`` for numbers, in their own units, to which values are clipped.
-          ``"integer": True`` says that they are whole, ``"unit": "years"`` is for readers, and
-          ``"fill"`` is the public number that stands for a missing one; by default the middle of
-          the bounds.
-        - ``"categories": [...]``. Two numbers are always declared with a key, as a list of them
-          may be meant either way.
-        - ``"boolean": True`` for True and False, or 1 and 0.
+        - ``"bounds": [low, high]`` for numbers, which are clipped to them; optionally ``"integer":
+          True``, ``"unit": "years"`` for readers, and ``"fill"``, what stands for a missing number,
+          by default the middle.
+        - ``"categories": [...]``, different numbers or strings.
+        - ``"boolean": True``.
 
-        With ``"missing": True`` values may be missing: None, NaN or pandas.NA. A list, such as
-        ``"missing": [-9, -8]``, names further values that mean "missing".
+        With ``"missing": True`` values may be missing. A list, such as ``"missing": [-9]``, names
+        further values that mean so.
     target : str or None, default=None
-        The column that models predict: its classes are its categories, or False and True; or it
-        holds numbers within bounds. It may not be missing.
+        The column that models predict. It may not be missing.
     groups : str or None, default=None
-        The column of categories or booleans that holds the group of a record, for scores by group
-        and `PrivateGroupDRO`.
+        The column that holds the group of a record, for `PrivateGroupDRO` and scores by group.
     person : str or None, default=None
-        Name of a column that identifies persons. It is not declared among ``columns``, and it is
-        never read. Estimators that are given the schema ask for ``max_records_per_unit``, and their
-        ``fit`` for the persons.
+        A column that identifies persons, and is not declared among ``columns``. Estimators then ask
+        for ``max_records_per_unit``. See :doc:`/persons`.
     source : str, default=""
         Where the declaration comes from, for readers.
 
@@ -72,11 +66,9 @@ class Schema:
 
     Notes
     -----
-    Everything in a schema is public. It must come from a code book, from general knowledge or from
-    public records, and not from the records that are to be protected.
-
-    Estimators take a schema in place of bounds, categories or classes: ``feature_bound=schema``,
-    ``classes=schema``, ``lower=schema``, ``domain=schema``. They look up the columns of X by name.
+    Everything in a schema is public: take it from a code book, not from the records that are to be
+    protected. Estimators take it in place of bounds, categories or classes, such as
+    ``feature_bound=schema``, and look up columns by name. See :doc:`/tables`.
 
     Examples
     --------
@@ -423,8 +415,8 @@ class Schema:
 
         Parameters
         ----------
-        parameter : {"lower", "upper", "feature_bound", "categories", "classes", "target_bound", \
-                "groups"}
+        parameter : str
+            "lower", "upper", "feature_bound", "categories", "classes", "target_bound" or "groups".
 
         Returns
         -------

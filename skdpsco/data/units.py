@@ -20,9 +20,8 @@ def draw_records(units: Any, max_records_per_unit: int = 1) -> np.ndarray:
     """Draw equally many records of every unit, such as every person, in random order.
 
     If a unit has more records, some of them are drawn without replacement. If it has fewer, all are
-    taken several times, and no two of them differ by more than one in how often. So every unit has
-    the same weight, whatever its number of records, and the number of rows is the number of units
-    times ``max_records_per_unit``.
+    taken several times. So the number of rows is the number of units times
+    ``max_records_per_unit``.
 
     Parameters
     ----------
@@ -35,8 +34,8 @@ def draw_records(units: Any, max_records_per_unit: int = 1) -> np.ndarray:
     Returns
     -------
     rows : ndarray of shape (n_units * max_records_per_unit,)
-        Numbers of the drawn records, for ``X[rows]`` or ``X.iloc[rows]``. They are private: fit to
-        the records that they select, and do not publish them.
+        Numbers of the drawn records, for ``X[rows]`` or ``X.iloc[rows]``. They are private: do not
+        publish them.
 
     Raises
     ------
@@ -53,12 +52,9 @@ def draw_records(units: Any, max_records_per_unit: int = 1) -> np.ndarray:
 
     Notes
     -----
-    Neighbours replace all records of one unit by those of another one, which may have more or
-    fewer. The number of units is public, but the number of records of a unit is not. What is
-    rho-zCDP for the replacement of one row is k^2 rho-zCDP for such neighbours, where k is
-    ``max_records_per_unit``; a `Ledger` with the same number accounts for it. Random bits are keyed
-    by the operating system in every call. Privacy holds for every outcome of the draw, but relies
-    on the random order where a solver reads records one after the other.
+    Neighbours replace all records of one unit. What is rho-zCDP for one row is k^2 rho-zCDP for
+    them, where k is ``max_records_per_unit``; a `Ledger` with the same number accounts for it. See
+    :doc:`/persons`.
 
     Examples
     --------

@@ -89,186 +89,65 @@ def _as_they_are(y: np.ndarray) -> np.ndarray:
 class PrivateGroupDRO(PrivateLinearModel):
     """Differentially private linear model with a small loss on its worst group.
 
-    It minimises ``max_g (mean loss of group g)`` over an l2 ball, which is called group
-    distributionally robust optimisation (group DRO). With ``loss="logistic"`` or "hinge" it is a
-    classifier for two classes, otherwise a regressor. The fit is (epsilon, delta)-differentially
-    private: replacing one record changes the distribution of everything that `fit` stores by at
-    most that much. **Which group a record is in is not protected, unless**
-    ``group_membership="private"``.
+    It minimises ``max_g (mean loss of group g)``. **Which group a record is in is not protected,
+    unless** ``group_membership="private"``.
 
     Parameters
     ----------
     loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
-        The loss of a record. "squared" is half the squared residual, for targets clipped to their
-        range; by moments it grows linearly in predictions beyond this range. "hinge" and "absolute"
-        have no moments.
+        The first two are for two classes, the others for numbers.
     groups : array-like or None, default=None
-        The public list of groups: labels, or tuples of labels for products of columns. None takes
-        the labels that occur in ``sensitive_features``, or the columns of a matrix; it is not
-        allowed for private membership.
+        All groups: labels, or tuples of labels. None makes those in ``sensitive_features`` public.
     group_membership : {"public", "private"}, default="public"
-        With "public", the groups of every record are public, and so are the sizes of the groups;
-        neighbouring data sets differ in one record's features and target. This suits groups that
-        everybody knows, such as a hospital or a state. With "private", a replaced record may also
-        change its groups, and the sizes are private.
+        Whether the group of a record is known to everybody, or protected.
     group_prior : array-like of shape (n_groups,) or None, default=None
-        Public shares of the records in every group, for private membership. They are in [1e-9, 1],
-        for instance from a census but not from these data, and sum to 1 unless groups overlap. Sums
-        over a group are divided by n_samples times its share, so an error in a group's share
-        becomes an error in its loss. None spends a fiftieth of the budget on noisy counts, which is
-        safer and costs little.
+        Public shares of the groups, for private membership. None finds them.
     objective : {"worst", "cvar", "average"}, default="worst"
-        The mixture of the groups' mean losses that is minimised. "worst" is the worst mixture,
-        "cvar" the worst mixture in which no group's weight exceeds ``1 / cvar_level`` times its
-        share of the records, and "average" the mean loss over all records. (If groups overlap, a
-        group's share is its size over the sum of all sizes.)
+        Mean loss of the worst group, of the worst groups together ("cvar"), or of all.
     average_weight : float, default=0.0
-        Weight, in [0, 1], of the average loss beside the worst mixture. More than 0 prevents small
-        groups, whose losses are noisy, from dominating.
+        Weight of the average loss beside the objective, in [0, 1].
     cvar_level : float, default=0.2
-        Share of the records, in (0, 1], that counts for ``objective="cvar"``: those with the worst
-        loss.
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
-        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
-    radius : float or "auto", default="auto"
-        Bound on the l2 norm of the coefficients without the intercept. With one feature bound b_j
-        per column, features are measured in units of their bounds: the norm of ``b_j w_j`` is at
-        most ``radius * max_j b_j``; "gradient-descent" has no ball. "auto" is 10 for features and
-        targets in [-1, 1], and 300 for the logistic loss by moments.
-    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
-            None, default="auto"
-        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. If none is declared
-        ("auto" or None), bounds are found privately, for a small part of the budget; with too few
-        records for that they are 1. A radius that is a number is in units of the bounds: with it
-        "auto" means 1, which a warning says, and None is refused.
-    target_bound : float, Schema or None, default=None
-        Public bound on ``|y|`` for a regression, to which targets are clipped. It may be generous:
-        with enough records and ``radius="auto"`` a centre and a spread of y that all groups share
-        are found privately, for about a twentieth of the budget. None also finds the magnitude of
-        y. With a number as radius a declared bound is the unit of targets.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept, as the coefficient of a column of ones.
-    conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and a scale of features privately, for at most a third of the budget's
-        mu^2, if ``solver`` is given by name and there are enough records. Columns that lie on one
-        side of 0, or use a small part of their bounds, then cost little accuracy. Sparse columns
-        stay sparse, and are conditioned only if "moments" or "gradient-descent" fits them. Without
-        an intercept the centre is 0, and only scales are found. "auto" also corrects the length of
-        the coefficients and the intercept by a private table of predictions and targets, for at
-        most 6 % of the budget's mu^2, if there is an intercept, features are conditioned,
-        ``radius="auto"``, the loss is logistic and there are enough records. Records count as in
-        the worst mixture of groups that was found. None does neither.
-    classes : array-like of shape (2,), Schema or None, default=None
-        The public labels of y, for a classifier. None takes those that occur in y, which assumes
-        that the set of labels in y is public.
-    class_weight : dict or None, default=None
-        Public weights of classes by label, in [1e-6, 1e6], for a classifier; 1 for those that are
-        not named. They multiply losses, and the loss of a group is the mean of that, so that a
-        group with many records of a heavy class has the larger loss. They must not be counted from
-        the data. Scores of a weighted fit are not calibrated.
-    solver : {"auto", "gradient-descent", "moments", "mirror-prox", "recursive-regularisation"} \
-            or object, default="auto"
-        "gradient-descent" minimises the weighted mean of the groups' losses, without a ball, and
-        weights of groups whose noisy mean losses are larger grow between its steps. "moments"
-        releases noisy moments of every group. "mirror-prox" uses noisy gradients of the
-        model and the group weights; with private membership it needs ``group_prior``, and it does
-        not support "cvar". "recursive-regularisation" is mirror prox in rounds on parts of the
-        records, for the worst case; with its defaults there is usually a single round, and a
-        warning says so. For ``radius="auto"``, "auto" is "gradient-descent", or "moments" after a
-        first fit of all records where there is little noise; otherwise it is "moments" for the
-        losses "logistic" and "squared", and "mirror-prox" for the others. You may pass a solver of
-        your own, an object with ``plan`` and ``run``.
-    n_iter : int or "auto", default="auto"
-        Number of rounds or steps, 1 to 10,000. "auto" leaves it to the solver.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+        Share of the records that count for "cvar", in (0, 1].
+    {epsilon, delta, ledger, max_records_per_unit, radius_of_l2_ball, feature_bound}
+    {target_bound_of_ball, fit_intercept, conditioning_and_correction, classes, class_weight}
+    solver : str or object, default="auto"
+        "gradient-descent", "moments", "mirror-prox", "recursive-regularisation", or what suits the
+        data ("auto"). See :doc:`/algorithms`.
+    {n_iter, random_state}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features), or (n_features,) for the squared loss
-    intercept_ : ndarray of shape (1,), or float for the squared loss
+    coef_ : ndarray of shape (1, n_features) or (n_features,)
+    intercept_ : ndarray of shape (1,) or float
     classes_ : ndarray of shape (2,)
-        For classifiers only.
     groups_ : ndarray of shape (n_groups,)
-        Labels of the groups; tuples if several columns were given.
     group_weights_ : ndarray of shape (n_groups,)
-        Weights of the worst mixture of groups that was found, which sum to 1.
+        Weights of the worst mixture of groups.
     sensitive_columns_ : tuple
-        Columns of X that hold groups, if they were given by name.
-    n_iter_ : int
-        Number of rounds or steps of the solver. For "moments", rounds that released losses and
-        gradients of all groups.
-    n_rounds_ : int
-        Number of rounds on parts of the records; 1 means that there was no recursion. Only for
-        recursive solvers.
-    feature_bound_ : ndarray of shape (n_features,)
-        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
-    feature_range_ : ndarray of shape (2, n_features)
-        Interval to which predictions clip every column: its bounds, or a smaller interval if
-        features were conditioned. It is a release.
-    target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped: the one to which the fit clipped targets. Only of
-        regressions. It is a release.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
-
-    Warns
-    -----
-    UtilityWarning
-        If a group is too small for the noise, judged by public numbers alone: its size or, if sizes
-        are private, n_samples times ``group_prior``, or n_samples / n_groups without a prior. Also
-        if "recursive-regularisation" does not recurse.
+        Columns of X that hold groups.
+    {n_iter_, n_rounds_, feature_bound_, feature_range_, target_range_}
+    {n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
     PrivateMinimaxClassifier : For the worst class or loss.
-    skdpsco.group_dro.group_report : Scores by group.
-    skdpsco.inspection.GroupLossDisplay : A plot of losses by group.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record. With public membership, the new
-    record has the same groups, and ``privacy_.relation`` is "replace-one within groups". Once such
-    a fit has been charged to a ledger, this relation holds for all charges of the ledger together.
-
-    Errors in the input, a label outside ``groups`` among them, are reported to the caller and are
-    not covered by the guarantee. Noise is inversely proportional to the size of a group, and
-    proportional to the root of the number of groups that a record may be in. Proof:
-    docs/proofs/group_dro.md.
+    {guarantee}
+    Proof: :doc:`/proofs/group_dro`.
 
     References
     ----------
-    S. Sagawa, P. W. Koh, T. B. Hashimoto, P. Liang. Distributionally Robust Neural Networks for
-    Group Shifts. ICLR 2020.
-
-    R. Bassily, C. Guzmán, M. Menart. Private Algorithms for Stochastic Saddle Points and
-    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, section 2.1.
+    Sagawa et al. Distributionally Robust Neural Networks for Group Shifts. ICLR 2020.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skdpsco import PrivateGroupDRO
-    >>> from skdpsco.group_dro import worst_group_score
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-1, 1, (20000, 5))
-    >>> group = np.where(rng.random(20000) < 0.1, "north", "south")
-    >>> y = X[:, 1] + np.where(group == "north", -1, 1) * X[:, 0] > 0
-    >>> model = PrivateGroupDRO(classes=[False, True], groups=["north", "south"])
-    >>> model = model.fit(X, y, sensitive_features=group)
-    >>> bool(worst_group_score(model, X, y, sensitive_features=group) > 0.65)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20000, 2))
+    >>> y, group = X[:, 0] > 0, np.where(X[:, 1] < -0.8, "north", "south")
+    >>> PrivateGroupDRO(classes=[False, True]).fit(X, y, sensitive_features=group).score(X, y) > 0.8
     True
     """
 
@@ -363,41 +242,18 @@ class PrivateGroupDRO(PrivateLinearModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
-            Blocks are `RowBlocks` of arrays or files, or an Arrow table, for the solvers
-            "gradient-descent" and "moments".
-            Their targets and groups are kept in memory, some 40 bytes per record; a classifier
-            needs ``classes``.
+            Blocks are `RowBlocks` of arrays or files, or an Arrow table, for "gradient-descent" and
+            "moments"; a classifier then needs ``classes``.
         y : array-like of shape (n_samples,) or None, default=None
             Classes, or targets of a regression; None if the blocks hold them.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), \
-                str or list of str
-            The group of every record, which must be given. Several columns define groups as their
-            products. A column name of the frame or blocks X, or a list of names, selects these
-            columns and removes them from the features, here and in predictions. (To keep one as a
-            feature, pass the column itself, ``X["age"]``.) An array or a frame of two or more
-            boolean columns has one column per group and tells which records are in this group; a
-            record may be in several groups or in none. Its groups are ``groups`` or, if these are
-            None, the names of the columns, or 0, 1, ....
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then. X must be in memory.
-            Groups must be private.
+        sensitive_features : array-like, str or list of str
+            The group of every record: labels, of shape (n_samples,) or (n_samples, n_columns),
+            whose products are groups if there are several columns; names of columns of X, which are
+            then no features; or boolean columns, one for each group, for groups that overlap.
+            Required.
+        {units}
 
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        TypeError
-            If a parameter or the input has the wrong type; no noise has been drawn then.
-        ValueError
-            If a parameter is out of range, the input is not finite and numeric,
-            ``sensitive_features`` is missing, has another length or a label outside ``groups``, or
-            a public group has no members; no noise has been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         """
         self._validate_params()
         check_options(self)

@@ -125,48 +125,39 @@ def audit(
 ) -> AuditResult:
     """Fit an estimator many times to two neighbouring data sets, and test its claim.
 
-    Whoever sees fits of a private estimator can tell two data sets that differ in one record apart
-    only as well as (epsilon, delta) allows. This function measures how well. A lower bound above
-    the claim convicts the estimator, its solver, its loss or its data path of a mistake. A bound
-    below it proves nothing, but tells how much of the claim is used on these data.
+    Whoever sees fits of a private estimator can tell such data sets apart only as well as (epsilon,
+    delta) allows. A lower bound above the claim convicts the estimator of a mistake. A bound below
+    it proves nothing.
 
-    **For public or made-up data.** The result has no noise of its own, and on private data the fits
-    would cost ``2 * n_fits + 1`` budgets. An estimator with a ledger is refused.
+    **For public or made-up data.** On private data the fits would cost ``2 * n_fits + 1`` budgets,
+    so an estimator with a ledger is refused.
 
     Parameters
     ----------
     estimator : estimator
-        A private estimator, a pipeline whose steps are all private or data-independent, or, with
-        ``epsilon`` and ``delta``, any estimator. It is cloned; its ``random_state`` is replaced.
+        A private estimator or pipeline or, with ``epsilon`` and ``delta``, any estimator. It is
+        cloned; its ``random_state`` is replaced.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        The records. Few records are best, and zeros, among which the replaced record stands out.
+        Few records are best, and zeros, among which the replaced record stands out.
     y : array-like of shape (n_samples,) or None, default=None
         Their targets.
     neighbour : mapping or None, default=None
-        The arguments of ``fit`` that are different on the second data set, such as ``{"y": other}``
-        or ``{"X": other}``. They replace one record, or have one more or one less. None replaces
-        the first record by canaries: features at their declared bounds (``feature_bound``,
-        otherwise the largest of each column), once with the last class or the largest target
-        (``target_bound``, otherwise the largest), and once with the first class or the smallest.
-        Without ``y`` the features change their sign. Where a record is added or removed, the first
-        data set has the first of these canaries, and in the second data set it is missing.
+        The arguments of ``fit`` that are different on the second data set, such as ``{"X":
+        other}``. None replaces the first record by extreme ones, or leaves it out if ``relation``
+        says so.
     relation : {"auto", "replace-one", "add-or-remove-one"}, default="auto"
-        How the two data sets differ. "auto" takes what the guarantee of the estimator is about, and
-        "replace-one" for pipelines, as their reports do. "add-or-remove-one" needs ``epsilon`` and
-        ``delta`` where it is not what the estimator claims.
+        How the two data sets differ. "auto" takes what the estimator claims.
     n_fits : int, default=500
         Number of fits on each data set, at least 2.
     statistic : callable or None, default=None
         ``statistic(fitted)`` is what an observer looks at: a number, an array of constant length,
-        or a bool, which is the event itself, hit more often by fits to ``X``. None looks at all
-        numbers in fitted attributes. Guarantees do not cover what depends on the time or the
-        machine.
+        or a bool. None looks at all numbers in fitted attributes.
     confidence : float, default=0.99
-        Probability of no false alarm, in (0, 1). In a test that is run every day, take 1 - 1e-6.
+        Probability of no false alarm, in (0, 1).
     epsilon, delta : float or None, default=None
         The claim. None takes the one in the ``privacy_report`` of a fit.
     fit_params : mapping or None, default=None
-        Further arguments of ``fit``, the same on both data sets unless ``neighbour`` has them.
+        Further arguments of ``fit``.
     n_jobs : int or None, default=None
         Number of parallel fits, as in joblib.
     random_state : int, RandomState instance or None, default=None
@@ -180,33 +171,23 @@ def audit(
     Raises
     ------
     ValueError
-        If a parameter is out of range, the estimator has a ledger, is not private although no claim
-        is given, or the data sets do not differ in exactly one record, as ``relation`` says. All of
-        this is found before any fit, except that the first fit shows whether it makes a claim.
+        If a parameter is out of range, the estimator has a ledger or no claim, or the data sets do
+        not differ in exactly one record.
     TypeError
-        If a parameter has another type, or canaries are asked for where X is not numeric.
+        If a parameter has another type, or X is not numeric and ``neighbour`` is None.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record, the number of records being
-    public, or one of them has one more record than the other, as ``relation`` says.
-
-    The first half of the fits chooses a direction, by linear discriminants, and a threshold, unless
-    the statistic is an event; the other half counts. The bounds are exact for any number of fits:
-    Fisher's method [1]_ combines two binomial tails, and the least favourable pair of probabilities
-    that a guarantee allows is searched for. If a fit's charge has a mu (see `gdp_of`), the whole
-    trade-off curve is tested, as in [2]_: at a delta of 1e-6 some thousand fits see much less of
-    epsilon than of mu.
-
-    Whether too little noise can be found depends on the claim rather than on the code. A mistake by
-    a constant factor is found with the fewest fits if epsilon is large, about 4.
+    Half of the fits choose a direction and a threshold, the other half count. The bounds are exact
+    for any number of fits: see :doc:`/auditing`. Wrong noise is found with the fewest fits if
+    epsilon is large, about 4.
 
     References
     ----------
-    .. [1] Jagielski, Ullman and Oprea (2020), "Auditing Differentially Private Machine Learning:
-       How Private is Private SGD?", for the scheme.
-    .. [2] Nasr, Hayes, Steinke, Balle, Tramer, Jagielski, Carlini and Terzis (2023), "Tight
-       Auditing of Differentially Private Machine Learning".
+    Jagielski, Ullman, Oprea. Auditing Differentially Private Machine Learning: How Private is
+    Private SGD? NeurIPS 2020.
+
+    Nasr et al. Tight Auditing of Differentially Private Machine Learning. USENIX Security 2023.
 
     Examples
     --------

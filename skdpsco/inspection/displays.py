@@ -98,17 +98,15 @@ class PrivacyUtilityDisplay:
     ) -> Self:
         """Fit several times with every epsilon, and plot the scores on other records.
 
-        **For public or synthetic data only.** Every point is a separate fit, and every score is
-        published without noise. None of this is private or charged. For private data use
-        `skdpsco.model_selection`. An estimator with a ledger is refused, since a ledger means that
-        the data are private.
+        **For public or synthetic data only.** None of the fits and scores is charged, and scores
+        have no noise. An estimator with a ledger is refused. For private data use
+        `skdpsco.model_selection`.
 
         Parameters
         ----------
         estimator : estimator
             A private estimator, or a pipeline whose steps are private or data-independent, which is
-            cloned. If several steps are private, epsilon is that of all together at the largest of
-            their deltas, and each step gets the share in zCDP that it has in ``estimator``.
+            cloned. Private steps share each epsilon as they do in ``estimator``.
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         epsilons : array-like of shape (n_epsilons,)
@@ -125,8 +123,7 @@ class PrivacyUtilityDisplay:
         record_wise : list, default=()
             What you vouch for, as in `privacy_report`.
         random_state : int, RandomState instance or None, default=None
-            Anything but None makes the split of the records and all noise reproducible, and warns
-            like every seeded fit.
+            A seed makes the split of the records and all noise reproducible, with a warning.
         ax : matplotlib Axes or None, default=None
         name : str or None, default=None
             Label in the legend; None is the name of the class.
@@ -200,11 +197,7 @@ class PrivacyUtilityDisplay:
 
         No data are needed, so this costs nothing, and no ledger is charged. The records are those
         of a planted linear model with independent features, uniform within their bounds, of which
-        five matter; other data may be harder or easier. A target is ``sqrt(signal)`` times a sum of
-        these features of variance 1, plus normal noise of variance ``1 - signal``, in units of a
-        third of ``target_bound``; a label is the class with the largest of such sums. With a link a
-        target is one of the ends of its range, and the mean of targets is the link of twice the
-        sum.
+        five matter; other data may be harder or easier.
 
         Parameters
         ----------
@@ -213,8 +206,7 @@ class PrivacyUtilityDisplay:
         n_samples : int
             Number of records of every fit. Scores are those of 4,000 other records.
         n_features : int or list of str
-            The number of features, or the names of the columns, by which parameters may be given;
-            names need pandas.
+            The number of features, or the names of the columns.
         epsilons : array-like of shape (n_epsilons,)
             Budgets, > 0.
         signal : float, default=0.8
@@ -224,11 +216,10 @@ class PrivacyUtilityDisplay:
         n_repeats : int, default=5
             Number of fits for each epsilon, at least 1.
         scoring : str, callable or None, default=None
-            As in scikit-learn; None is the ``score`` of the estimator. The score of the planted
-            model is shown only for None.
+            As in scikit-learn; None is the ``score`` of the estimator, beside that of the planted
+            model.
         random_state : int, RandomState instance or None, default=None
-            Anything but None makes the records and all noise reproducible, and warns like every
-            seeded fit.
+            A seed makes the records and all noise reproducible, with a warning.
         ax : matplotlib Axes or None, default=None
         name : str or None, default=None
             Label in the legend; None is the name of the class.

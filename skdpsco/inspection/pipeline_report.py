@@ -156,28 +156,14 @@ def privacy_report(
 ) -> PipelineReport:
     """Say what an estimator costs, step by step, and which steps are not private.
 
-    Understands scikit-learn's own `Pipeline`, `ColumnTransformer`, `FeatureUnion`,
-    `TransformedTargetRegressor`, `FrozenEstimator`, `VotingClassifier`, `VotingRegressor`,
-    `FixedThresholdClassifier`, `GridSearchCV` and `RandomizedSearchCV`, nested in any way, fitted
-    or not. A step is
+    It understands pipelines, column transformers, voting and searches of scikit-learn, nested in
+    any way, fitted or not. A step is
 
-    - "private" if it is a `skdpsco` estimator, or one derived from their base, or has a
-      `PrivacyReport` of its own as ``privacy_``: after a fit with what the fit has cost, before it
-      with what it will cost at most. One that was fitted and has no report is not private;
-    - "data-independent" if it is a transformer that treats every record by itself and learns
-      nothing from the data. This is known of a number of transformers of scikit-learn and of this
-      library, under conditions on their parameters, and not of classes derived from them;
-    - "NOT private" otherwise. Then the total is, too. A `ColumnTransformer` is one if it may count
-      zeros to decide whether its output is dense or sparse, as it does with the default
-      ``sparse_threshold`` where a part of its output is sparse. So is a `Pipeline` whose ``memory``
-      holds a private step: for the same records it returns the same noise again.
+    - "private" if it is an estimator of `skdpsco`, or has a `PrivacyReport` as ``privacy_``;
+    - "data-independent" if it is known to treat every record by itself and to learn nothing;
+    - "NOT private" otherwise. Then the total is, too.
 
-    Frozen steps, including those in a search, count as if they were fitted to the same records. So
-    do steps that were fitted to moments, each as if the moments had been released for it alone.
     Costs add up in zero-concentrated DP, and epsilon is given at the largest delta of the steps.
-    The order of the steps does not matter. If a step is private for "replace-one within groups", as
-    `PrivateGroupDRO` with public membership is, the whole estimator is private for these neighbours
-    only.
 
     Parameters
     ----------
@@ -187,9 +173,8 @@ def privacy_report(
         functions that steps are given. You declare that neither their result for a record nor the
         type of their output depends on the other records.
     X : array-like, sparse matrix, frame, RowBlocks or None, default=None
-        The records, or some of them. Only their layout is used, which is public: whether they are
-        dense or sparse, and the dtypes of columns. None means that the layout is unknown, and that
-        the dtypes do not depend on single values (as they do in lists, in polars and for bytes).
+        The records, of which only the layout is used: whether they are sparse, and dtypes of
+        columns.
 
     Returns
     -------
@@ -210,10 +195,9 @@ def privacy_report(
 
     Notes
     -----
-    Each private step is counted once, with its latest fit. A `Ledger` says what repeated fits cost
-    together, and a fitted step does not show how its parameters were chosen. Parameters are taken
-    to be public, and to be those of the fit. What steps reveal about their input by errors and
-    floating-point warnings is not covered, see docs/threat-model.md.
+    Each private step is counted once, with its latest fit; a `Ledger` adds up repeated fits. A
+    `ColumnTransformer` that counts zeros, to choose sparse output, is not private, and nor is a
+    `Pipeline` whose ``memory`` holds a private step. See :doc:`/threat-model`.
 
     Examples
     --------

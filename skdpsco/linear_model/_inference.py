@@ -60,13 +60,10 @@ class CoefficientInference:
     def confint(self, level: float = 0.95) -> np.ndarray:
         """Confidence intervals of the coefficients, for normal errors.
 
-        They cover the noise of the release and the sampling of the records: for regressions with
-        residuals of the same variance everywhere, and for classifiers with labels that have the
-        probabilities of the model. Fits to records with weights, of records or of classes, need
-        neither, and so do those of support vectors, quantiles and logarithmic links. They are
-        intervals for the coefficients that the same penalty and weights give for the population;
-        those of more than two classes add up to 0. With an l1 penalty or in a ball they are for the
-        coefficients without any penalty, around an estimate of these, and may not hold `coef_`.
+        They cover the noise of the release and the sampling of the records, for the coefficients
+        that the same penalty gives for the population. With an l1 penalty or in a ball they are
+        for the coefficients without any penalty, and may not hold `coef_`. See
+        :doc:`/standard-errors`.
 
         Parameters
         ----------
@@ -75,8 +72,7 @@ class CoefficientInference:
 
         Returns
         -------
-        intervals : ndarray of shape (n_features, 2), (1, n_features, 2) or (n_classes, \
-                n_features, 2) of a classifier, or (n_targets, n_features, 2)
+        intervals : ndarray, of the shape of `coef_` with 2 appended
             Lower and upper ends.
 
         Raises

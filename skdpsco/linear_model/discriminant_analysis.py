@@ -28,90 +28,43 @@ __all__ = ["PrivateLinearDiscriminantAnalysis"]
 class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     """Differentially private linear discriminant analysis: normal classes of one covariance.
 
-    Class means, shares of the classes and the covariance within them follow from the means and
-    covariances of the features and of the classes' indicators, which are released once, as by
-    `PrivateMoments`. With ``covariance="diagonal"`` it is a Gaussian naive Bayes classifier whose
-    classes have the same variances. What `fit` stores is (epsilon, delta)-differentially private:
-    replacing one record, features and label, changes its law by at most that much.
+    It releases the means and the covariance of the classes once, as `PrivateMoments` does. With
+    ``covariance="diagonal"`` it is Gaussian naive Bayes with common variances.
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
-        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
+    {epsilon, delta, ledger, max_records_per_unit}
     covariance : {"full", "diagonal"}, default="full"
-        What is known of the covariance within classes. "diagonal" takes features for uncorrelated,
-        which costs less accuracy where there are many and few records.
+        "diagonal" takes features for uncorrelated: better for many features and few records.
     priors : array-like of shape (n_classes,) or None, default=None
-        Probabilities of the classes in sorted order, > 0; they are divided by their sum. None takes
-        the shares of the classes, as released.
-    class_weight : dict or None, default=None
-        Public weights of the classes by their labels, in [1e-6, 1e6]; those of other classes are 1.
-        The probabilities are multiplied by them, as where mistakes in a class cost so much.
-    classes : array-like of shape (n_classes,), Schema or None, default=None
-        Public labels. None reads them off y, which is not covered by the guarantee.
-    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
-            None, default="auto"
-        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. If none is declared
-        ("auto" or None), bounds are found privately, for a small part of the budget; with too few
-        records for that they are 1.
-    conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of the columns and the norm of rows privately, for at most
-        a quarter of the budget's mu^2, if there are enough records. None measures columns in units
-        of their bounds.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+        Probabilities of the classes in sorted order, > 0. None takes the released shares.
+    {class_weight}
+        Probabilities are multiplied by them.
+    {classes, feature_bound, conditioning, random_state}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-    intercept_ : ndarray of shape (1,) or (n_classes,)
+    {classes_, coef_of_classes, intercept_of_classes}
     means_ : ndarray of shape (n_classes, n_features)
-        Means of the classes, drawn to the mean of all records as far as noise moves them.
     priors_ : ndarray of shape (n_classes,)
         Probabilities of the classes, after their weights.
     covariance_ : ndarray of shape (n_features, n_features)
-        Covariance within classes; positive definite.
-    feature_bound_ : ndarray of shape (n_features,)
-        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
-    feature_range_ : ndarray of shape (2, n_features)
-        Interval to which predictions clip every column.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+        Covariance within classes.
+    {feature_bound_, feature_range_, n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
-    PrivateLogisticRegression : Makes no assumption about the law of the features.
-    PrivateMoments : With ``classes``, what this and other models may be fitted to.
-    sklearn.discriminant_analysis.LinearDiscriminantAnalysis : The model without privacy.
+    PrivateLogisticRegression : Makes no assumption about features.
+    PrivateMoments : With ``classes``, what this model may be fitted to at no cost.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
-    are reported to the caller and are not covered by the guarantee. Proof:
-    docs/proofs/private_moments.md.
-
-    Fitted to moments that ``PrivateMoments(classes=...)`` has released, it is post-processing and
-    costs nothing more.
+    {guarantee}
+    Proof: :doc:`/proofs/private_moments`.
 
     References
     ----------
-    R. A. Fisher. The Use of Multiple Measurements in Taxonomic Problems. Annals of Eugenics 7,
-    1936.
+    Fisher. The Use of Multiple Measurements in Taxonomic Problems. Annals of Eugenics 7, 1936.
 
     Examples
     --------
@@ -120,8 +73,8 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(3, size=6000)
     >>> X = np.eye(3)[y] + 0.4 * rng.normal(size=(6000, 3))
-    >>> model = PrivateLinearDiscriminantAnalysis(epsilon=1.0, classes=[0, 1, 2], feature_bound=3)
-    >>> bool(model.fit(X, y).score(X, y) > 0.9)
+    >>> model = PrivateLinearDiscriminantAnalysis(classes=[0, 1, 2], feature_bound=3)
+    >>> model.fit(X, y).score(X, y) > 0.9
     True
     """
 

@@ -29,130 +29,46 @@ AUTO_THRESHOLD = 0.3
 class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedModel):
     """Differentially private robust regression: the Huber loss, with an l2 penalty.
 
-    It minimises ``2 * sum_i huber(y_i - x_i'w - b) + alpha * ||w||^2``, where huber(r) is ``r^2 /
-    2`` for residuals up to ``threshold``, and linear beyond. scikit-learn's `HuberRegressor`
-    minimises the same for a threshold of its ``epsilon`` times the scale of the residuals, which it
-    finds, too, and by which it multiplies the penalty. The coefficients are (epsilon,
-    delta)-differentially private: replacing one record, features and target, changes the
-    distribution of everything that `fit` stores by at most that much.
+    It minimises ``2 * sum_i huber(y_i - x_i'w - b) + alpha * ||w||^2``, as
+    `sklearn.linear_model.HuberRegressor` does for a known scale: huber(r) is ``r^2 / 2`` up to
+    ``threshold``, and linear beyond.
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
-        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
+    {epsilon, delta, ledger, max_records_per_unit}
     threshold : float or "auto", default="auto"
-        Residual beyond which the loss is linear, > 0, in units of y. "auto" is 0.3 times the scale
-        of y that is found privately: it covers about 95 % of the targets.
+        Residual beyond which the loss is linear, > 0. "auto" finds it.
     alpha : float, default=0.0001
-        Weight of the penalty, >= 0, against twice the sum over records.
-    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
-            None, default="auto"
-        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. If none is declared
-        ("auto" or None), bounds are found privately, for a small part of the budget; with too few
-        records for that they are 1. "auto" also means 1 with ``solver="sgd"``, which a warning
-        says, and with an ``init`` the bounds that it has found, or 1 if it has found none.
-    target_bound : float, Schema or None, default=None
-        Public bound on ``|y|``, to which targets are clipped. It may be generous: with enough
-        records the centre and the spread of y are found privately. None also finds the magnitude of
-        y privately, for a twentieth of the budget, or up to three tenths below 400 records at
-        epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
-    solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
-        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``.
-        "auto" is "gradient-descent", which shrinks coefficients by as much
-        as noise has lengthened them.
-    n_iter : int or "auto", default="auto"
-        Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
-        from public sizes, never from the data.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept, which is not penalised.
-    conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of features privately, for at most 24 % of the budget's
-        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on one side
-        of 0, or use a small part of their bounds, then cost little accuracy. Coefficients and
-        penalties still refer to the columns as given. Sparse columns get a centre if ``solver`` is
-        "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
-        only scales are found. None uses the columns as they are.
-    max_weight : float or None, default=None
-        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is as if all records had this
-        weight, so small weights lose accuracy.
-    standard_errors : bool, default=False
-        Whether to estimate the uncertainty of the coefficients: `coef_standard_error_`, `confint`
-        and `summary`. Two thirds of the budget's mu^2 then pay for a Newton step after gradient
-        descent, whose errors are known; ``solver`` must be "auto" or "gradient-descent".
-        Coefficients are not shrunk then.
-    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
-        a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
-        must be "auto", "gradient-descent" or "sgd". There may be up to 67 million records.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+        Weight of the penalty, >= 0.
+    {feature_bound, target_bound, descent, n_iter, fit_intercept, conditioning, max_weight}
+    {standard_errors, relation, random_state}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
-    feature_bound_ : ndarray of shape (n_features,)
-        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
-    feature_range_ : ndarray of shape (2, n_features)
-        Interval to which predictions clip every column: its bounds, or a smaller interval if
-        features were conditioned. It is a release.
-    target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped: the one to which the fit clipped targets. It is a
-        release. A fit with ``init`` or ``public_data`` has none.
-    n_iter_ : int
-        Number of private rounds, passes or steps.
-    coef_covariance_ : ndarray of shape (n_features, n_features)
-        Covariance of the coefficients, by sampling and by noise; only with
-        ``standard_errors=True``.
-    coef_standard_error_ : ndarray of shape (n_features,)
-        Standard errors: the roots of the diagonal.
-    uncertainty_ : Uncertainty
-        Uncertainty of the coefficients and the intercept together, as `confint` and `summary` use
-        it.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+    {coef_, intercept_, feature_bound_, feature_range_, target_range_, n_iter_}
+    {errors, n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
-    PrivateRidge : For targets without outliers.
-    PrivateQuantileRegressor : For a median or another quantile.
-    sklearn.linear_model.HuberRegressor : The model without privacy.
+    PrivateQuantileRegressor : For a median.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record, and the number of records is
-    public, unless ``relation`` says that a record is added or removed. The number and names of the
-    features and their dtypes are public. Errors in the input (a NaN, say)
-    are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
+    {guarantee}
+    Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------
-    P. J. Huber. Robust Estimation of a Location Parameter. Annals of Mathematical Statistics 35,
-    1964.
+    Huber. Robust Estimation of a Location Parameter. 1964.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skdpsco import PrivateHuberRegressor
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-1, 1, (20000, 5))
-    >>> y = 2 * X[:, 0] - X[:, 3] + 0.2 * rng.standard_t(2, size=20000)
-    >>> model = PrivateHuberRegressor(epsilon=1.0).fit(X, y)
-    >>> bool(abs(model.coef_ - [2, 0, 0, -1, 0]).max() < 0.1)
+    >>> X = rng.uniform(-1, 1, (20000, 2))
+    >>> y = 2 * X[:, 0] + 0.2 * rng.standard_t(2, size=20000)
+    >>> bool(abs(PrivateHuberRegressor().fit(X, y).coef_ - [2, 0]).max() < 0.1)
     True
     """
 

@@ -27,163 +27,49 @@ def _is_logistic(model: Any) -> bool:
 class PrivateLinearClassifier(LogisticClassifier, LpModel):
     """Differentially private linear classifier in an l_p ball, for records that are read once.
 
-    It minimises the mean loss subject to ``||w||_p <= radius``, by private stochastic convex
-    optimisation. By default every record is used in a single step, so the data may be larger than
-    memory, and the guarantee of accuracy is about future records. The coefficients are (epsilon,
-    delta)-differentially private: replacing one record, features and label, changes the
-    distribution of everything that `fit` stores by at most that much.
+    It minimises the mean loss subject to ``||w||_p <= radius``. Records may arrive in blocks, and
+    need not fit into memory.
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
-        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
+    {epsilon, delta, ledger, max_records_per_unit}
     loss : {"logistic", "smooth-hinge", "hinge"} or loss, default="logistic"
-        A loss of `skdpsco.losses`, or one of your own, see docs/extending.md; its targets are -1
-        and 1. With more than two classes only "logistic" is supported, the softmax cross-entropy,
-        which is minimised as one problem.
-    p : float, default=2.0
-        Order of the norm of the ball, in [1, inf]. 1 suits few relevant features among many; 2
-        suits records of bounded l2 norm, see ``row_norm``; inf bounds every coefficient by itself.
-    radius : float or "auto", default="auto"
-        Radius of the ball, > 0. Features are measured in units of their bounds b_j, and the
-        intercepts c, the coefficients of a column of ones, are included: the ball is
-        ``||(b_1 w_1, ..., b_d w_d, c)||_p <= radius * max_j b_j``, jointly for all classes. With
-        features in [-1, 1] and p = 1 predictions are log-odds of at most ``radius``. The noise
-        grows with it. "auto" is 5 where features are in [-1, 1], or conditioned, and up to 40
-        where there is little noise.
-    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
-            None, default="auto"
-        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. If none is declared
-        ("auto" or None), bounds are found privately, for a small part of the budget; with too few
-        records for that they are 1. Numbers as ``radius`` or ``row_norm`` are in units of the
-        bounds, and blocks are read once: with them "auto" means 1, which a warning says, and None
-        is refused.
-    row_norm : float or None, default=None
-        Public bound on the l2 norm of a record after its features have been clipped and divided by
-        their bounds; longer records are shortened to it. None means sqrt(n_features), which no
-        record exceeds. Except for p = 1, the noise grows with it, so declare a smaller bound if
-        records are shorter, such as rows of tf-idf, which have norm 1.
-    solver : {"auto", "projected-descent", "phased-sgd", "one-pass-frank-wolfe", \
-            "tree-frank-wolfe", "phased-erm"} or solver, default="auto"
-        See `skdpsco.solvers`. "phased-erm" is for losses that are not smooth, such as "hinge"; it
-        and "projected-descent" need all records at hand. "auto" follows only from the loss, p, the
-        sizes of X, whether X yields blocks, the budget, and which of ``radius`` and ``row_norm``
-        are numbers.
-    n_iter : int or "auto", default="auto"
-        Number of private steps of the solver, at most 10000. "auto" computes it from public sizes,
-        never from the data.
-    n_samples : int or None, default=None
-        Public number of records. `fit` needs it if X yields blocks; for arrays it must be their
-        length.
-    shuffle : bool, default=True
-        Whether solvers given by name read the records of arrays in random order. Blocks are read in
-        the order in which they arrive. The order affects accuracy, not privacy: records that are
-        sorted, for instance by label, must be shuffled.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept, as the coefficient of a column of ones.
-    conditioning : "auto" or None, default="auto"
-        "auto" finds a centre of features privately, and with ``radius="auto"`` a scale, for at most
-        a third of the budget's mu^2, if ``row_norm`` is None, ``solver`` is given by name, X is an
-        array in memory and there are enough records. Columns that lie on one side of 0, or use a
-        small part of their bounds, then cost little accuracy. The ball then limits the intercept of
-        centred features: the prediction at the centre instead of that at 0. This holds for sparse
-        columns if "projected-descent" fits them, and they stay sparse. Without an intercept the
-        centre is 0, and only scales are found. "auto" also corrects the length of the coefficients
-        and the intercept by a private table of predictions and targets, for 6 % of the budget's
-        mu^2, up to 21 % if records are few and less if the budget is large, if there is an
-        intercept, ``radius="auto"``, the loss is the logistic one of two classes and there are
-        enough records. Scores of more classes are drawn towards a constant prediction, from noisy
-        counts of classes, for up to 20 % if records are few. None does neither.
-    classes : array-like of shape (n_classes,), Schema or None, default=None
-        The public labels. None takes those that occur in y, which assumes that the set of labels in
-        y is public. Declare them if one of them might be absent. They must be declared for blocks.
-    class_weight : dict or None, default=None
-        Public weights of the classes, by label, in [1e-6, 1e6]; other labels have weight 1. They
-        are never counted from the data. Only losses of this package take weights.
-    max_weight : float or None, default=None
-        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is as if all records had this
-        weight, so small weights lose accuracy.
-    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
-        a fiftieth of the budget's rho counts them, and all else is planned from this count. All
-        records must be in memory, solver must be "auto" or "projected-descent", and row_norm and
-        n_samples must be None. There may be up to 67 million records.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+        A loss of `skdpsco.losses` or your own: see :doc:`/extending`. Several classes need
+        "logistic".
+    {p, radius_of_lp_ball, feature_bound, row_norm, solver_of_lp_ball, n_iter, n_samples, shuffle}
+    {fit_intercept, conditioning_and_correction, classes, class_weight, max_weight, relation}
+    {random_state}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-    classes_ : ndarray of shape (n_classes,)
-    feature_bound_ : ndarray of shape (n_features,)
-        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
-    feature_range_ : ndarray of shape (2, n_features)
-        Interval to which predictions clip every column: its bounds, or a smaller interval if
-        features were conditioned. It is a release.
-    n_iter_ : int
-        Number of private steps.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+    {coef_of_classes, intercept_of_classes, classes_, feature_bound_, feature_range_, n_iter_}
+    {n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
     PrivateLinearRegressor : For a number.
     PrivateLogisticRegression : Logistic loss with a penalty.
-    PrivateLogisticL1 : Logistic loss in an l1 ball.
-    sklearn.linear_model.SGDClassifier : Other losses without privacy.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record, and the number of records is
-    public, unless ``relation`` says that a record is added or removed. The sizes of the blocks, the
-    number and names of the features, their dtypes and the set of labels are public. Errors in the
-    input (a NaN, say) are reported to the caller and are not covered by the guarantee. A mistake in
-    a block other than the first is found only after the charge. Nothing is fitted then, but the
-    charge is kept, since noise may have been drawn.
-
-    CSR matrices and a read-only `numpy.memmap` are not copied. Arrays of float64 in C order are
-    copied once, if they are conditioned and ``radius="auto"`` or the solver reads records many
-    times. Proofs: docs/proofs.
+    {guarantee}
+    A mistake in a block after the first is found after the charge, which is kept. Proofs:
+    :doc:`/proofs/lp_ball`.
 
     References
     ----------
-    R. Bassily, C. Guzmán, A. Nandi. Non-Euclidean Differentially Private Stochastic Convex
-    Optimization. COLT 2021.
-
-    V. Feldman, T. Koren, K. Talwar. Private Stochastic Convex Optimization: Optimal Rates in Linear
-    Time. STOC 2020.
+    Bassily, Guzmán, Nandi. Non-Euclidean Differentially Private Stochastic Convex Optimization.
+    COLT 2021.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skdpsco import PrivateLinearClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-1, 1, (20000, 20))
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20000, 20))
     >>> y = X[:, 0] - X[:, 3] > 0.1
-    >>> model = PrivateLinearClassifier(epsilon=1.0, classes=[False, True]).fit(X, y)
-    >>> bool(model.score(X, y) > 0.8)
-    True
-
-    Blocks of records, from files for instance:
-
     >>> blocks = ((X[i : i + 5000], y[i : i + 5000]) for i in range(0, 20000, 5000))
     >>> model = PrivateLinearClassifier(classes=[False, True], n_samples=20000).fit(blocks)
-    >>> bool(model.score(X, y) > 0.8)
+    >>> model.score(X, y) > 0.8
     True
     """
 

@@ -50,115 +50,43 @@ def _encoded(y: Any, link: Link) -> np.ndarray:
 class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     """Differentially private generalised linear model with a monotone link.
 
-    It fits ``E[y | x] = g(x'w)`` for a known non-decreasing link g with a bounded range, by the
-    monotone variational inequality ``E[(g(x'w) - y) x] = 0`` over an l2 ball. This is a convex
-    problem for every such link, even if least squares, the mean of ``(g(x'w) - y)**2``, is not
-    convex, as in probit regression. For the logistic link it is logistic regression, with any
-    targets between 0 and 1. The fit is (epsilon, delta)-differentially private: replacing one
-    record, features and target, changes the distribution of everything that `fit` stores by at most
-    that much.
+    It fits ``E[y | x] = g(x'w)`` for a known non-decreasing link g with a bounded range, by solving
+    ``E[(g(x'w) - y) x] = 0`` in an l2 ball.
 
     Parameters
     ----------
     link : {"logistic", "probit", "ramp", "identity"} or Link, default="logistic"
-        The first three have the range [0, 1]; the ramp rises from 0 at -1/2 to 1 at 1/2. The range
-        of the identity is where nearly all targets are, around a centre that is found privately.
-        See `Link` for a link of your own. Targets are clipped to the range, and predictions are
-        within it.
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
-        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
-    radius : float or "auto", default="auto"
-        Bound on the l2 norm of the coefficients, including the intercept if the solver is
-        "mirror-prox". With one feature bound per column, features are measured in units of their
-        bounds: the norm is that of ``b_j w_j``, and at most ``radius * max_j b_j``. "auto" is 10
-        times the distance in which the link rises from a quarter to three quarters of its height
-        (2.2 for the logistic link, 1.35 for probit, 1/2 for the ramp, half of its range for the
-        identity), with features in [-1, 1].
-    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
-            None, default="auto"
-        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. If none is declared
-        ("auto" or None), bounds are found privately, for a small part of the budget; with too few
-        records for that they are 1. A radius that is a number is in units of the bounds: with it
-        "auto" means 1, which a warning says, and None is refused.
-    target_bound : float, Schema or None, default=None
-        Public bound on ``|y|`` for ``link="identity"``, to which targets are clipped; not allowed
-        for others. It may be generous: with enough records and ``radius="auto"`` the centre and the
-        spread of y are found privately, for about a twentieth of the budget. None also finds the
-        magnitude of y. With a number as radius a declared bound is the unit of targets.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept, as the coefficient of a column of ones.
-    conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and a scale of features privately, for at most 24 % of the budget's
-        mu^2, if there are enough records. Columns that lie on one side of 0, or use a small part of
-        their bounds, then cost little accuracy. Sparse columns stay sparse, and are conditioned
-        unless "mirror-prox" fits them. Without an intercept the centre is 0, and only scales are
-        found. "auto" also corrects the length of the coefficients and the intercept by a private
-        table of predictions and targets, for at most 6 % of the budget's mu^2, if there is an
-        intercept, features are conditioned, ``radius="auto"``, the link is not the identity and
-        there are enough records. None does neither.
+        The identity is for any numbers, the others for targets in [0, 1]. See `Link` for your own.
+    {epsilon, delta, ledger, max_records_per_unit}
+    {radius_of_l2_ball, feature_bound}
+    {target_bound_of_ball}
+        Only for the identity.
+    {fit_intercept, conditioning_and_correction}
     solver : {"auto", "moments", "mirror-prox", "gradient-descent"}, default="auto"
-        "moments" releases noisy moments and corrects a model of the equation in a few rounds.
-        "mirror-prox" releases a noisy operator in every step; it needs more records, but no memory
-        for a square matrix. "gradient-descent" is for the identity only; it takes noisy gradients
-        of the squared error, whose noise follows the spread of the targets. "auto" is that for the
-        identity with ``radius="auto"`` unless there is little noise, otherwise "moments" for up to
-        2000 features, including the intercept.
-    n_iter : int or "auto", default="auto"
-        Number of rounds or steps, at most 10000. "auto" computes it from the budget and public
-        sizes.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+        "mirror-prox" is for many features, "gradient-descent" for the identity.
+    {n_iter, random_state}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
+    {coef_, intercept_}
     link_ : Link
         The link of the predictions.
-    n_iter_ : int
-        Number of private rounds or steps.
-    feature_bound_ : ndarray of shape (n_features,)
-        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
-    feature_range_ : ndarray of shape (2, n_features)
-        Interval to which predictions clip every column: its bounds, or a smaller interval if
-        features were conditioned. It is a release.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+    {n_iter_, feature_bound_, feature_range_, n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
     skdpsco.linear_model.Link : Links of the model.
     PrivateLogisticRegression : The logistic link with its own loss.
-    PrivateRidge : The identity as a link.
-    sklearn.linear_model.TweedieRegressor : Links without privacy.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records and the
-    link are public. Privacy does not rest on the link: see `Link`. Long rows count less than short
-    ones, which causes no bias if the link is right. Errors in the input are reported to the caller
-    and are not covered by the guarantee. Proof: docs/proofs/monotone_glm.md.
+    {guarantee}
+    Proof: :doc:`/proofs/monotone_glm`.
 
     References
     ----------
-    A. Juditsky, A. Nemirovski. Signal Recovery by Stochastic Optimization. Automation and Remote
-    Control 80, 2019.
-
-    R. Bassily, C. Guzmán, M. Menart. Private Algorithms for Stochastic Saddle Points and
-    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024.
+    Juditsky, Nemirovski. Signal Recovery by Stochastic Optimization. Automation and Remote Control
+    80, 2019.
 
     Examples
     --------
@@ -168,8 +96,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
     >>> y = rng.random(20000) < ndtr(2 * X[:, 0] - X[:, 1])
-    >>> model = PrivateMonotoneGLM(link="probit", epsilon=1.0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.3)
+    >>> PrivateMonotoneGLM(link="probit").fit(X, y).score(X, y) > 0.3
     True
     """
 

@@ -51,123 +51,35 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
     """Differentially private quantile regression: the pinball loss, with an l1 penalty.
 
     It minimises ``1 / n_samples * sum_i pinball(y_i - x_i'w - b) + alpha * ||w||_1``, as
-    scikit-learn's `QuantileRegressor` does, where pinball(r) is the larger one of ``quantile * r``
-    and ``(quantile - 1) * r``. The loss is quadratic for small residuals: within a fifth of the
-    targets' scale where there is much noise, and within 0.002 of it where there is hardly any. The
-    coefficients are (epsilon, delta)-differentially private: replacing one record, features and
-    target, changes the distribution of everything that `fit` stores by at most that much.
+    `sklearn.linear_model.QuantileRegressor` does. The kink of the loss is rounded.
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
-        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
+    {epsilon, delta, ledger, max_records_per_unit}
     quantile : float, default=0.5
-        The quantile that is predicted, in [1e-6, 1 - 1e-6]. Those far from 1/2 follow from few
-        records, and need more of them.
+        The quantile that is predicted, in [1e-6, 0.999999].
     alpha : float, default=0.0
-        Weight of the penalty, >= 0, against the mean loss, as in scikit-learn, whose default, 1,
-        leaves nothing of most models.
-    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
-            None, default="auto"
-        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. If none is declared
-        ("auto" or None), bounds are found privately, for a small part of the budget; with too few
-        records for that they are 1. "auto" also means 1 with ``solver="sgd"``, which a warning
-        says, and with an ``init`` the bounds that it has found, or 1 if it has found none.
-    target_bound : float, Schema or None, default=None
-        Public bound on ``|y|``, to which targets are clipped. It may be generous: with enough
-        records the centre and the spread of y are found privately. None also finds the magnitude of
-        y privately, for a twentieth of the budget, or up to three tenths below 400 records at
-        epsilon 1. (With fewer than about 150 records, None means 1, so declare a bound.)
-    solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
-        A name, or an object of `skdpsco.solvers`, which has options such as ``clip``.
-        "auto" is "gradient-descent", which shrinks coefficients by as much
-        as noise has lengthened them.
-    n_iter : int or "auto", default="auto"
-        Number of private rounds, passes or steps of the solver, at most 10000. "auto" computes it
-        from public sizes, never from the data.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept, which is not penalised.
-    conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of features privately, for at most 24 % of the budget's
-        mu^2, if ``solver`` is not "sgd" and there are enough records. Columns that lie on one side
-        of 0, or use a small part of their bounds, then cost little accuracy. Coefficients and
-        penalties still refer to the columns as given. Sparse columns get a centre if ``solver`` is
-        "auto" or "gradient-descent", and stay sparse. Without an intercept the centre is 0, and
-        only scales are found. None uses the columns as they are.
-    max_weight : float or None, default=None
-        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is as if all records had this
-        weight, so small weights lose accuracy. ``alpha`` has its meaning for weights of mean 1.
-    standard_errors : bool, default=False
-        Whether to estimate the uncertainty of the coefficients without the penalty:
-        `coef_standard_error_`, `confint` and `summary`. Two thirds of the budget's mu^2 then pay
-        for a Newton step after gradient descent, whose errors are known; ``solver`` must be "auto"
-        or "gradient-descent". The step is that of the pinball loss itself, and only the penalty
-        shrinks coefficients then.
-    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Which data sets are neighbours. With "add-or-remove-one" the number of records is private:
-        a fiftieth of the budget's rho counts them, all else is planned from this count, and solver
-        must be "auto", "gradient-descent" or "sgd". There may be up to 67 million records.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+        Weight of the penalty, >= 0, as in scikit-learn.
+    {feature_bound, target_bound, descent, n_iter, fit_intercept, conditioning, max_weight}
+    {standard_errors, relation, random_state}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
-    feature_bound_ : ndarray of shape (n_features,)
-        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
-    feature_range_ : ndarray of shape (2, n_features)
-        Interval to which predictions clip every column: its bounds, or a smaller interval if
-        features were conditioned. It is a release.
-    target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped: the one to which the fit clipped targets. It is a
-        release. A fit with ``init`` or ``public_data`` has none.
-    n_iter_ : int
-        Number of private rounds, passes or steps.
-    coef_covariance_ : ndarray of shape (n_features, n_features)
-        Covariance of the coefficients without a penalty, by sampling and by noise; only with
-        ``standard_errors=True``.
-    coef_standard_error_ : ndarray of shape (n_features)
-        Standard errors: the roots of the diagonal.
-    uncertainty_ : Uncertainty
-        Uncertainty of the coefficients and the intercept together, as `confint` and `summary` use
-        it.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+    {coef_, intercept_, feature_bound_, feature_range_, target_range_, n_iter_}
+    {errors, n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
     PrivateHuberRegressor : For a mean that outliers do not move.
-    PrivateLinearRegressor : The same loss, in a ball of an l_p norm.
-    sklearn.linear_model.QuantileRegressor : The model without privacy.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record, and the number of records is
-    public, unless ``relation`` says that a record is added or removed. The number and names of the
-    features and their dtypes are public. Errors in the input (a NaN, say)
-    are reported to the caller and are not covered by the guarantee. Proofs: docs/proofs.
+    {guarantee}
+    Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------
-    R. Koenker, G. Bassett. Regression Quantiles. Econometrica 46, 1978.
-
-    X. He, X. Pan, K. M. Tan, W.-X. Zhou. Smoothed Quantile Regression with Large-Scale Inference.
-    Journal of Econometrics 232, 2023.
+    Koenker, Bassett. Regression Quantiles. Econometrica 46, 1978.
 
     Examples
     --------
@@ -175,8 +87,8 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
     >>> from skdpsco import PrivateQuantileRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 5))
-    >>> y = 2 * X[:, 0] - X[:, 3] + rng.exponential(size=20000)
-    >>> model = PrivateQuantileRegressor(quantile=0.8, epsilon=1.0).fit(X, y)
+    >>> y = 2 * X[:, 0] + rng.exponential(size=20000)
+    >>> model = PrivateQuantileRegressor(quantile=0.8).fit(X, y)
     >>> bool(abs((y <= model.predict(X)).mean() - 0.8) < 0.05)
     True
     """

@@ -19,130 +19,43 @@ __all__ = ["PrivateMinimaxRegressor"]
 class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     """Differentially private linear regression whose largest loss is small.
 
-    It minimises the maximum of the mean losses of several tasks. These are several losses of the
-    same residuals, such as the costs of predictions that are too high or too low, or several
-    targets for one common prediction, such as measurements by several instruments. This is a game
-    between the model and the weights of the tasks, which is solved privately. The fit is (epsilon,
-    delta)-differentially private: replacing one record, features and targets, changes the
-    distribution of everything that `fit` stores by at most that much.
+    It minimises the largest mean loss of several tasks: several losses of the same residuals, such
+    as the costs of too high and too low predictions, or several targets with one common prediction.
 
     Parameters
     ----------
     losses : {"squared", "huber", "absolute"}, loss or list of these, default="squared"
-        Losses of the residual in units of the targets' spread. "squared" is linear beyond a
-        residual of 1, "huber" beyond 0.1. Losses of `skdpsco.losses` are allowed too, such as
-        ``[Quantile(0.3), Quantile(0.7)]``, and convex and nonnegative ones of your own, see
-        docs/extending.md; their targets are in [-1, 1]. With several losses, the largest of their
-        means is minimised, so their scales matter.
+        Losses of the residual over the spread of y, from `skdpsco.losses`, such as
+        ``[Quantile(0.3), Quantile(0.7)]``, or your own: see :doc:`/extending`. Each is a task, so
+        their scales matter.
     tasks : {"columns"} or None, default=None
-        With "columns", y has several columns, and each is a task for one common prediction. With
-        None, y has one column. With one loss and one target there is nothing to maximise.
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
-        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
-    radius : float or "auto", default="auto"
-        Radius of the l1 ball, > 0; "gradient-descent" has none. Features are measured in units of
-        their bounds b_j, and the ball includes the intercept c, less the centre of the targets if
-        one is found: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features in [-1, 1]
-        predictions are at most ``radius``. The noise grows with it. "auto" is 1 where features are
-        in [-1, 1], or conditioned, and targets in units of their spread, and with "moments" up to 8
-        where there is little noise.
-    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
-            None, default="auto"
-        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. If none is declared
-        ("auto" or None), bounds are found privately, for a small part of the budget; with too few
-        records for that they are 1. A radius that is a number is in units of the bounds: with it
-        "auto" means 1, which a warning says, and None is refused.
-    target_bound : float, Schema or None, default=None
-        Public bound on ``|y|``, to which y is clipped. It may be generous: with enough records and
-        ``radius="auto"`` a centre and a spread that all columns of y share are found privately, for
-        about a twentieth of the budget, and the spread is the unit of the residual. None also finds
-        the magnitude of y. With a number as radius a declared bound is the unit.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept, as the coefficient of a column of ones.
-    conditioning : "auto" or None, default="auto"
-        "auto" finds a centre of features privately, and with ``radius="auto"`` a scale, for at most
-        24 % of the budget's mu^2, if ``solver`` is given by name and there are enough records.
-        Columns that lie on one side of 0, or use a small part of their bounds, then cost little
-        accuracy. The ball then limits the intercept of centred features: the prediction at the
-        centre instead of that at 0. Sparse columns stay sparse, and get a centre only if "moments"
-        or "gradient-descent" fits them. Without an intercept the centre is 0, and only scales are
-        found. None uses the columns as they are.
-    solver : {"auto", "gradient-descent", "moments", "mirror-descent", \
-            "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
-            "recursive-regularisation"} or object, default="auto"
-        "gradient-descent" is for losses of `skdpsco.losses` and ``radius="auto"``, and has no ball.
-        Between its steps, weights of tasks whose noisy mean losses are larger grow; with one loss
-        of one target there is nothing to maximise. Losses that are not smooth are replaced by
-        smooth ones that are close to them. "moments" is for the loss "squared" of one target: noisy
-        moments in the l2 ball of the same radius, which contains the l1 ball, for a loss that is
-        linear in predictions beyond the range of the targets. For the others see
-        `solve_variational_inequality`. "auto" is "gradient-descent" where it can be used. For the
-        loss "squared" of one target it is "moments" if there is very little noise, or a number as
-        radius and enough records. Otherwise it is "mirror-descent". An object with ``plan`` and
-        ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of games.
-    n_iter : int or "auto", default="auto"
-        Number of steps of the solver, at most 10000. "auto" follows from public sizes.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+        With "columns", each column of y is a task.
+    {epsilon, delta, ledger, max_records_per_unit, radius_of_game, feature_bound}
+    {target_bound_of_ball, fit_intercept, conditioning, solver_of_game, n_iter, random_state}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
-    task_weights_ : ndarray of shape (n_losses, n_tasks)
-        Weights of the worst mixture of tasks that was found, which sum to 1; n_tasks is the number
-        of columns of y.
-    feature_bound_ : ndarray of shape (n_features,)
-        The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
-    feature_range_ : ndarray of shape (2, n_features)
-        Interval to which predictions clip every column: its bounds, or a smaller interval if
-        features were conditioned. It is a release.
-    target_range_ : ndarray of shape (2,)
-        Interval to which predictions are clipped: the one to which the fit clipped targets. It is a
-        release.
-    n_iter_ : int
-        Number of steps of the solver.
-    n_rounds_ : int
-        Number of rounds on parts of the records; 1 means that there was no recursion. Only for
-        recursive solvers.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+    {coef_, intercept_, task_weights_, feature_bound_, feature_range_, target_range_, n_iter_}
+    {n_rounds_, n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
     PrivateMinimaxClassifier : For classes.
-    PrivateGroupDRO : For the worst of groups that are known in the fit.
+    PrivateGroupDRO : For the worst of several groups.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records is public.
-    Errors in the input are reported to the caller and are not covered by the guarantee. Proof:
-    docs/proofs/maximal_loss.md.
+    {guarantee}
+    Proof: :doc:`/proofs/maximal_loss`.
 
     References
     ----------
-    T. Gonzalez, C. Guzman, C. Paquette. Mirror Descent Algorithms with Nearly
-    Dimension-Independent Rates for Differentially-Private Stochastic Saddle-Point Problems. 2024.
-
-    R. Bassily, C. Guzmán, M. Menart. Private Algorithms for Stochastic Saddle Points and
-    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024.
+    Bassily, Guzmán, Menart. Private Algorithms for Stochastic Saddle Points and Variational
+    Inequalities: Beyond Euclidean Geometry. NeurIPS 2024.
 
     Examples
     --------
-    Three instruments, one of which is biased; their mean would be as far from two as from one:
+    Three instruments, one of which is biased:
 
     >>> import numpy as np
     >>> from skdpsco import PrivateMinimaxRegressor
@@ -150,7 +63,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     >>> X = rng.uniform(-1, 1, (20000, 5))
     >>> y = 0.4 * X[:, [0]] + np.array([0.0, 0.0, 0.4]) + 0.1 * rng.normal(size=(20000, 3))
     >>> model = PrivateMinimaxRegressor(tasks="columns").fit(X, y)
-    >>> print(abs(model.intercept_ - 0.2) < 0.05)
+    >>> abs(model.intercept_ - 0.2) < 0.05
     True
     """
 

@@ -65,79 +65,44 @@ class PrivateGridSearchCV(  # type: ignore[override]
 ):
     """Grid search whose total cost, including tuning, is one (epsilon, delta).
 
-    A public random split replaces cross-validation, whose folds would use each record many times
-    and charge for it. Candidates are fitted on one part and scored on the other, so the costs of
-    the two parts do not add up, unless the budget is so small that fits and scores need all records
-    more than they need to be apart: see ``validation_fraction``. Every step of the
-    estimator must be private or independent of the data. The epsilon and delta of its steps matter
-    only in proportion to each other. Proof: docs/proofs/search.md.
+    Noisy scores on held-out records, or on all if the budget is small, take the place of
+    cross-validation. Every step of the estimator must be private or independent of the data; the
+    budgets of its steps matter only in proportion to each other.
 
     Parameters
     ----------
     estimator : estimator
-        A private estimator, or a pipeline whose steps are private or data-independent. A
-        `ColumnTransformer` in it must not count zeros to choose between dense and sparse output:
-        set its ``sparse_threshold`` to 0.
+        A private estimator, or a pipeline of steps that are private or independent of the data.
     param_grid : dict or list of dicts
-        As in `sklearn.model_selection.GridSearchCV`. It may not set epsilon, delta, ledger or
+        As in `sklearn.model_selection.GridSearchCV`, without epsilon, delta, ledger and
         random_state.
-    epsilon : float, default=1.0
-        Privacy budget of everything, > 0.
-    delta : float, default=1e-6
-        Privacy budget of everything, in (0, 1).
-    ledger : Ledger or None, default=None
-        Ledger that is charged once, with the cost of everything. None uses the ledger of the
-        estimator, or of an estimator in ``param_grid``, if any.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
+    {epsilon, delta, ledger, max_records_per_unit}
     strategy : {"auto", "random-stopping", "composition"}, default="auto"
-        "random-stopping" [1]_ tries random candidates, a random number of times, and takes the one
-        with the best noisy score. A try may spend almost as much as a single fit, but there are
-        about three times as many tries as candidates. "composition" fits every candidate once, with
-        an equal share of the search's budget, and draws the winner by the exponential mechanism. It
-        is faster, but gives each of many candidates little budget, so do not use it for parameters
-        whose best value depends on the budget (n_iter). "auto" is random stopping, or composition
-        with a ledger, as ledgers count in zCDP, where random stopping is far more expensive, and
-        for `RowBlocks`, where the number of passes would reveal that of the tries.
+        "random-stopping" tries random candidates a random number of times, each with nearly the
+        whole budget. "composition" tries each once, with a share of it; "auto" does so with a
+        ledger and for blocks. See :doc:`/random-stopping`.
     scoring : {"accuracy", "r2", "neg_clipped_squared_error"}, PrivateScorer or None, default=None
-        None is "accuracy" for classifiers and "r2" for regressors. "neg_clipped_squared_error" is
-        minus the mean squared error of targets and predictions that are clipped to a privately
-        found range, in units of the square of its half width, at most 1 per record. "r2" compares
-        candidates in the same way; scores that are released are one minus that error over a noisy
-        variance of the clipped targets, about 0 for a model that knows nothing, and need some more
-        noise. For other scores use `make_private_scorer`.
+        None is "accuracy" for classifiers and "r2" for regressors. For others see
+        `make_private_scorer`.
     n_jobs : int or None, default=None
-        Number of parallel fits, as in joblib. Workers never see the ledger.
+        Number of parallel fits, as in joblib.
     refit : bool or "auto", default="auto"
-        Whether the winner is fitted again, on all records, with the rest of the budget. Otherwise
-        the whole budget is spent on the search, and the winner's model of the training part is the
-        result. "auto" refits after composition, where each fit has little of the budget.
+        Whether the winner is fitted again to all records; "auto" does so after composition.
     validation_fraction : float or "auto", default="auto"
-        Share of the records on which candidates are scored, and which they are not fitted to, in
-        [0, 1). 0 fits and scores all candidates on all records: no record is held out, a tenth of a
-        try's budget is for its score, and candidates that overfit have an advantage, within what
-        the budget allows. "auto" is 0 with at most 1.1 zCDP (about epsilon 8 at delta 1e-6), where
-        noise leaves little to overfit, and 0.2 with more, or if scores are returned.
+        Share of the records, in [0, 1), for scores alone. "auto" takes none with a small budget.
     search_share : float or "auto", default="auto"
-        Share of the budget, in zCDP, for the search if there is a refit, in (0, 1). "auto" is 0.5.
+        Share of the budget, in (0, 1), for the search if there is a refit. "auto" is half.
     return_scores : bool, default=False
-        Whether noisy scores of all candidates are released and the best of them wins
-        ("composition" only). This costs no budget, but makes the choice less reliable.
+        Whether noisy scores are released ("composition" only), at the price of a less reliable
+        choice.
     tries : TruncatedNegativeBinomial, Poisson or "auto", default="auto"
-        Distribution of the number of tries of "random-stopping", from `skdpsco.privacy`. "auto" is
-        ``TruncatedNegativeBinomial.for_mean(2.0, 3 * n_candidates)``. (Poisson may stop before the
-        first try. The candidate in the middle of the grid then wins, so it needs a refit.)
+        Distribution of the number of tries, from `skdpsco.privacy`.
     pre_dispatch : int or str, default="2*n_jobs"
-        As in joblib: an int >= 1, "all", or a product such as "3*n_jobs".
+        As in joblib.
     record_wise : list of str or callable, default=()
-        Transformers of ``estimator`` or of ``param_grid`` for which you vouch: names of steps, as
-        in ``set_params``, or functions that steps use. You declare that neither what they do to a
-        record nor the type of their output depends on the other records.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise and ignores the random_state of the private steps, which would give
-        several fits the same noise. Anything else makes the split, all seeds and all noise
-        reproducible, and warns.
+        Transformers, by the names of steps, and functions for which you vouch: they treat every
+        record by itself.
+    {random_state}
 
     Attributes
     ----------
@@ -146,50 +111,36 @@ class PrivateGridSearchCV(  # type: ignore[override]
     best_params_ : dict
     best_index_ : int
     best_score_ : float
-        Noisy score of a fit with a smaller budget; only with ``return_scores``.
+        Only with ``return_scores``.
     cv_results_ : dict of arrays
-        ``params``, ``param_*`` and ``std_noise``, the deviation of the noise in the scores by which
-        candidates were compared, in units of ``scorer_``; with ``return_scores`` also
-        ``mean_test_score``, ``std_noise`` in units of it, and ``rank_test_score``. Otherwise scores
-        are no part of the release. ``privacy_`` says which scores could not be told apart.
+        Parameters and ``std_noise``, the noise in scores; scores only with ``return_scores``.
     scorer_ : PrivateScorer
-        The scorer that compared the candidates. For "r2" it is that of "neg_clipped_squared_error".
     n_splits_ : int
-        Number of parts on which candidates were scored, which is 1.
     classes_ : ndarray
-        The class labels, if the estimator is a classifier.
-    n_features_in_ : int
-    feature_names_in_ : ndarray
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee for all of the above.
+    {n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
     skdpsco.model_selection.private_cross_val_score : The score of one model, with noise.
-    skdpsco.model_selection.make_private_scorer : Scores for a search.
-    sklearn.model_selection.GridSearchCV : The search without privacy.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records is public.
-    (If the guarantee of a candidate is for neighbours within groups only, so is that of the
-    search.) Without ``classes=`` on the estimator, the set of labels in y is assumed to be public.
+    {guarantee}
+    Proof: :doc:`/proofs/search`.
 
     References
     ----------
-    .. [1] Papernot and Steinke (2022), "Hyperparameter Tuning with Renyi Differential Privacy".
+    Papernot, Steinke. Hyperparameter Tuning with Renyi Differential Privacy. ICLR 2022.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skdpsco import PrivateGridSearchCV, PrivateLogisticL1
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-1, 1, (20000, 50))
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20000, 50))
     >>> y = X[:, 0] - X[:, 3] > 0.1
     >>> model = PrivateLogisticL1(classes=[False, True])
     >>> search = PrivateGridSearchCV(model, {"radius": [10.0, 30.0, 100.0]}, epsilon=1.0)
-    >>> bool(search.fit(X, y).score(X, y) > 0.9)
+    >>> search.fit(X, y).score(X, y) > 0.9
     True
     """
 
@@ -267,30 +218,16 @@ class PrivateGridSearchCV(  # type: ignore[override]
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or RowBlocks
-            Records, as the estimator takes them. Blocks of arrays or files, or an Arrow table, are
-            searched by composition. Their targets, and which part a record is in, are kept in
-            memory, 16 bytes per record.
+            Records, as the estimator takes them. Blocks are searched by composition, with targets
+            in memory.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
             Targets, as the estimator takes them; None if the blocks hold them. Several targets need
             a ``scoring`` made by `make_private_scorer`.
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then. X must be in memory.
+        {units}
         **fit_params : dict
             Arguments of the estimator's ``fit``; those with one entry per record are split like X.
 
-        Returns
-        -------
-        self : object
-            A search that fails leaves the object as it was.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, an estimator is not private, or a candidate refuses its
-            fit; no noise has been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         RuntimeError
             If a fit has not charged its share of the budget exactly once. Nothing is released.
         """

@@ -86,22 +86,19 @@ def private_cross_val_score(
 
     Replacing one record changes ``cv - 1`` of the models, and the record's own score. The cost is
     therefore that of ``cv - 1`` fits of the estimator, with the budget that it declares, plus
-    (epsilon, delta) for the mean of the scores over all records. Proof: docs/proofs/search.md.
+    (epsilon, delta) for the mean of the scores over all records.
 
     Parameters
     ----------
     estimator : estimator
-        A private estimator, or a pipeline whose steps are private or data-independent. (A search
-        with strategy="auto" is assessed as one that has a ledger: by composition.)
+        A private estimator, or a pipeline whose steps are private or data-independent.
     X : array-like or sparse matrix of shape (n_samples, n_features), or RowBlocks
     y : array-like of shape (n_samples,) or (n_samples, n_targets), or None
-        None if the blocks hold the targets. Several targets need a ``scoring`` made by
-        `make_private_scorer`.
+        None if the blocks hold the targets.
     epsilon, delta : float, default=0.1 and 1e-6
         Budget of the score alone.
     ledger : Ledger or None, default=None
-        Ledger that is charged once, with the cost of everything. None uses the ledger of the
-        estimator, if any.
+        Ledger that is charged once, with the cost of everything. None uses that of the estimator.
     scoring : {"accuracy", "r2", "neg_clipped_squared_error"}, PrivateScorer or None, default=None
         As in `PrivateGridSearchCV`.
     cv : int, default=5
@@ -138,7 +135,7 @@ def private_cross_val_score(
     Notes
     -----
     Neighbouring data sets differ by the replacement of one record; the number of records is public.
-    (If the guarantee of the estimator is for neighbours within groups only, so is this one.)
+    Proof: :doc:`/proofs/search`.
 
     Examples
     --------

@@ -95,112 +95,55 @@ class MomentRelease:
 class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
     """Differentially private means and covariances of a table: one release answers many questions.
 
-    The means and second moments of the features and of a target are released once, with noise.
-    Models that are fitted to them afterwards, with any columns, any target and any penalty, cost
-    nothing more: `PrivateRidge`, `PrivateElasticNet`, `PrivateLasso` and `PrivatePCA` take a
-    fitted `PrivateMoments` in place of records.
+    `PrivateRidge`, `PrivateElasticNet`, `PrivateLasso` and `PrivatePCA` take a fitted
+    `PrivateMoments` in place of records, with any columns, target and penalty, at no further cost.
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
-        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
-    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
-            None, default="auto"
-        Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
-        strings, or a schema gives the bound of every column by its name. If none is declared
-        ("auto" or None), bounds are found privately, for a small part of the budget; with too few
-        records for that they are 1. "auto" also means 1 with a ``row_norm``, which is in units of
-        the bounds, and where the number of records is private; a warning says so.
-    target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
-        Public bound on ``|y|``, to which targets are clipped; None finds one as for features.
-        Bounds may be generous if ``conditioning="auto"`` and there are enough records.
-    conditioning : "auto" or None, default="auto"
-        "auto" finds a centre and scales of the columns and the norm of rows privately, for at most
-        a quarter of the budget's mu^2, if there are enough records. None measures columns in units
-        of their bounds.
-    classes : array-like of shape (n_classes,), Schema or None, default=None
-        Public labels, if y holds labels. The targets are then the indicators of the classes, one
-        column for each, and `PrivateLinearDiscriminantAnalysis` may be fitted to the moments;
-        ``target_bound`` is ignored. None means that y holds numbers.
+    {epsilon, delta, ledger, max_records_per_unit, feature_bound, target_bounds, conditioning}
+    classes : array-like, Schema or None, default=None
+        All labels, if y holds labels, for `PrivateLinearDiscriminantAnalysis`.
     groups : array-like of shape (n_groups,) or None, default=None
-        Public labels of groups of records, such as sites or years. Moments of each of them are
-        then released, together at the price of one release, and `group` has those of one group or
-        of several. Which group a record is in is as private as the record. Moments of all records
-        have the noise of all groups. None means that there are no groups.
-    max_weight : float or None, default=None
-        Public bound on ``sample_weight``, to which weights are clipped; it must be declared for a
-        fit with weights. They are as private as the record. The noise is that of records which all
-        have this weight.
-    row_norm : float or None, default=None
-        Public bound, > 0, on the l2 norm of rows ``x_j / b_j``, target included, in units of the
-        bounds b; longer rows are shortened. With it, nothing is found privately. None finds a norm
-        privately, or uses the largest norm that is possible.
-    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Which data sets are neighbours. With "add-or-remove-one" the number of records is private,
-        and released with the rest at no extra cost. Bounds must then be declared, and no centre,
-        scales or norm are found. There may be up to 67 million records at epsilon 1, and fewer if
-        the noise is much smaller; reports say how many.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+        All groups, such as sites or years, whose moments are released as well; see `group`.
+    {max_weight, row_norm_of_moments}
+    {relation}
+        It needs declared bounds.
+    {random_state}
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_columns,)
-        Means of the features followed by those of the targets, if there are any.
+        Means of the features followed by those of the targets.
     covariance_ : ndarray of shape (n_columns, n_columns)
-        Covariances, divided by n_samples. Eigenvalues below the spectral norm of the noise, in
-        units of the noise, are raised to it.
+        Covariances, divided by n_samples; small eigenvalues are raised to the noise.
     correlation_ : ndarray of shape (n_columns, n_columns)
     moments_ : ReleasedMoments
         All that was released.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+    {n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
     skdpsco.moments.ReleasedMoments : The released numbers, and what follows from them.
-    PrivateRidge : Takes moments in place of records.
-    skdpsco.preprocessing.PrivatePCA : Principal components of moments or records.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record, features and target, and the
-    number of records is public, unless ``relation`` says that one record is added or removed. The
-    number and names of the features and their dtypes are public. Errors in the
-    input (a NaN, say) are reported to the caller and are not covered by the guarantee. Rows are
-    shortened towards the centre, together with their targets, so that the sum of ``z z'`` over rows
-    z of norm r changes by at most ``sqrt(2) r**2``, and by ``r**2`` if a record is added. Proof:
-    docs/proofs/private_moments.md.
+    {guarantee}
+    Proof: :doc:`/proofs/private_moments`.
 
     References
     ----------
-    C. Dwork, K. Talwar, A. Thakurta, L. Zhang. Analyze Gauss: Optimal Bounds for Privacy-Preserving
-    Principal Component Analysis. STOC 2014.
+    Dwork, Talwar, Thakurta, Zhang. Analyze Gauss: Optimal Bounds for Privacy-Preserving Principal
+    Component Analysis. STOC 2014.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skdpsco import PrivateMoments, PrivateRidge
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-1, 1, (20000, 5))
-    >>> y = 0.5 * X[:, 0] - 0.2 * X[:, 3] + 0.1 * rng.normal(size=20000)
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20000, 5))
+    >>> y = 0.5 * X[:, 0] - 0.2 * X[:, 3]
     >>> moments = PrivateMoments(epsilon=1.0).fit(X, y)
-    >>> bool(PrivateRidge().fit(moments).score(X, y) > 0.9)
+    >>> PrivateRidge().fit(moments).score(X, y) > 0.9
     True
-    >>> PrivateRidge().fit(moments.select([1, 2], target=0)).coef_.shape
-    (2,)
     """
 
     moments_: ReleasedMoments
@@ -278,30 +221,14 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
             Targets, which are more columns. None if there are none, or the blocks hold them.
-        sensitive_features : array-like of shape (n_samples,) or (n_samples, n_columns), or None, \
-                default=None
-            The label of every record's group, among ``groups``; of several columns, a tuple of
-            labels. It must be given if groups are declared. With blocks, labels, weights and,
-            except on Dask, targets are kept in memory. Dask collections need known chunk sizes.
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then. X must be in memory.
+        sensitive_features : array-like or None, default=None
+            The group of every record, among ``groups``: labels, of shape (n_samples,), or one
+            column of labels for each part of tuples.
+        {units}
         **fit_params : dict
-            ``sample_weight``, an array-like of shape (n_samples,) of numbers >= 0, if
-            ``max_weight`` is declared.
+            ``sample_weight``, an array-like of shape (n_samples,), if ``max_weight`` is declared.
 
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, or the input is not finite and numeric; no noise has
-            been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         """
         weights = check_fit_params(self, fit_params)
         self._validate_params()

@@ -85,15 +85,12 @@ class RowClipper(_Stateless):
     norm : {"l1", "l2", "max"}, default="l2"
         Norm of a record: the sum of magnitudes, the Euclidean norm, or the largest magnitude.
     bound : float, dict, Series or Schema, default=1.0
-        Public radius of the ball, in [1e-100, 1e100], in units of X. A dict, a Series whose index
-        holds strings, or a schema gives bounds of columns by name: the radius is then that of the
+        Public radius of the ball, > 0. Bounds of columns by name stand for the length of the
         longest record within them.
 
     Attributes
     ----------
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
+    {n_features_in_, feature_names_in_}
 
     See Also
     --------
@@ -180,20 +177,14 @@ class PublicBoundsScaler(_Stateless):
 
     Parameters
     ----------
-    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, \
-            default=-1.0, 1.0
-        Public bounds of the columns, in units of X; values beyond them are clipped silently. A
-        dict, a Series whose index holds strings, or a schema gives the bound of every column by its
-        name; it is never matched by position. Bounds must be in [-1e100, 1e100], with ``upper -
-        lower`` at least 1e-100.
+    lower, upper : float, array-like, dict, Series or Schema, default=-1.0, 1.0
+        Public bounds of the columns, in order or by name; values beyond them are clipped silently.
     feature_range : tuple of two floats, default=(-1.0, 1.0)
-        The range onto which `lower` and `upper` are mapped, with the same limits.
+        The range onto which `lower` and `upper` are mapped.
 
     Attributes
     ----------
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
+    {n_features_in_, feature_names_in_}
 
     See Also
     --------
@@ -297,17 +288,12 @@ class ColumnClipper(_Stateless):
 
     Parameters
     ----------
-    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, \
-            default=-1.0, 1.0
-        Public bounds of the columns, in units of X. A dict, a Series whose index holds strings, or
-        a schema gives the bound of every column by its name; it is never matched by position.
-        Bounds must be in [-1e100, 1e100], with ``upper - lower`` at least 1e-100.
+    lower, upper : float, array-like, dict, Series or Schema, default=-1.0, 1.0
+        Public bounds of the columns, in order or by name.
 
     Attributes
     ----------
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
+    {n_features_in_, feature_names_in_}
 
     See Also
     --------

@@ -44,10 +44,9 @@ class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator)
     Parameters
     ----------
     categories : list, list of lists, dict, Series or Schema
-        Public categories in the order of the output columns: one list for all columns of X, one
-        list per column, or a dict, a Series whose index holds strings, or a schema, with one list
-        per column name. A list holds different numbers or different strings, and None or NaN if
-        missing values should have a column of their own; both stand for None, NaN and pandas.NA.
+        Public categories in the order of the output columns: one list for all columns of X, or one
+        per column, in order or by name. A list holds different numbers or different strings, and
+        None or NaN if missing values should have a column of their own.
     unknown : {"ignore"}, default="ignore"
         Values that are not declared become zeros only. There is no other choice, since an error or
         a warning would reveal that such a value occurs.
@@ -60,9 +59,7 @@ class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator)
     ----------
     categories_ : list of ndarray
         The declared categories of every column.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
+    {n_features_in_, feature_names_in_}
 
     See Also
     --------
@@ -73,7 +70,6 @@ class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator)
     -----
     Values are compared with ``==``: 1, 1.0 and True are equal, 1 and "1" are not. Categories of a
     float32 column are rounded to float32. For a reference category without a column of its own,
-
     declare all other categories.
 
     Examples

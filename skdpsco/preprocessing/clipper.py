@@ -144,40 +144,19 @@ class PrivateQuantileClipper(ColumnTransform):
     Parameters
     ----------
     quantile_range : tuple of two floats, default=(0.01, 0.99)
-        Quantiles at the ends of a range, in [0, 0.5) and (0.5, 1].
-    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, \
-            default=-1e6, 1e6
-        Public bounds of the columns, in units of X, to which values are clipped first. A dict, a
-        Series whose index holds strings, or a schema gives the bound of every column by its name.
-        Bounds may be generous: ranges as short as ``6e-8 * (upper - lower)`` can be found if they
-        are near zero or wider than ``(upper - lower) / 500``. They must be in [-1e100, 1e100], with
-        ``upper - lower`` at least 1e-100.
+        Quantiles at the ends of a range, below and above one half.
+    lower, upper : float, array-like, dict, Series or Schema, default=-1e6, 1e6
+        Generous public bounds of the columns, in order or by name, to which values are clipped
+        first.
     feature_range : tuple of two floats or None, default=None
-        Range onto which the private ranges are mapped, such as (-1, 1). None only clips, and keeps
-        the units.
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
-        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+        Range onto which columns are mapped, such as (-1, 1). None only clips.
+    {epsilon, delta, ledger, max_records_per_unit, random_state}
 
     Attributes
     ----------
     lower_, upper_ : ndarray of shape (n_features,)
         The private ranges; ``lower_ < upper_``.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+    {n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
@@ -187,21 +166,14 @@ class PrivateQuantileClipper(ColumnTransform):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
-    are reported to the caller and are not covered by the guarantee.
+    {guarantee}
+    Proof: :doc:`/proofs/preprocessing`.
 
-    With little budget, ranges tend to be too wide rather than too narrow, half of them by more than
-    a factor of two. At epsilon 1 and delta 1e-6, ranges around a private centre need about
-    ``120 * sqrt(n_features)`` records. With fewer they are ranges around zero, and with fewer than
-    ``32 * sqrt(n_features)`` they are the public bounds, and nothing is charged. Only these public
-    numbers decide.
+    At epsilon 1 ranges need about ``120 * sqrt(n_features)`` records; with fewer they are around
+    zero, or the public bounds. With little budget they tend to be too wide.
 
-    Columns that are nearly constant may lose their rare values: in the worst case those of 30 % of
-    the records, and fewer as the number of records grows. Exclude one-hot, binary and count columns
-    with `sklearn.compose.ColumnTransformer`.
-
-    Proof: docs/proofs/preprocessing.md.
+    Columns that are nearly constant may lose their rare values. Leave one-hot, binary and count
+    columns out, with `sklearn.compose.ColumnTransformer`.
 
     Examples
     --------

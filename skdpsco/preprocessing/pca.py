@@ -31,78 +31,47 @@ class PrivatePCA(
 ):
     """Differentially private principal components of the columns.
 
-    The covariances of the columns are released with noise, and their eigenvectors are the
-    components. Fitting it to a `PrivateMoments` costs nothing more.
+    They are the eigenvectors of a noisy covariance matrix.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of components, at most the number of features; None means all of them.
+        Number of components, at most n_features; None means all.
     whiten : bool, default=False
         Whether components are divided by their standard deviations.
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
-        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
-    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
-            None, default="auto"
-        Public bound on ``|X|``, to which features are clipped in fits and transforms. A dict, a
-        Series whose index holds strings, or a schema gives the bound of every column by its name.
-        "auto" and None find bounds, as for `PrivateMoments`.
-    conditioning : "auto" or None, default="auto"
-        As for `PrivateMoments`.
-    row_norm : float or None, default=None
-        As for `PrivateMoments`.
-    relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Which data sets are neighbours, as for `PrivateMoments`. With "add-or-remove-one" the number
-        of records is private, and ``feature_bound`` must be declared.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+    {epsilon, delta, ledger, max_records_per_unit, feature_bound, conditioning, row_norm_of_moments}
+    {relation}
+        It needs declared bounds.
+    {random_state}
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Directions of the largest variance, orthonormal; the largest entry of each is positive.
+        Orthonormal directions of the largest variance; the largest entry of each is positive.
     explained_variance_ : ndarray of shape (n_components,)
-        Variances along them, divided by ``n_samples - 1``. (A number of records that is private
-        is the released one.)
+        Variances along them, divided by ``n_samples - 1``.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Their shares of the variance of all columns.
     mean_ : ndarray of shape (n_features,)
     n_components_ : int
-    feature_bound_ : ndarray of shape (n_features,)
-        The bounds, public or found privately.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+    {feature_bound_}
+        Or those that were declared.
+    {n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
-    PrivateMoments : Moments for this and other models.
-    skdpsco.preprocessing.PrivateFeatureSelector : Selects features instead of summing them.
+    PrivateMoments : What this and other models may be fitted to at no further cost.
     sklearn.decomposition.PCA : The transformer without privacy.
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record, and the number of records is
-    public, unless ``relation`` says that one record is added or removed. The number and names of
-    the features and their dtypes are public. Errors in the input (a NaN, say) are reported to the
-    caller and are not covered by the guarantee. Variances below the noise are raised to it, so that
-    whitening does not blow up noise. Proof: docs/proofs/private_moments.md.
+    {guarantee}
+    Proof: :doc:`/proofs/private_moments`.
 
     References
     ----------
-    C. Dwork, K. Talwar, A. Thakurta, L. Zhang. Analyze Gauss: Optimal Bounds for Privacy-Preserving
-    Principal Component Analysis. STOC 2014.
+    Dwork, Talwar, Thakurta, Zhang. Analyze Gauss: Optimal Bounds for Privacy-Preserving Principal
+    Component Analysis. STOC 2014.
 
     Examples
     --------
@@ -170,26 +139,12 @@ class PrivatePCA(
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), blocks or moments
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table. Moments are a
-            fitted `PrivateMoments` or what it selects: the components of the features follow at no
-            cost.
+            fitted `PrivateMoments`, or what it selects, at no cost.
         y : None
             Ignored.
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then. X must be in memory.
+        {units}
 
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, or the input is not finite and numeric; no noise has
-            been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         """
         self._validate_params()
         draft = self._draft()

@@ -108,57 +108,32 @@ def find_ranges(
 class PrivateStandardScaler(ColumnTransform):
     """Standardise columns with private means and standard deviations.
 
-    It does what `sklearn.preprocessing.StandardScaler` does, after clipping into bounds, which are
-    public or found privately. All means and variances are released at once, with the noise that the
-    means alone would need.
+    It does what `sklearn.preprocessing.StandardScaler` does, after clipping into bounds.
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
-        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
-    lower, upper : float, array-like of shape (n_features,), dict, Series or Schema, or None, \
-            default=None
-        Public bounds of the columns, in units of X; `fit` and `transform` silently clip values
-        beyond them. A dict, a Series whose index holds strings, or a schema gives the bound of
-        every column by its name. Bounds must be in [-1e100, 1e100], with ``upper - lower`` at least
-        1e-100. The noise is proportional to ``upper - lower``. If both are None, they are found
-        privately, for a part of the budget, as a linear model finds the bounds, the centre and the
-        scales of columns; if there are too few records for that, they are -1 and 1, and a
-        `UtilityWarning` says so.
+    {epsilon, delta, ledger, max_records_per_unit}
+    lower, upper : float, array-like, dict, Series, Schema or None, default=None
+        Public bounds of the columns, in order or by name, to which values are clipped; the noise is
+        proportional to ``upper - lower``. None finds them privately, or takes -1 and 1 if records
+        are few.
     with_mean : bool, default=True
         Whether means are subtracted.
     with_std : bool, default=True
         Whether columns are divided by their standard deviations. One of the two must be True.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+    {random_state}
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        Noisy means, within the bounds.
     var_ : ndarray of shape (n_features,) or None
-        Noisy variances, at most ``((upper - lower) / 2)**2`` and at least half the standard
-        deviation of their own noise, so that a column whose spread is lost in noise is not blown
-        up. None without ``with_std``.
+        Noisy variances, raised to the noise; None without ``with_std``.
     scale_ : ndarray of shape (n_features,) or None
         Square roots of ``var_``.
     lower_, upper_ : ndarray of shape (n_features,)
         The bounds that were declared or found.
     n_samples_seen_ : int
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+    {n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
@@ -168,17 +143,12 @@ class PrivateStandardScaler(ColumnTransform):
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record; the number of records, the
-    number and names of the features and their dtypes are public. Errors in the input (a NaN, say)
-    are reported to the caller and are not covered by the guarantee.
+    {guarantee}
+    Proof: :doc:`/proofs/preprocessing`.
 
-    The standard deviation of the noise in a mean is ``sqrt(n_features) / (n_samples * mu)`` times
-    ``upper - lower``, where mu is about 0.237 times epsilon at delta 1e-6. If this is far below the
-    standard deviations of the columns, give the following model a ``feature_bound`` of 2, otherwise
-    of 1. A quarter of a ledger's rho is a good share for the scaler: of a total epsilon of 1, that
-    is 0.48 for the scaler and 0.86 for the model.
-
-    Proof: docs/proofs/preprocessing.md.
+    The noise in a mean is ``sqrt(n_features) / (n_samples * mu)`` times ``upper - lower``, with mu
+    about 0.24 epsilon at delta 1e-6. If this is far below the standard deviations of the columns,
+    give the next model a ``feature_bound`` of 2, otherwise of 1.
 
     Examples
     --------

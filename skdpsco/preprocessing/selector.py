@@ -169,56 +169,24 @@ def draw_without_replacement(
 class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstimator):
     """Select the features of largest covariance with the target, privately.
 
-    The score of a feature is the magnitude of its covariance with the target or, with more than two
-    classes, the largest covariance with membership in a class. The features are drawn one after the
-    other by the exponential mechanism [1]_.
+    With more than two classes the covariance with the membership in a class counts. Features are
+    drawn one after the other by the exponential mechanism.
 
     Parameters
     ----------
     n_features_to_select : int, default=10
-        Number of features to select. If X has no more features, all are selected, and nothing is
-        charged.
+        Number of features to select. If X has no more, all are selected, at no cost.
     task : {"classification", "regression"}, default="classification"
         Whether y holds labels or numbers.
-    feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
-            None, default="auto"
-        Public bound on ``|X|``. Values beyond it are clipped for the scores, but not in the output.
-        Features are measured in units of their bounds, so that a feature that uses only a tenth of
-        its bound has a tenth of the score. A dict, a Series whose index holds strings, or a schema
-        gives the bound of every column by its name. If none is declared ("auto" or None), ranges of
-        the columns are found privately, for a part of the budget, as a linear model does, and are
-        the units of features; with too few records for that, of which a `UtilityWarning` tells, the
-        bounds are 1.
-    classes : array-like of shape (n_classes,), Schema or None, default=None
-        The public labels for a classification. None takes those that occur in y, which assumes that
-        the set of labels in y is public.
-    target_bound : float, Schema or None, default=None
-        Public bound on ``|y|`` in a regression, which may be generous, as in `PrivateLasso`. None
-        finds the magnitude of y privately, for a twentieth of the budget. (With too few records for
-        that, about 400 at epsilon 1, None means 1, so declare a bound.)
-    epsilon : float, default=1.0
-        Privacy budget, > 0. Smaller is more private.
-    delta : float, default=1e-6
-        Privacy budget, in (0, 1); far below 1 / n_samples.
-    ledger : Ledger or None, default=None
-        Ledger that is charged with the cost of every fit before noise is drawn. A fit that would
-        exceed its budget raises `BudgetExceededError`, and nothing is fitted.
-    max_records_per_unit : int or None, default=None
-        A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
-        ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
-    random_state : int, RandomState instance or None, default=None
-        None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
-        warns: anyone who knows it can subtract the noise.
+    {feature_bound}
+        The output is not clipped. Scores are in units of the bounds.
+    {classes, target_bound, epsilon, delta, ledger, max_records_per_unit, random_state}
 
     Attributes
     ----------
     support_ : ndarray of shape (n_features,), bool
         Which features were selected. Scores are not released.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Only if X has string column names.
-    privacy_ : PrivacyReport
-        The guarantee: epsilon, delta, rho, event, relation, seeded and assumptions.
+    {n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
@@ -228,26 +196,23 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
 
     Notes
     -----
-    Neighbouring data sets differ by the replacement of one record, features and target; the number
-    of records, the number and names of the features, their dtypes and the set of labels are public.
-    Errors in the input (a NaN, say) are reported to the caller and are not covered by the
-    guarantee.
+    {guarantee}
+    Proof: :doc:`/proofs/preprocessing`.
 
-    A covariance, in units of the bounds, stands out if it is well above
-    ``sqrt(2 * n_features_to_select) * log(n_features) / (n_samples * sqrt(rho))``, or twice that in
-    a regression; rho is 0.024 at epsilon 1 and delta 1e-6. Proof: docs/proofs/preprocessing.md.
+    A covariance stands out if, in units of the bounds, it is well above ``sqrt(2 *
+    n_features_to_select) * log(n_features) / (n_samples * sqrt(rho))``, or twice that in a
+    regression; rho is 0.024 at epsilon 1 and delta 1e-6.
 
     References
     ----------
-    .. [1] Durfee and Rogers (2019), "Practical Differentially Private Top-k Selection with
-       Pay-what-you-get Composition".
+    Durfee, Rogers. Practical Differentially Private Top-k Selection with Pay-what-you-get
+    Composition. NeurIPS 2019.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skdpsco.preprocessing import PrivateFeatureSelector
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-1, 1, (20000, 50))
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20000, 50))
     >>> y = X[:, 0] - X[:, 3] > 0.1
     >>> selector = PrivateFeatureSelector(n_features_to_select=2, classes=[False, True])
     >>> selector.fit(X, y).get_support(indices=True)
@@ -300,22 +265,9 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
             then needs ``classes``.
         y : array-like of shape (n_samples,) or None, default=None
             Classes, or targets of a regression; None if the blocks hold them.
-        units : array-like of shape (n_samples,) or None, default=None
-            The unit of every record, such as a person, if ``max_records_per_unit`` is declared, and
-            only then. X must be in memory.
+        {units}
 
-        Returns
-        -------
-        self : object
-            A fit that fails leaves the estimator as it was, with the results of an earlier fit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a parameter is out of range, the input is not finite and numeric, or a label is not
-            among ``classes``; no noise has been drawn then.
-        BudgetExceededError
-            If the ledger's remaining budget is too small.
+        {outcome}
         """
         self._validate_params()
         check_int("n_features_to_select", self.n_features_to_select)

@@ -254,29 +254,25 @@ def make_private_pipeline(
     ----------
     *steps : Schema or estimators
         The last step is a private estimator, or a search for one. A `Schema` as the first one
-        stands for a `TableEncoder` of its columns, and the last step gets what the schema declares
-        about the target, if it has these parameters: ``classes`` or ``target_bound``, and
-        ``groups``. The pipeline holds copies.
+        stands for a `TableEncoder` of its columns, and tells the last step about the target and
+        groups. The pipeline holds copies.
     epsilon, delta : float or None, default=None
         The privacy budget of the last step; None keeps its own.
     ledger : Ledger or None, default=None
         The ledger of all private steps; None keeps theirs.
     max_records_per_unit : int or None, default=None
-        How many records are drawn of every unit, for all private steps; None keeps theirs, or takes
-        the number of their ledger. A schema that declares a ``person`` needs one.
+        How many records are drawn of every unit, for all private steps; None keeps theirs. A schema
+        that declares a ``person`` needs one.
     sparse_output : bool, default=False
         Whether the encoder of a schema returns a CSR matrix, which suits hundreds of categories.
-        Features of sparse matrices get no private centre and scale.
     record_wise : list of str or callable, default=()
-        Names of steps, and functions, that are not known to treat every record by itself, but do.
-        Nothing checks it.
+        Names of steps, and functions, that you declare to treat every record by itself.
 
     Returns
     -------
     pipeline : sklearn.pipeline.Pipeline
-        Fit it with ``pipeline.fit(frame[schema.features], frame[schema.target])``. Predictions need
-        the features only. Where units have several records, ``fit`` is given ``units``, such as
-        ``frame["person"]``.
+        Fit it with ``pipeline.fit(frame[schema.features], frame[schema.target])``. See
+        :doc:`/tables`.
 
     Raises
     ------

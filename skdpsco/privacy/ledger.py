@@ -78,47 +78,33 @@ class Remaining(NamedTuple):
 class Ledger:
     """Privacy budget of one data set, charged by every estimator that is given it.
 
-    Pass it as ``ledger=`` to any private estimator. The estimator charges it before it draws noise.
-    A fit that would exceed the budget raises `BudgetExceededError`, and nothing is fitted. Copies
-    of an estimator, including those made by `sklearn.base.clone`, `copy.deepcopy` and a grid
-    search, charge the same ledger. Charges add up in zero-concentrated differential privacy [1]_,
-    even if later fits are chosen adaptively on the basis of earlier releases [2]_. The sum never
-    exceeds the rho of the budget, so everything that was charged is together (epsilon,
-    delta)-differentially private. (An estimator with a ledger spends zCDP. If all its noise is
-    Gaussian, it draws a little more noise than without a ledger.) The whole file is checked when it
-    is opened, and its total whenever it is used, so that a flipped bit is reported as damage.
-    Proof: docs/proofs/ledger.md.
+    Pass it as ``ledger=`` to any private estimator, which charges it before it draws noise. A fit
+    that would exceed the budget raises `BudgetExceededError`. Copies of an estimator charge the
+    same ledger. Charges add up in zero-concentrated differential privacy, even if later fits are
+    chosen on the basis of earlier ones, and all together are (epsilon, delta)-differentially
+    private.
 
     Parameters
     ----------
     epsilon, delta : float
         Budget of all charges together; epsilon > 0, delta in (0, 1).
     path : str or path-like or None, default=None
-        An SQLite file, which is created if it does not exist. It outlives the process, and several
-        processes on one machine may share it. (Do not use a network file system, since few of them
-        support locks.) None keeps the ledger in the memory of this process, and other processes are
-        refused.
+        An SQLite file, which is created if it does not exist; processes on one machine may share
+        it. (Do not use a network file system.) None keeps the ledger in the memory of this process.
     dataset : str, default="data"
-        Name of the data set, in Unicode's normal form C, so that names that look alike are equal.
-        One file holds the ledgers of any number of data sets.
+        Name of the data set. One file holds the ledgers of any number of data sets.
     relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Which data sets are neighbours. The estimators of this library need the default, unless
-        their own parameter ``relation`` is the other one: `PrivateMoments`, models of its moments,
-        and models with a penalty or in an l1 ball have it. Some charge for "replace-one within
-        groups"; `weakest_relation` then holds for all charges together.
+        Which data sets are neighbours, as the ``relation`` of the estimators. See
+        :doc:`/neighbours`.
     max_records_per_unit : int, default=1
-        How many records a unit has at most, such as the visits of a person. Above 1 the budget
-        protects all records of a unit at once, and ``relation`` is "replace one unit of at most k
-        records". Estimators with this ledger then draw k times as much noise, and each charge for
-        the replacement of one record costs k^2 times its rho. See `draw_records` for tables in
-        which units may have more records.
+        How many records a unit, such as a person, has at most. Above 1 the budget protects all of
+        them at once, with more noise. See :doc:`/persons`.
 
     Raises
     ------
     ValueError, TypeError
-        If a parameter is out of range; if the file is damaged, newer than this version, or not a
-        ledger; or if it holds another budget or relation for ``dataset``. Nothing is overwritten
-        then.
+        If a parameter is out of range, the file is damaged, newer than this version or not a
+        ledger, or it holds another budget or relation for ``dataset``. Nothing is overwritten then.
     OSError
         If the file cannot be read and written.
 
@@ -127,13 +113,16 @@ class Ledger:
     Budget : An epsilon and a delta.
     skdpsco.inspection.privacy_report : What a pipeline costs.
 
+    Notes
+    -----
+    How to use it: :doc:`/ledger`. Proof: :doc:`/proofs/ledger`.
+
     References
     ----------
-    .. [1] Bun and Steinke (2016), "Concentrated Differential Privacy: Simplifications, Extensions,
-       and Lower Bounds".
-    .. [2] Feldman and Zrnic (2021), "Individual Privacy Accounting via a Rényi Filter";
-       Whitehouse, Ramdas, Rogers and Wu (2023), "Fully-Adaptive Composition in Differential
-       Privacy".
+    Bun, Steinke. Concentrated Differential Privacy: Simplifications, Extensions, and Lower Bounds.
+    TCC 2016.
+
+    Feldman, Zrnic. Individual Privacy Accounting via a Rényi Filter. NeurIPS 2021.
 
     Examples
     --------

@@ -18,17 +18,13 @@ __all__ = ["MaximalLoss"]
 class MaximalLoss(VertexTasks):
     """Game of a linear model in an l1 ball against the task on which its loss is largest.
 
-    The model's strategy is a vector of weights of the ball's vertices, first ``radius * e_j`` and
-    then ``-radius * e_j``; ``coef(z)`` returns its coefficients w. The opponent's strategy y holds
-    weights of the tasks, and the payoff of record i is
-    ``sum_j y_j (loss_j(<w, x_i>, target_i) - c)`` for a public constant c. Thus the model minimises
-    the largest mean loss of a task. The tasks are all combinations of losses, targets and groups,
-    in this order; groups vary fastest.
+    The model's strategy weighs the ball's vertices, first ``radius * e_j`` and then ``-radius *
+    e_j``; ``coef(z)`` returns its coefficients. The opponent's strategy weighs the tasks: all
+    combinations of losses, targets and groups, in this order; groups vary fastest.
 
-    The data are two or three arrays: features of shape (n_samples, n_features), targets of shape
-    (n_samples,) or (n_samples, n_targets) and, if there are ``weight_bounds``, the records' weights
-    in the groups, of shape (n_samples, n_groups). The loss of a group is the mean of weight times
-    loss over *all* records, so weights should have mean 1.
+    The data are features of shape (n_samples, n_features), targets of shape (n_samples,) or
+    (n_samples, n_targets) and, if there are ``weight_bounds``, weights of records in groups, of
+    shape (n_samples, n_groups) and with mean 1.
 
     Parameters
     ----------
@@ -41,9 +37,8 @@ class MaximalLoss(VertexTasks):
         Bound on the l1 norm of all coefficients together.
     n_targets : int, default=1
     target_bound : float, default=1.0
-        Targets are clipped to [-target_bound, target_bound]. `skdpsco.losses.Multinomial` has class
-        indices instead. For `Logistic`, `SmoothHinge` and `Hinge` positive targets count as 1, and
-        all others as -1.
+        Targets are clipped to [-target_bound, target_bound]. Losses of classes take class
+        indices (`Multinomial`) or signs.
     weight_bounds : array-like of shape (n_groups,) or None, default=None
         Weights are clipped to [0, weight_bounds]. None for one group of all records.
 
@@ -61,9 +56,6 @@ class MaximalLoss(VertexTasks):
 
     Examples
     --------
-    The larger of two pinball losses, one of which punishes predictions that are too low, and the
-    other predictions that are too high:
-
     >>> import numpy as np
     >>> from skdpsco.losses import Quantile
     >>> from skdpsco.variational import MaximalLoss, solve_variational_inequality

@@ -191,10 +191,8 @@ def solve_variational_inequality(
     """Solve a monotone variational inequality, or a saddle-point problem, under privacy.
 
     Find z in a convex set Z with ``<G(z), u - z> >= 0`` for all u in Z, where G is the mean of the
-    records' operators. The result is (epsilon, delta)-differentially private for replacing one
-    record; the number of records is public. The records' operators are clipped to the bounds that
-    their blocks declare, so that privacy holds even if these are wrong; but see `Operator` about
-    what is declared ``monotone``.
+    records' operators, clipped to the bounds that their blocks declare. The result is (epsilon,
+    delta)-differentially private for replacing one record; the number of records is public.
 
     Parameters
     ----------
@@ -205,32 +203,19 @@ def solve_variational_inequality(
     epsilon, delta : float
         The privacy budget.
     solver : str or object, default="auto"
-        "auto", "mirror-prox", "recursive-regularisation", "accelerated-recursive",
-        "mirror-descent", "bias-reduced-mirror-descent" or "boosted-mirror-descent", or an object
-        with ``plan`` and ``run``, like `skdpsco.solvers.MirrorProx`. "auto" is mirror descent for
-        a `BilinearGame` or `QuadraticGame` if each player has at least 30 actions, there are enough
-        records for 500 steps (about 50,000 at epsilon = 1), and ``n_iter`` is "auto" too. Otherwise
-        it is mirror prox, which is the most accurate in general. "accelerated-recursive" needs
-        ``smoothness`` and ``monotone``, on which its privacy rests, and sets with a Euclidean
-        projection; it is fast on many records. "recursive-regularisation" is for the worst case;
-        with its defaults it usually does not recurse, and a warning says so. The last three are for
-        games of two players, each on a simplex; see `skdpsco.solvers.MirrorDescent`,
-        `BiasReducedMirrorDescent` and `BoostedMirrorDescent`. For these, an operator may declare
-        ``second_smoothness``: when one player's point moves by h in the l1 norm, every partial
-        derivative stays within ``second_smoothness / 2 * h**2`` of its linear approximation. It is
-        0 for bilinear and quadratic games. Privacy does not rest on it.
+        "mirror-prox", "recursive-regularisation", "accelerated-recursive", or, for games on two
+        simplices, "mirror-descent", "bias-reduced-mirror-descent" or "boosted-mirror-descent"; or
+        an object with ``plan`` and ``run``. "auto" is mirror descent for linear and quadratic games
+        of many actions and records, and otherwise mirror prox. See :doc:`/algorithms`.
     n_iter : int or "auto", default="auto"
-        Number of steps, in [1, 10000]; for "recursive-regularisation", steps of every round. It
-        must be "auto" for "accelerated-recursive".
+        Number of steps, in [1, 10000]; "auto" for "accelerated-recursive".
     probes : ndarray or tuple of ndarray, default=None
-        *Public* records, such as invented ones, on which the operator's monotonicity and bounds
-        are checked, and its smoothness if it is declared ``monotone``. The data are never used for
-        this.
+        *Public* records, such as invented ones, on which declarations about the operator are
+        checked.
     ledger : Ledger or None, default=None
         Ledger that is charged before noise is drawn.
     random_state : None, int or RandomState, default=None
-        None draws secret noise. Anything else makes the noise reproducible, so that whoever knows
-        it can subtract the noise.
+        A seed makes the noise known: for tests only.
 
     Returns
     -------
@@ -241,10 +226,9 @@ def solve_variational_inequality(
     TypeError
         If a parameter has the wrong type.
     ValueError
-        If a parameter is out of range; if the data are not finite; if, on the probes, the operator
-        is not monotone, exceeds its bounds or mixes records; or if it is declared ``monotone`` and
-        returns floats shorter than float64. (The operator and payoffs are tried on the first
-        record, before the ledger is charged. Errors there are not covered by the guarantee.)
+        If a parameter is out of range, the data are not finite, or the operator is not what it
+        declares on the probes. (It is tried on the first record before the charge; errors there are
+        not covered by the guarantee.)
 
     Warns
     -----
@@ -257,19 +241,22 @@ def solve_variational_inequality(
     skdpsco.variational.BilinearGame : A saddle point.
     skdpsco.variational.duality_gap : How far a solution is from optimal.
 
+    Notes
+    -----
+    The privacy of "accelerated-recursive" rests on what is declared as ``smoothness`` and
+    ``monotone``. Proof: :doc:`/proofs/mirror_prox`.
+
     References
     ----------
-    R. Bassily, C. Guzman, M. Menart. Private Algorithms for Stochastic Saddle Points and
-    Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024. Proof:
-    docs/proofs/mirror_prox.md.
+    Bassily, Guzman, Menart. Private Algorithms for Stochastic Saddle Points and Variational
+    Inequalities: Beyond Euclidean Geometry. NeurIPS 2024.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skdpsco.variational import MatrixGame, solve_variational_inequality
     >>> payoffs = np.tile([[1.0, 0.0], [0.0, 0.5]], (10_000, 1, 1))  # both play (1/3, 2/3)
-    >>> game = MatrixGame(2, 2)
-    >>> solution = solve_variational_inequality(game, payoffs, epsilon=1.0, delta=1e-6)
+    >>> solution = solve_variational_inequality(MatrixGame(2, 2), payoffs, epsilon=1.0, delta=1e-6)
     >>> print(np.abs(solution.z - [1 / 3, 2 / 3, 1 / 3, 2 / 3]).max() < 0.1)
     True
 
@@ -280,8 +267,7 @@ def solve_variational_inequality(
     >>> x = np.tile([0.3, -0.4], (10_000, 1))
     >>> ball = Block(L2Ball(1.0), size=2, lipschitz=2.0)
     >>> operator = Operator(lambda z, x: z - x, blocks=[ball], smoothness=[[1.0]])
-    >>> solution = solve_variational_inequality(operator, x, epsilon=1.0, delta=1e-6)
-    >>> print(solution.z.shape)
+    >>> print(solve_variational_inequality(operator, x).z.shape)
     (2,)
     """
     budget = check_budget(epsilon, delta, ledger)

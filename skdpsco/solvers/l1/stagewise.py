@@ -240,38 +240,19 @@ def whole(steps: float) -> int:
 class Stagewise:
     """Select coordinates along a stagewise path, then refit them.
 
-    Each of T steps moves one coordinate by radius / T: the vertex of the l1 ball that the
-    exponential mechanism picks by its slope. Unlike Frank-Wolfe nothing is shrunk, so the path
-    passes through the solutions of all smaller radii. The rest of the budget refits the selected
-    coordinates by noisy Newton steps. What is done, and how the budget is shared, follows from
-    n_samples, n_features, epsilon, delta and the radius alone:
+    Each step moves one coordinate by radius / T: the vertex of the l1 ball that the exponential
+    mechanism picks by its slope. Nothing is shrunk, so the path passes through the solutions of all
+    smaller radii. The rest of the budget refits the selected coordinates by noisy Newton steps.
 
-    - few coordinates (``n mu >= 25 d**1.5``): all are refitted, nothing is selected;
-    - an array with 50 to n mu / 5 coordinates: two noisy gradients are released. If those
-      coordinates that stand out hold most of what the gradients show, they are refitted. Otherwise
-      gradient descent in all coordinates follows, and every coordinate is shrunk by as much as it
-      is likely to be noise;
-    - an array with more coordinates, from 150 on, if they are conditioned: a quarter of the
-      selection is made, and the slope along it measured. If it is large, the rest of the selection
-      and a refit follow, and otherwise gradient descent in all coordinates;
-    - a path too short to be useful (fewer than 8 useful steps, 8 sqrt(K) for K classes, or fewer
-      than one per 4 coordinates, 8 if these are conditioned) in few dimensions: gradient descent on
-      all coordinates;
-    - so little budget that a selection would be a guess: gradient descent on all coordinates for
-      labels (features are conditioned, or the loss is one of this package for two classes and
-      ``n mu >= 27``), and for a regression with conditioned features and ``n mu >= 1.2 d``;
-      otherwise the intercept alone;
-    - otherwise selection and refit. For a sparse matrix the selected coordinates are those that are
-      large in one noisy gradient, of features shortened to norm 1; there are at most as many as
-      Newton steps can refit. (If records are centred as well, gradient descent takes all
-      coordinates.)
-
-    If ``n_iter`` asks for a path, a path and a refit are all that there is.
+    If there are few coordinates, or so many records that nothing need be selected, or too few for a
+    useful path, all coordinates are fitted by gradient descent or Newton steps instead, or the
+    intercept alone. This follows from public sizes, the budget and a first noisy look at the
+    gradients. If ``n_iter`` asks for a path, a path and a refit are all that there is.
 
     References
     ----------
-    K. Talwar, A. Thakurta, L. Zhang. Nearly Optimal Private LASSO. NeurIPS 2015 (Algorithm 2;
-    here a step adds to one coefficient, and does not shrink the others).
+    Talwar, Thakurta, Zhang. Nearly Optimal Private LASSO. NeurIPS 2015 (Algorithm 2; here a step
+    adds to one coefficient, and does not shrink the others).
     """
 
     requires: ClassVar[dict[str, Any]] = {

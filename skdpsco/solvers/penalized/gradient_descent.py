@@ -219,34 +219,27 @@ class GradientDescent:
     """Proximal gradient descent with momentum, clipped gradients and Gaussian noise.
 
     Every pass sums the records' gradients, each clipped to an l2 norm, adds noise, and takes a
-    proximal step. With ``preconditioned=True`` this uses coordinates in which all columns have a
-    mean square of about 1, estimated with a tenth of the budget. If noise is small, second moments
-    of conditioned features are released as well, for another tenth, and a few steps in their metric
-    replace many. The number of passes, step sizes and clipping norms follow from public
-    numbers and from what was released.
+    proximal step. If noise is small, second moments of conditioned features are released as well,
+    and a few steps in their metric replace many. Passes, steps and norms follow from public numbers
+    and from what was released.
 
     Parameters
     ----------
     clip : "auto" or float, default="auto"
         The clipping norm over the square root of the number of features, which is about the largest
-        derivative of a typical record. "auto" is .75 root mean squares of the targets for losses of
-        residuals, 0.6 Lipschitz constants for losses of labels and 0.8 for others, and the smaller
-        of both for `Huber`; and more if the noise is small.
+        derivative of a typical record. "auto" follows the targets and the noise.
     preconditioned : bool, default=True
-        Whether the mean squares of the columns are measured, and made equal. Otherwise they stay as
-        they are, and are assumed to be 1 unless they are known.
+        Whether a tenth of the budget measures mean squares of the columns, which are then made
+        equal.
     shrunk : bool, "auto" or "each", default="auto"
-        Whether the length of the coefficients is corrected: a model that is only noise then
-        predicts about as well as a constant, or as the model that the fit begins at. "auto" does so
-        if targets are numbers, or the fit begins at a model. For squared errors one factor follows
-        from a search along the result in released gradients, for others from the planned noise.
-        With "each" every coefficient of a feature is shrunk by a factor of its own; for labels the
-        largest factor is then 1, unless the fit begins at a model.
+        Whether coefficients are shrunk by as much as noise has lengthened them. "auto" does so if
+        targets are numbers, or the fit begins at a model; "each" has a factor for every
+        coefficient.
 
     References
     ----------
-    R. Bassily, A. Smith, A. Thakurta. Private Empirical Risk Minimization: Efficient Algorithms
-    and Tight Error Bounds. FOCS 2014. (Full batches with momentum instead of single records.)
+    Bassily, Smith, Thakurta. Private Empirical Risk Minimization: Efficient Algorithms and Tight
+    Error Bounds. FOCS 2014. (Full batches with momentum instead of single records.)
     """
 
     requires: ClassVar[dict[str, Any]] = {

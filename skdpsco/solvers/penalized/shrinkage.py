@@ -271,7 +271,8 @@ def set_length(
         W[:, :d] *= factors.reshape(K, d)
     if problem.intercept and (traits.quadratic or problem.start):
         p = features.point
-        longer = float(W[:, :d].ravel() @ p) / max(float(p @ p), 1e-200)
+        # Without coefficients the residuals are the same everywhere, and the last are least clipped.
+        longer = float(W[:, :d].ravel() @ p) / float(p @ p) if p.any() else 1.0
         most = most if problem.start else min(most, SHRINKAGE.most_offset * target**2)
         ones = found.part(K, slice(d, None))
         W[:, d:] = offset(ones, steps, longer, curvature * found.ones, most)[:, None]

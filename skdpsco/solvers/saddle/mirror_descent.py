@@ -46,23 +46,19 @@ class MirrorDescent:
     """Mirror descent on gradients at privately drawn vertices, with one pass over the records.
 
     Both players multiply their weights by ``exp(-step * gradient)``. The weights stay secret: only
-    vertices that the exponential mechanism draws from them are released. The gradient of the next
-    batch of records is taken at the mean of a step's vertices, and the result is the weighted mean
-    of all vertices. The noise grows only with the logarithm of the number of vertices. But if good
-    strategies are spread over many actions, a mean of a few hundred vertices is far from them, and
-    may be worse than the uniform strategies.
+    vertices that the exponential mechanism draws from them are released. The noise grows only with
+    the logarithm of the number of vertices, but a mean of a few hundred vertices is far from
+    strategies that are spread over many actions.
 
-    Both blocks must be simplices of radius 1. For a player in the l1 ball of radius R, which has
-    the 2 d vertices ``R e_j`` and ``-R e_j``, let the block hold the weights p of these vertices:
-    the point is ``R (p[:d] - p[d:])`` and the gradient in p is ``R (g, -g)``.
+    Both blocks must be simplices of radius 1. For an l1 ball of radius R let the block hold weights
+    p of its 2 d vertices: the point is ``R (p[:d] - p[d:])`` and the gradient in p is ``R (g,
+    -g)``.
 
     Parameters
     ----------
     n_draws : int or "auto", default="auto"
-        Number of vertices drawn for each point, in [1, 10**6]. "auto" is 1 if the operator's
-        ``second_smoothness`` is 0, which means that it is affine, as in bilinear and quadratic
-        games. Otherwise "auto" needs the operator's ``smoothness``, and balances the cost of draws
-        with the error of replacing the weights by a few vertices.
+        Number of vertices drawn for each point, in [1, 10**6]. "auto" is 1 for bilinear and
+        quadratic games, and otherwise needs the operator's ``smoothness``.
     max_iter : int, default=10000
         Largest number of steps, >= 1, that the automatic rule may plan.
 
@@ -75,11 +71,9 @@ class MirrorDescent:
 
     References
     ----------
-    T. Gonzalez, C. Guzman, C. Paquette. Mirror Descent Algorithms with Nearly
-    Dimension-Independent Rates for Differentially-Private Stochastic Saddle-Point Problems. 2024,
-    Algorithm 1, with three changes. The vertices at which gradients are taken also form the result,
-    which halves the number of draws. Batches shrink towards the end, where a record pays for fewer
-    draws. The accounting is exact.
+    Gonzalez, Guzman, Paquette. Mirror Descent Algorithms with Nearly Dimension-Independent Rates
+    for Differentially-Private Stochastic Saddle-Point Problems. 2024, Algorithm 1, with other
+    batches and draws.
     """
 
     max_iter: int

@@ -1,0 +1,283 @@
+"""What docstrings of several estimators say, written once."""
+
+import re
+from inspect import isfunction
+
+__all__ = ["fill_docstrings"]
+
+TEXTS = """
+[epsilon]
+epsilon : float, default=1.0
+    Privacy budget, > 0. Smaller is more private.
+
+[delta]
+delta : float, default=1e-6
+    Privacy budget, in (0, 1), far below one in n_samples.
+
+[ledger]
+ledger : Ledger or None, default=None
+    Account that pays for the fit. See :doc:`/ledger`.
+
+[max_records_per_unit]
+max_records_per_unit : int or None, default=None
+    Number of records per person, which are protected together. See :doc:`/persons`.
+
+[feature_bound]
+feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
+    Public bound on ``|X|``, to which features are clipped. "auto" finds bounds with up to 5 % of
+    the budget. See :doc:`/clipping`.
+
+[target_bound]
+target_bound : float, Schema or None, default=None
+    Public bound on ``|y|``, to which targets are clipped. None finds one privately.
+
+[target_bounds]
+target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
+    Public bound on ``|y|``, to which targets are clipped. None finds one privately.
+
+[target_bound_of_ball]
+target_bound : float, Schema or None, default=None
+    Public bound on ``|y|``, to which targets are clipped. None finds one, if the radius is "auto".
+
+[descent]
+solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
+    "auto" is "gradient-descent". See :doc:`/algorithms`.
+
+[solver]
+solver : str or solver, default="auto"
+    "auto" is "gradient-descent". Others are "coordinate-descent",
+    "greedy-coordinate-descent" and "sgd". See :doc:`/algorithms`.
+
+[solver_of_l1_ball]
+solver : str or solver, default="stagewise"
+    Others need a number as radius: "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe" and
+    "anytime-mirror-descent". See :doc:`/algorithms`.
+
+[solver_of_lp_ball]
+solver : str or solver, default="auto"
+    "projected-descent", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm", or
+    what suits the loss, the budget and the shape of X ("auto"). See :doc:`/algorithms`.
+
+[n_iter]
+n_iter : int or "auto", default="auto"
+    Number of private steps, in [1, 10000].
+
+[fit_intercept]
+fit_intercept : bool, default=True
+    Whether to fit an intercept.
+
+[conditioning]
+conditioning : "auto" or None, default="auto"
+    "auto" centres and scales columns privately. See :doc:`/clipping`.
+
+[conditioning_and_correction]
+conditioning : "auto" or None, default="auto"
+    "auto" centres and scales columns, and corrects predictions, privately. See
+    :doc:`/clipping`.
+
+[classes]
+classes : array-like of shape (n_classes,), Schema or None, default=None
+    All labels that y may hold. None makes those in y public.
+
+[class_weight]
+class_weight : dict or None, default=None
+    Public weights of classes by label, in [1e-6, 1e6]; others weigh one.
+
+[max_weight]
+max_weight : float or None, default=None
+    Public bound on ``sample_weight``. The noise grows with it.
+
+[standard_errors]
+standard_errors : bool, default=False
+    Whether to spend about two thirds of the budget on standard errors. See
+    :doc:`/standard-errors`.
+
+[relation]
+relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+    "add-or-remove-one" also hides the number of records. See :doc:`/neighbours`.
+
+[random_state]
+random_state : int, RandomState instance or None, default=None
+    A seed makes the noise known: for tests only.
+
+[p]
+p : float, default=2.0
+    Order of the norm, in [1, inf]. 1 suits few relevant features.
+
+[row_norm]
+row_norm : float or None, default=None
+    Public bound on the l2 norm of a record, divided by the feature bounds; longer ones are
+    shortened. None means sqrt(n_features). The noise grows with it.
+
+[row_norm_of_moments]
+row_norm : float or None, default=None
+    Public bound, > 0, on the l2 norm of a row divided by its bounds, target included; longer rows
+    are shortened. None finds one privately.
+
+[schema]
+schema : Schema or None, default=None
+    Declares ranges and categories of columns by name; None is for an array or a frame of numbers.
+
+[monotone]
+monotone : dict or None, default=None
+    Columns of numbers, by name, whose functions increase (1) or decrease (-1).
+
+[pairs]
+pairs : "auto", list of tuple of two str, or None, default="auto"
+    Pairs of columns with a function of both, by name. "auto" chooses some privately.
+
+[n_samples]
+n_samples : int or None, default=None
+    Public number of records, needed for blocks.
+
+[shuffle]
+shuffle : bool, default=True
+    Whether to read arrays in random order, which sorted records need.
+
+[classes_]
+classes_ : ndarray of shape (n_classes,)
+
+[coef_]
+coef_ : ndarray of shape (n_features,)
+
+[coef_of_targets]
+coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+
+[coef_of_classes]
+coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+
+[intercept_]
+intercept_ : float
+
+[intercept_of_targets]
+intercept_ : float or ndarray of shape (n_targets,)
+
+[intercept_of_classes]
+intercept_ : ndarray of shape (1,) or (n_classes,)
+
+[feature_bound_]
+feature_bound_ : ndarray of shape (n_features,)
+    Bounds that were found.
+
+[feature_range_]
+feature_range_ : ndarray of shape (2, n_features)
+    Predictions clip columns to it.
+
+[target_range_]
+target_range_ : ndarray of shape (2,)
+    Range of predictions.
+
+[target_range_of_targets]
+target_range_ : ndarray of shape (2,) or (2, n_targets)
+    Range of predictions.
+
+[n_iter_]
+n_iter_ : int
+
+[errors]
+coef_covariance_, coef_standard_error_, uncertainty_
+    Only with standard errors.
+
+[task_weights_]
+task_weights_ : ndarray of shape (n_losses, n_tasks)
+    Weights of the worst mixture of tasks.
+
+[n_rounds_]
+n_rounds_ : int
+    For recursive solvers.
+
+[radius_of_l1_ball]
+radius : float or "auto", default="auto"
+    Bound on the l1 norm of the coefficients, > 0. "auto" chooses it with a tenth of the budget.
+
+[radius_of_lp_ball]
+radius : float or "auto", default="auto"
+    Bound on the norm of coefficients and intercepts, > 0. The noise grows with it.
+
+[solver_of_game]
+solver : str or solver, default="auto"
+    "gradient-descent", "moments", "mirror-descent", "bias-reduced-mirror-descent",
+    "boosted-mirror-descent", "mirror-prox", "recursive-regularisation", or what suits the data
+    ("auto"). See :doc:`/algorithms`.
+
+[radius_of_l2_ball]
+radius : float or "auto", default="auto"
+    Bound on the l2 norm of the coefficients, > 0.
+
+[radius_of_game]
+radius : float or "auto", default="auto"
+    Bound on the l1 norm of coefficients and intercepts, > 0.
+
+[radius_]
+radius_ : float
+    Radius of a ball that holds the solution ("stagewise" only).
+
+[path_]
+path_ : RadiusPath
+    Solutions of smaller radii, at no further cost ("stagewise" only).
+
+[shape_functions_]
+shape_functions_ : dict of str to ShapeFunction
+    What every column adds to a prediction, by name.
+
+[pair_functions_]
+pair_functions_ : dict of tuple of two str to PairFunction
+    What pairs of columns add besides.
+
+[densities_]
+densities_ : dict of str to Density or Shares
+    How the values of a column are distributed, by name.
+
+[n_features_in_]
+n_features_in_ : int
+
+[feature_names_in_]
+feature_names_in_ : ndarray of shape (`n_features_in_`,)
+
+[privacy_]
+privacy_ : PrivacyReport
+
+[guarantee]
+`fit` is (epsilon, delta)-differentially private for the replacement of one record. By default the
+shape of X is public. See :doc:`/threat-model`.
+
+[units]
+units : array-like of shape (n_samples,) or None, default=None
+    The person, or other unit, of every record; only with ``max_records_per_unit``, and for X in
+    memory.
+
+[outcome]
+Returns
+-------
+self : object
+    The fitted estimator. If a fit fails, it keeps the results of an earlier one.
+
+Raises
+------
+ValueError, TypeError
+    If a parameter or the input is not legal; no noise has been drawn then.
+BudgetExceededError
+    If the ledger's remaining budget is too small.
+"""
+
+SHARED: dict[str, str] = dict(re.findall(r"^\[(\w+)\]\n(.*?)\n+(?=\[|\Z)", TEXTS, re.DOTALL | re.M))
+PLACEHOLDER = re.compile(r"^( *)\{(\w+(?:,\s+\w+)*)\}$", re.MULTILINE)
+
+
+def _filled(docstring: str) -> str:
+    """The docstring with the texts that lines such as ``{epsilon, delta}`` name."""
+
+    def text(match: re.Match[str]) -> str:
+        names = re.split(r",\s+", match[2])
+        if not SHARED.keys() >= set(names):  # of a class of the user's
+            return match[0]
+        return re.sub("^(?=.)", match[1], "\n".join(SHARED[name] for name in names), flags=re.M)
+
+    return PLACEHOLDER.sub(text, docstring)
+
+
+def fill_docstrings(cls: type) -> None:
+    """Fill in what the docstrings of a class and its methods share with those of others."""
+    for documented in (cls, *filter(isfunction, vars(cls).values())):
+        if documented.__doc__:  # Python has none with -OO, and nor have classes of users
+            documented.__doc__ = _filled(documented.__doc__)
