@@ -16,7 +16,6 @@ from skdpsco.losses.library import (
     curvatures,
     derivative,
     derivatives,
-    is_proven,
     lipschitz_l2,
     value,
     values,
@@ -27,7 +26,7 @@ from skdpsco.privacy.spending import check_cost
 from skdpsco.scaling.column_scales import COLUMN_SCALES
 from skdpsco.solvers.base import Plan, Result, check_derivatives, check_smooth, curvature_of
 from skdpsco.solvers.l1.probe import PROBE, ProbePlan, can_probe, few_pay, plan_probe
-from skdpsco.solvers.l1.refit import REFIT, Refit, RefitPlan, newton_pays, noise_fits, plan_refit
+from skdpsco.solvers.l1.refit import Refit, RefitPlan, newton_pays, noise_fits, plan_refit
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
@@ -63,47 +62,26 @@ class StagewiseTuning(NamedTuple):
         the plan decides on; ``n_iter`` asks for those of the loss.
     max_steps : int
         Largest number of steps of a path; chosen by hand, for time.
-    least_steps : float
-        Useful steps of a path that is worth following, per square root of the number of classes.
-    few, some : float
-        Features per useful step up to which all are fitted, whatever the path, and up to which all
-        are fitted if the path is short.
     least_mean : float
         n mu from which on an intercept alone is kept if it was fitted to residuals: below, a refit
         divides by what may be noise, and the centre of the targets is known better.
-    least_records : float
-        The n mu from which on gradients of several coordinates are more than noise.
-    records_per_feature : float
-        The n mu that each of these coordinates needs.
     guess : float
         The n mu over the logarithm of the number of vertices below which a selection would be a
         guess.
     label_guess : float
-        ``guess`` for labels of conditioned features, if there are several classes or records are
-        sparse. Below it all coordinates are fitted; fitted on digits.
+        ``guess`` for labels of sparse records.
     label_records : float
-        n mu from which on two classes are fitted although features are not conditioned. Below it
+        The n mu above which two classes are fitted although features are not conditioned. Below it
         scores are not calibrated, and a rare class would be drowned.
     residual_records : float
         The n mu per feature from which on targets of a regression are worth a few passes over all.
     all_records : float
-        The n mu per feature, and root of the number of classes, from which on gradients in all
+        The n mu per feature, and root of the number of classes, above which gradients in all
         coordinates tell more than a probe. (Without a probe it is ``sparse_records``.)
-    all_signal : float
-        Signal from which on all coordinates are refitted.
-    descent_signal : float
-        Signal from which on Newton steps are better than gradient steps, if the radius is not
-        given.
     sparse_records : float
         The n mu per feature from which on gradient descent in all coordinates of sparse records is
         better than screening, if these are centred and the radius is not given. Fitted on bags of
         words and tf-idf, of which all matter or 30, and on indicators.
-    conditioned_few, conditioned_signal : float
-        ``few`` and ``descent_signal`` for features whose mean squares are known, for which gradient
-        steps are better; fitted by examples/benchmarks/robustness.py.
-    residual_signal : float
-        ``conditioned_signal`` for targets of a regression and dense records. With heavy-tailed
-        columns clipped gradients are far from the mean.
     hard : float
         Standard deviations within which a selected coefficient becomes 0, since some coordinates
         were chosen by chance.
@@ -119,23 +97,13 @@ class StagewiseTuning(NamedTuple):
     steps: float = 0.173
     steepest: float = 0.35
     max_steps: int = 10_000
-    least_steps: float = 8.0
-    few: float = 4.0
-    some: float = 25.0
-    least_records: float = 25.0
     least_mean: float = 10.0
-    records_per_feature: float = 1.5
     guess: float = 15.0
     label_guess: float = 25.0
     label_records: float = 27.0
     residual_records: float = 1.2
     all_records: float = 12.0
-    all_signal: float = 25.0
-    descent_signal: float = 25.0
     sparse_records: float = 3.5
-    conditioned_few: float = 8.0
-    conditioned_signal: float = 20_000.0
-    residual_signal: float = 1000.0
     hard: float = 2.0
     path_points: int = 20
 
@@ -308,47 +276,19 @@ class Stagewise:
         rho, choose = budget.rho, problem.constraint is None
         if n_iter is not None:
             return self._along_path(problem, rho, n_iter)
-        mu, D, K = math.sqrt(2.0 * rho), problem.n_coefficients, problem.loss.n_outputs
-        n_mu, d, log_vertices = problem.n_mu(mu), problem.n_features, math.log(2.0 * D)
-        radius, steps = radius_of(problem)[0], useful_steps(problem, rho)
-        T, rest = whole(steps), 0.86 * mu  # a probe leaves at least three quarters of rho
-        fits = noise_fits(rest * math.sqrt(STAGEWISE.refit_share), min(T + K, D), min(T + 1, d))
-        all_fit = noise_fits(rest, D, d)
-        conditioned = problem.mean_square is not None
-        residuals = traits_of(problem.loss).residuals
-
-        def all_or_none(fit_all: bool) -> StagewisePlan:
-            return self._without_selection(problem, budget, radius, choose, fit_all)
-
-        if problem.sparse and problem.centred:
-            return all_or_none(True)
-        if newton_pays(problem.n_mu(1.0), d, mu, STAGEWISE.all_signal) and all_fit:
-            return all_or_none(True)
-        is_table = not problem.sparse and K == 1
+        D, K, d = problem.n_coefficients, problem.loss.n_outputs, problem.n_features
+        n_mu, radius = problem.n_mu(math.sqrt(2.0 * rho)), radius_of(problem)[0]
         enough = STAGEWISE.all_records if can_probe(problem) else STAGEWISE.sparse_records
-        known = n_mu >= enough * d * math.sqrt(K)
-        if all_fit and known and conditioned and not problem.sparse:
-            return all_or_none(True)
-        is_guess = n_mu < STAGEWISE.guess * log_vertices or not fits
-        if can_probe(problem) and not is_guess:
+        narrow = d < PROBE.columns and not problem.sparse
+        known = n_mu >= enough * d * math.sqrt(K) and not problem.sparse
+        if narrow or known or (problem.sparse and problem.centred):
+            return self._without_selection(problem, budget, radius, choose)
+        T, rest = whole(useful_steps(problem, rho)), math.sqrt(0.74 * 2.0 * rho)
+        fits = noise_fits(rest * math.sqrt(STAGEWISE.refit_share), min(T + K, D), min(T + 1, d))
+        if n_mu < STAGEWISE.guess * math.log(2.0 * D) or not fits:
+            return self._without_selection(problem, budget, radius, choose)
+        if can_probe(problem):
             return self._after_probe(problem, rho, radius, choose)
-        affordable = min(STAGEWISE.records_per_feature * n_mu, STAGEWISE.some * steps)
-        low = n_mu > STAGEWISE.least_records and d < affordable
-        short = steps < STAGEWISE.least_steps * K**0.5
-        few = d <= (STAGEWISE.conditioned_few if conditioned else STAGEWISE.few) * steps
-        if low and (short or few) and all_fit:  # there is hardly a choice
-            return all_or_none(True)
-        # Labels are worth a few passes over all; targets of a regression need more records.
-        worth = conditioned and (not residuals or n_mu >= STAGEWISE.residual_records * d)
-        if is_table and d < PROBE.columns and worth and all_fit:
-            return all_or_none(True)
-        if conditioned and not residuals and not is_table:
-            is_guess = is_guess or n_mu < STAGEWISE.label_guess * log_vertices
-        if is_guess:
-            # An offset keeps the scores of two classes near a constant, and those of no others.
-            two = K == 1 and not residuals and is_proven(problem.loss)
-            labels = two and n_mu >= STAGEWISE.label_records
-            return all_or_none((worth or labels) and all_fit)
         if problem.sparse and noise_fits(budget.mu, D, d):
             screen, rest = plan_screen(problem, budget.mu)
             return self._then_refit(problem, budget, radius, choose, rest, screen=screen)
@@ -367,7 +307,7 @@ class Stagewise:
 
     def _after_probe(self, problem, rho, radius, choose):
         probe, event, left = plan_probe(problem, rho, self._along_path)
-        many = self._without_selection(problem, left, radius, choose, True)
+        many = self._without_selection(problem, left, radius, choose, all_coordinates=True)
         check_cost(probe.few.event, left)
         check_cost(many.event, left)
         return StagewisePlan(
@@ -406,37 +346,38 @@ class Stagewise:
             n_samples=problem.n_mu(1.0),
         )
 
-    def _without_selection(self, problem, budget, radius, choose, all_coordinates):
-        K = problem.loss.n_outputs
-        if not all_coordinates and not (problem.intercept and noise_fits(budget.mu, K, 1)):
+    def _without_selection(self, problem, budget, radius, choose, all_coordinates=None):
+        K, mu = problem.loss.n_outputs, budget.mu
+        if all_coordinates is None:
+            n_mu, known = problem.n_mu(mu), problem.mean_square is not None
+            if traits_of(problem.loss).residuals:
+                needed = STAGEWISE.residual_records * problem.n_features if known else math.inf
+            else:  # an offset keeps the scores of two classes near a constant
+                unscaled = STAGEWISE.label_records if K == 1 else math.inf
+                needed = 0.0 if known else unscaled
+            all_coordinates = n_mu >= needed
+        if not all_coordinates and not (problem.intercept and noise_fits(mu, K, 1)):
             return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
         if choose and all_coordinates:
             radius *= STAGEWISE.safety * K
-        least = STAGEWISE.descent_signal if choose else REFIT.newton_signal
-        if problem.mean_square is not None:
-            tailed = traits_of(problem.loss).residuals and not problem.sparse
-            least = STAGEWISE.residual_signal if tailed else STAGEWISE.conditioned_signal
-        if all_coordinates and not newton_pays(
-            problem.n_mu(1.0), problem.n_features, budget.mu, least
-        ):
-            descent = GradientDescent().plan(unpenalised(problem), budget)
-            check_cost(descent.event, budget)
-            return StagewisePlan(
-                event=descent.event,
-                n_iter=0,
-                radius=radius,
-                choose_radius=choose,
-                all_coordinates=True,
-                descent=descent,
-                **descent.passed_on(),
-            )
-        return StagewisePlan(
-            event=GaussianEvent(1.0 / budget.mu),
+        plan = StagewisePlan(
+            event=GaussianEvent(1.0 / mu),
             n_iter=0,
-            mu=budget.mu,
             radius=radius,
             all_coordinates=all_coordinates,
-            n_samples=problem.n_mu(1.0),
+        )
+        # Newton steps find the best point of a ball that is given.
+        newton = not choose and newton_pays(problem.n_mu(1.0), problem.n_features, mu)
+        if newton or not all_coordinates:
+            return replace(plan, mu=mu, n_samples=problem.n_mu(1.0))
+        descent = GradientDescent().plan(unpenalised(problem), budget)
+        check_cost(descent.event, budget)
+        return replace(
+            plan,
+            event=descent.event,
+            choose_radius=choose,
+            descent=descent,
+            **descent.passed_on(),
         )
 
     def run(

@@ -271,7 +271,7 @@ def set_length(
         W[:, :d] *= factors.reshape(K, d)
     if problem.intercept and (traits.quadratic or problem.start):
         p = features.point
-        # Without coefficients the residuals are the same everywhere, and the last are least clipped.
+        # Without coefficients all residuals are the same, and the last are clipped least.
         longer = float(W[:, :d].ravel() @ p) / float(p @ p) if p.any() else 1.0
         most = most if problem.start else min(most, SHRINKAGE.most_offset * target**2)
         ones = found.part(K, slice(d, None))
