@@ -116,7 +116,7 @@ def test_every_model_with_a_penalty_or_in_a_ball_can(make):
     assert report.relation == ledger.weakest_relation() == ADD_OR_REMOVE
     assert "number of records private" in str(report)
     assert any(
-        "number of records (1 release, 2.0% of the budget): about" in line
+        "2.0 % on number of records: about" in line
         for line in str(report).splitlines()
     )
     assert plan(make(epsilon=0.9, ledger=ledger, **ADDED), 1000, 2).event == report.event
