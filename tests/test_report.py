@@ -48,10 +48,10 @@ def test_words_come_before_numbers():
         "risk        Whoever sees the result can be at most 2.72 times surer that one record was "
         "used, and not another in its place.",
         "            The chance of more is about 1 in 1,000,000.",
-        "            Someone who knows all other records, and guesses whether it was used, is right "
-        "at most 59.9 % of the time.",
-        "            An attack with false alarms for 0.1 % of unused records finds at most 0.28 % of "
-        "those used; with 1 %, at most 2.8 %; with 10 %, at most 22 %.",
+        "            Someone who knows all other records, and guesses whether it was used, is "
+        "right at most 59.9 % of the time.",
+        "            An attack with false alarms for 0.1 % of unused records finds at most 0.28 % "
+        "of those used; with 1 %, at most 2.8 %; with 10 %, at most 22 %.",
         "budget      20.0 % on bounds of the features: features are clipped to +-1",
         "            shares of the classes",
         "assumes     features are clipped to +-1",

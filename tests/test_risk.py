@@ -1,11 +1,15 @@
-"""What attackers can find out: closed forms, brute force, and the way back to epsilon."""
+"""What attackers can find out: closed forms, brute force, the way back to epsilon, and a plot."""
 
 import math
 
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from skdpsco import Ledger, PrivateRidge
+from skdpsco.inspection import RiskDisplay, epsilon_for_risk, plan, privacy_report
 from skdpsco.inspection._trade_off import ApproximateGuarantee, GaussianGuarantee
 from skdpsco.privacy import (
     Budget,
@@ -26,6 +30,7 @@ from skdpsco.privacy import (
 )
 
 DELTA = 1e-6
+NOISE = ("any", "gaussian", "zcdp")
 RATES = (1e-4, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.999)
 
 
@@ -74,7 +79,7 @@ def coin(epsilon0):
 def draws(epsilon0):
     """The exponential mechanism among three candidates, whose scores change by 0 to 1."""
     scores = np.array([0.3, 0.0, 0.2])
-    p, q = (np.exp(epsilon0 * s) for s in (scores, scores + [0.0, 0.4, 1.0]))
+    p, q = (np.exp(epsilon0 * s) for s in (scores, scores + np.array([0.0, 0.4, 1.0])))
     return p / p.sum(), q / q.sum()
 
 
@@ -212,3 +217,90 @@ def test_rates_are_checked(rate):
 def test_guarantees_are_checked(epsilon, delta, match):
     with pytest.raises(ValueError, match=match):
         Risk(epsilon, delta)
+
+
+# The way back.
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.01, 0.1])
+@pytest.mark.parametrize("wanted", [0.12, 0.5, 0.9])
+def test_epsilon_for_risk_is_an_inverse(rate, wanted):
+    found = {noise: epsilon_for_risk(wanted, rate, noise=noise) for noise in NOISE}
+    risks = {
+        "any": Risk(found["any"], DELTA),
+        "gaussian": Risk(
+            found["gaussian"], DELTA, GaussianEvent(1 / Budget(found["gaussian"], DELTA).mu)
+        ),
+        "zcdp": Risk(found["zcdp"], DELTA, ZCDPEvent(Budget(found["zcdp"], DELTA).rho)),
+    }
+    for risk in risks.values():
+        assert wanted * (1 - 1e-5) < risk.true_positive_rate(rate) <= wanted
+    assert found["any"] < found["zcdp"] < found["gaussian"]
+    mu = ndtri(wanted) - ndtri(rate)
+    assert found["gaussian"] == pytest.approx(epsilon_of(GaussianEvent(1 / mu), DELTA), rel=1e-6)
+    linear = math.log((wanted - DELTA) / rate)
+    level = math.log((1 - DELTA - rate) / (1 - wanted))
+    assert found["any"] == pytest.approx(max(linear, level), rel=1e-9)
+
+
+def test_a_fit_with_this_epsilon_keeps_the_risk():
+    epsilon = epsilon_for_risk(0.1, noise="gaussian")
+    planned = plan(PrivateRidge(epsilon=epsilon), 5000, 5)
+    assert planned.mu is not None
+    assert 0.0999 < planned.risk.true_positive_rate(0.01) <= 0.1
+    model = PrivateRidge(epsilon=epsilon_for_risk(0.1, noise="zcdp"), ledger=Ledger(9.0, 1e-5))
+    counted = plan(model, 5000, 5)
+    assert counted.risk.true_positive_rate(0.01) <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "match"),
+    [
+        ({"true_positive_rate": 1.0}, ValueError, "true_positive_rate must be"),
+        ({"true_positive_rate": "a"}, TypeError, "true_positive_rate must be"),
+        (
+            {"true_positive_rate": 0.01},
+            ValueError,
+            "larger than false_positive_rate, which",
+        ),
+        ({"false_positive_rate": 0.0}, ValueError, "false_positive_rate must be"),
+        ({"delta": 0.0}, ValueError, "delta must be"),
+        ({"noise": "laplace"}, ValueError, "noise must be one of"),
+    ],
+)
+def test_parameters_of_epsilon_for_risk(given, error, match):
+    with pytest.raises(error, match=match):
+        epsilon_for_risk(**{"true_positive_rate": 0.1, **given})
+
+
+# The plot.
+
+
+def test_a_plot_of_anything_with_a_risk():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (200, 2))
+    model = PrivateRidge(epsilon=2.0, target_bound=2.0).fit(X, X[:, 0])
+    first = RiskDisplay.from_report(model, color="k")
+    risk = model.privacy_.risk
+    np.testing.assert_allclose(first.line_.get_xydata(), risk.curve())
+    np.testing.assert_allclose(first.guess_.get_xdata(), first.guess_.get_ydata())
+    found = [risk.true_positive_rate(rate) for rate in (0.001, 0.01, 0.1)]
+    np.testing.assert_allclose(first.marks_.get_ydata(), found)
+    assert first.line_.get_color() == first.marks_.get_color() == "k"
+    others = [model.privacy_, privacy_report(model), plan(model, 200, 2), risk]
+    for other in others:
+        again = RiskDisplay.from_report(other, ax=first.ax_, name="_$x$")
+        np.testing.assert_allclose(again.line_.get_ydata(), first.line_.get_ydata())
+    texts = [text.get_text() for text in first.ax_.get_legend().get_texts()]
+    assert texts == ["epsilon=2, delta=1e-06", "guesses", *[r" _\$x\$"] * 4]
+    matplotlib.pyplot.close("all")
+
+
+def test_plots_need_a_risk():
+    for wrong in (PrivateRidge(), None, "model"):
+        with pytest.raises(TypeError, match="report must be a PrivacyReport"):
+            RiskDisplay.from_report(wrong)
+    with pytest.raises(ValueError, match="a step is not private, or none learns"):
+        RiskDisplay.from_report(privacy_report(make_pipeline(StandardScaler(), PrivateRidge())))

@@ -84,12 +84,13 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
             enough = epsilon_of(ZCDPEvent(rho), delta)
         known = 0.0 < enough < LARGEST_EPSILON
         or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""
+        unscaled = ", and they are neither centred nor scaled" if conditioning else ""
         fault = (
             f"The scale of the target cannot be found from {records} at epsilon={epsilon:g}, and "
             "predictions may be far off. Declare target_bound, close to the largest target:"
             if unknown
             else f"The noise will be larger than what {records} {says} about {features} at "
-            f"epsilon={epsilon:g}{', and they are not conditioned' if conditioning else ''}."
+            f"epsilon={epsilon:g}{unscaled}."
         )
         without = " without it" if unknown else ""
         lines.append(f"{fault} {math.ceil(needed / mu)} records would do{without}{or_epsilon}.")

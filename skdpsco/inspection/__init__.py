@@ -8,6 +8,7 @@ from .displays import PrivacyUtilityDisplay, RadiusPathDisplay
 from .group_display import GroupLossDisplay
 from .pipeline_report import PipelineReport, check_private_steps, not_private_steps, privacy_report
 from .planning import PlannedRelease, PrivacyPlan, epsilon_for, n_for, plan
+from .risk_display import RiskDisplay, epsilon_for_risk
 from .shape_display import PairDisplay, ShapeDisplay
 
 __all__ = [
@@ -19,11 +20,13 @@ __all__ = [
     "PrivacyPlan",
     "PrivacyUtilityDisplay",
     "RadiusPathDisplay",
+    "RiskDisplay",
     "ShapeDisplay",
     "StepReport",
     "audit",
     "check_private_steps",
     "epsilon_for",
+    "epsilon_for_risk",
     "n_for",
     "not_private_steps",
     "plan",

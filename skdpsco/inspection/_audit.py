@@ -51,9 +51,8 @@ class AuditResult:
     mu_lower : float
         Lower confidence bound on the true mu.
     detectable : float
-        The true epsilon from which on fits would be convicted with probability 0.8, if a single
-        number showed all that they release. It says how small the noise would have to be for this
-        many fits to notice at best. Infinity if there are too few fits for that.
+        The least true epsilon that this many fits would notice with probability 0.8, if a single
+        number showed all that they release. Infinity if there are too few fits for that.
     hits : tuple of int
         How many of the fits to each data set hit the event that tells the data sets apart.
     n_counted : int

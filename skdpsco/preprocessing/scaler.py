@@ -52,6 +52,8 @@ class ColumnMomentsPlan:
     noise: float
     event: Event
 
+    name: ClassVar[str] = "means and variances of the columns"
+
 
 def plan_moments(n_samples: int, n_features: int, squares: bool, mu: float) -> ColumnMomentsPlan:
     """Plan one Gaussian release of all sums, and of the sums of squares if wanted."""

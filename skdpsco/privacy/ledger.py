@@ -478,8 +478,9 @@ class Ledger:
             raise BudgetExceededError(
                 f"{entry.estimator or 'This release'} costs rho={entry.rho:.6g}, and the ledger of "
                 f"{self.dataset!r} (epsilon={self.epsilon:g}, delta={self.delta:g}) has "
-                f"rho={left.rho:.6g} left: one more release of epsilon={left.epsilon:.4g} at "
-                "that delta. Nothing was charged or released."
+                f"rho={left.rho:.6g} left: one more release of epsilon={left.epsilon:.4g} at that "
+                "delta. (rho is a cost in zero-concentrated differential privacy: costs add up.) "
+                "Nothing was charged or released."
             )
         write(connection, self._account(), self._part, balance, entry)
 

@@ -12,7 +12,7 @@ from .events import Event, leaves
 from .relations import ADD_OR_REMOVE
 from .risk import Risk
 
-__all__ = ["PrivacyReport", "ReleasedStep", "html_table"]
+__all__ = ["PrivacyReport", "ReleasedStep", "folded", "html_table"]
 
 
 SEEDED = (

@@ -10,7 +10,7 @@ from .accounting import delta_of, gdp_of, is_gaussian
 from .events import Event
 from .relations import ADD_OR_REMOVE, REPLACE_ONE, WITHIN_GROUPS, records_of_unit
 
-__all__ = ["Risk"]
+__all__ = ["FALSE_ALARMS", "Risk", "percent"]
 
 FALSE_ALARMS = (0.001, 0.01, 0.1)  # rates for which reports say what an attack finds
 _NORMAL = NormalDist()
@@ -95,7 +95,7 @@ class Risk:
         factor = math.exp(min(self.epsilon, 700.0))
         surer = f"at most {_up(factor, 3):,.6g}" if factor < _SURE else "more than a million"
         found = [
-            f"with {_percent(alarms)}, at most {_percent(rate)}"
+            f"with {percent(alarms)}, at most {percent(rate)}"
             for alarms, rate in zip(FALSE_ALARMS[1:], self._rates(FALSE_ALARMS[1:]), strict=True)
         ]
         least = FALSE_ALARMS[0]
@@ -103,9 +103,9 @@ class Risk:
             f"Whoever sees the result can be {surer} times surer that {thing} was used, {instead}.",
             f"The chance of more is about {_one_in(self.delta)}.",
             "Someone who knows all other records, and guesses whether it was used, is right at "
-            f"most {_percent(self.accuracy, 3)} of the time.",
-            f"An attack with false alarms for {_percent(least)} of unused records finds at most "
-            f"{_percent(self.true_positive_rate(least))} of those used; {'; '.join(found)}.",
+            f"most {percent(self.accuracy, 3)} of the time.",
+            f"An attack with false alarms for {percent(least)} of unused records finds at most "
+            f"{percent(self.true_positive_rate(least))} of those used; {'; '.join(found)}.",
         ]
 
     def __str__(self) -> str:
@@ -160,7 +160,8 @@ def _up(x: float, digits: int) -> float:
     return math.ceil(x / unit * (1 - 1e-9)) * unit
 
 
-def _percent(share: float, digits: int = 2) -> str:
+def percent(share: float, digits: int = 2) -> str:
+    """A share in words, rounded up."""
     return f"{min(_up(100 * share, digits), 100.0):.4g} %"
 
 
