@@ -2,13 +2,14 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
 from .accounting import rho_of
 from .events import Event, leaves
+from .registry import deployment
 from .relations import ADD_OR_REMOVE
 from .risk import Risk
 
@@ -167,9 +168,23 @@ class PrivacyReport:
         assumptions = list(self.assumptions)
         return {**vars(self), **events, "rho": rho, "assumptions": assumptions, "steps": steps}
 
-    def to_json(self) -> str:
-        """The dict of `to_dict` as a JSON object."""
-        return json.dumps(self.to_dict(), indent=2)
+    def to_json(self, basic: Mapping[str, Any] | None = None) -> str:
+        """The fields as a JSON object, and ``deployment``, an entry of the public registry.
+
+        Parameters
+        ----------
+        basic : dict or None, default=None
+            What the registry asks about the publication: "name", "data_curators",
+            "intended_use" and so on. None leaves this section out.
+
+        Returns
+        -------
+        text : str
+            Sections and fields of ``deployment`` are those of the Differential Privacy Deployments
+            Registry (arXiv 2509.13509).
+        """
+        entry = {} if basic is None else {"basic": dict(basic)}
+        return json.dumps({**self.to_dict(), "deployment": {**entry, **deployment(self)}}, indent=2)
 
     def __str__(self) -> str:
         words = [f"{name:<11} {line}" for name, line in self.rows()]
