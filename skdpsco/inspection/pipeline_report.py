@@ -10,11 +10,14 @@ from skdpsco.preprocessing import TableEncoder
 from skdpsco.privacy import Event, Risk, compose, epsilon_of, rho_of
 from skdpsco.privacy._checks import abridged
 from skdpsco.privacy.relations import REPLACE_ONE, weakest
+from skdpsco.privacy.report import SEEDED
 
 from ._cost import private_steps
 from ._steps import NOT_PRIVATE, PRIVATE, StepReport, Walk, about, check_record_wise, joined
 
 __all__ = [
+    "REPORT_HEAD",
+    "RHO",
     "PipelineReport",
     "check_private_steps",
     "html_of",
@@ -27,7 +30,7 @@ __all__ = [
 RHO = (
     "(rho is the cost in zero-concentrated differential privacy, zCDP: the costs of steps add up.)"
 )
-_REPORT_HEAD = ("step", "estimator", "status", "epsilon", "delta", "rho (zCDP)", "note")
+REPORT_HEAD = ("step", "estimator", "status", "epsilon", "delta", "rho (zCDP)", "note")
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,9 @@ class PipelineReport:
             wrong = [one.name or one.estimator for one in self.steps if one.status == NOT_PRIVATE]
             return [f"NOT private: {', '.join(wrong)}. There is no guarantee for the whole."]
         risk = self.risk
-        return ["No step learns from the data."] if risk is None else risk.lines()
+        if risk is None:
+            return ["No step learns from the data."]
+        return [SEEDED] * ("SEEDED" in self.note) + risk.lines()
 
     def rows(self) -> list[tuple[str, ...]]:
         """Cells of the table, without its head."""
@@ -122,10 +127,10 @@ class PipelineReport:
         return [_cells(step) for step in (*self.steps, total)]
 
     def __str__(self) -> str:
-        return "\n".join([*self.lines(), RHO, "", text_table(_REPORT_HEAD, self.rows())])
+        return "\n".join([*self.lines(), RHO, "", text_table(REPORT_HEAD, self.rows())])
 
     def _repr_html_(self) -> str:
-        table = html_of("Differential privacy", _REPORT_HEAD, self.rows())
+        table = html_of("Differential privacy", REPORT_HEAD, self.rows())
         return f"{paragraphs(self.lines())}{table}{paragraphs([RHO])}"
 
     def to_frame(self) -> Any:

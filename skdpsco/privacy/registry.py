@@ -31,11 +31,11 @@ from .sampling import AddedPoissonSampledGaussianEvent, PoissonSampledGaussianEv
 
 __all__ = ["deployment"]
 
-_SAMPLED = "Gaussian noise on sums over samples"
+_OF_SAMPLES = "Gaussian noise on sums over samples"
 _MECHANISMS: dict[type, str] = {
     GaussianEvent: "Gaussian noise",
-    PoissonSampledGaussianEvent: _SAMPLED,
-    AddedPoissonSampledGaussianEvent: _SAMPLED,
+    PoissonSampledGaussianEvent: _OF_SAMPLES,
+    AddedPoissonSampledGaussianEvent: _OF_SAMPLES,
     ExponentialMechanismEvent: "exponential mechanism",
     LaplaceNoisyMaxEvent: "report noisy maximum",
     RandomStoppingEvent: "selection with a random number of tries",
@@ -44,8 +44,8 @@ _MECHANISMS: dict[type, str] = {
     ZCDPEvent: "a mechanism with zero-concentrated differential privacy",
 }
 _SOFTWARE = (
-    "Implemented by skdpsco (https://skdpsco.readthedocs.io), whose samplers draw on integer grids, "
-    "so that rounding reveals nothing. The time of a fit is not protected."
+    "Implemented by skdpsco (https://skdpsco.readthedocs.io), whose samplers draw on integer "
+    "grids, so that rounding reveals nothing. The time of a fit is not protected."
 )
 _SEEDED = "Whoever knows the seed can remove the noise. "
 _BEFORE = (
