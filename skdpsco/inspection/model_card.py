@@ -16,7 +16,7 @@ from .pipeline_report import REPORT_HEAD, RHO, html_of, privacy_report
 
 __all__ = ["ModelCard", "model_card"]
 
-BEYOND = (
+UNCOVERED = (
     "other releases from the same records: a ledger adds them up",
     "parameters that were chosen by looking at the records, and steps that are not listed",
     "scores, plots and errors of the records that the model was fitted to",
@@ -143,7 +143,7 @@ def model_card(
         "What it reveals about one record": report.lines(),
         "Where the budget went": _said(private, "steps"),
         "What must be public or true": _said(private, "assumptions"),
-        "What is not covered": list(BEYOND),
+        "What is not covered": list(UNCOVERED),
     }
     told = tuple((head, tuple(lines)) for head, lines in sections.items() if lines)
     return ModelCard(name or type(estimator).__name__, told, tuple(report.rows()))
