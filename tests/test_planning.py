@@ -152,7 +152,7 @@ def test_how_a_plan_is_shown():
     for stage in shares:
         shares[stage] = sum(one.share for one in planned.releases if one.stage == stage)
         assert f"{100 * shares[stage]:.1f} % on {stage}" in text
-    assert set(shares) == {"centre and scale of the target", "GradientDescent"}
+    assert set(shares) == {"range of the target", "GradientDescent"}
     words, numbers = html.split("<details>")
     for part in ("PrivateRidge on 600 records", "GradientDescent", "The noise will be larger"):
         assert part in text

@@ -90,7 +90,8 @@ class AuditResult:
             ("delta", f"{self.delta:g}"),
         ]
         if self.mu is not None:
-            rows.append(("mu", f"at least {self.mu_lower:.3g}, claimed {self.mu:.3g}"))
+            claimed = f"at least {self.mu_lower:.3g}, claimed {self.mu:.3g}"
+            rows.append(("mu", f"{claimed} (sensitivity over noise, of one Gaussian number)"))
         first, second = self.hits
         return [
             *rows,

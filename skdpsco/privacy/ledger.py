@@ -46,7 +46,7 @@ from .relations import (
     unit_relation,
     weakest,
 )
-from .report import html_table
+from .report import MEANINGS, html_table
 
 __all__ = ["BudgetExceededError", "Ledger", "Remaining", "Spent"]
 
@@ -585,14 +585,14 @@ class Ledger:
     def _repr_html_(self) -> str:
         found = self._look()
         amounts: list[tuple[str, Any]] = [("budget", self)]
-        notes = [("neighbours", self.relation)]
+        notes = [("neighbours", self.relation), ("rho", MEANINGS["rho"])]
         if found is None:
             notes.append(("state", "The ledger cannot be read now."))
         else:
             spent, n_charges, relation = found
             amounts += [("spent", self._spent(spent)), ("left", self._left(spent))]
             if relation != self.relation:
-                notes = [("neighbours", f"{relation}: weakened by a charge from {self.relation}")]
+                notes[0] = ("neighbours", f"{relation}: weakened by a charge from {self.relation}")
             notes.append(("charges", str(n_charges)))
         if self.path is not None:
             notes.append(("file", self.path))

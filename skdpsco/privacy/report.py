@@ -13,7 +13,7 @@ from .registry import deployment
 from .relations import ADD_OR_REMOVE
 from .risk import Risk
 
-__all__ = ["SEEDED", "PrivacyReport", "ReleasedStep", "folded", "html_table"]
+__all__ = ["MEANINGS", "SEEDED", "PrivacyReport", "ReleasedStep", "folded", "html_table"]
 
 
 SEEDED = (

@@ -1,4 +1,11 @@
-"""What a guarantee means for one record: what attackers can find out, in numbers and in words."""
+"""What a guarantee means for one record: what attackers can find out, in numbers and in words.
+
+An attack is a test that says "used" with probability t if a record was used, and a if it was not.
+If a release is (epsilon, delta)-DP, t <= exp(epsilon) a + delta; and, since neighbours may be
+exchanged and the test turned around, 1 - a <= exp(epsilon) (1 - t) + delta. So each pair of epsilon
+and delta that an event keeps bounds t, and the least of these bounds holds. A release that is
+mu-GDP allows t = Phi(Phi^-1(a) + mu), and Gaussian noise reaches it.
+"""
 
 import math
 from collections.abc import Iterable
