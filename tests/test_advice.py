@@ -63,7 +63,7 @@ def test_each_number_has_its_own_sentence():
     assert advice_on(FINE._replace(reach=0.01)) == ()
     (line,) = advice_on(FINE._replace(n_samples=50, least_n_mu=least_n_mu()))
     assert "scale of the target" in line
-    enough = int(re.search(r"(\d+) records would do without it", line).group(1))
+    enough = int(re.search(r"Without it (\d+) records would do", line).group(1))
     for n, found in ((enough, True), (enough - 1, False)):
         assert (advice_on(FINE._replace(n_samples=n, least_n_mu=least_n_mu())) == ()) == found
     assert len(advice_on(FINE._replace(mu=1e-3, delta=0.1, reach=1e-5))) == 3

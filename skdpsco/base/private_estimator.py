@@ -226,15 +226,14 @@ UNCOUNTED_FITS = (
 )
 SPLITS_BY_NUMBER = (
     "The splits of {} follow from the number of records, which is private with "
-    f"relation={ADD_OR_REMOVE!r}: where one record is missing, others are in other parts. Each fit "
-    "guarantees its epsilon for the part that it gets, not for the whole table, and neither does a "
-    "ledger."
+    f"relation={ADD_OR_REMOVE!r}: with one record less, others are in other parts. So epsilon "
+    "holds for the part that a fit gets, not for the whole table, and the same is true of a ledger."
 )
 SPLITS_OF_UNITS = (
     "The splits of {} follow from the number of records, which is private where units are given: "
-    "if one unit has another record, those of others are in other parts. Each fit guarantees its "
-    "epsilon for the units in its part, not for the whole table, and neither does a ledger. Draw "
-    "the records first, with draw_records, or use PrivateGridSearchCV."
+    "if one unit has another record, those of others are in other parts. So epsilon holds for the "
+    "units in the part that a fit gets, not for the whole table, and the same is true of a ledger. "
+    "Draw the records first, with draw_records, or use PrivateGridSearchCV."
 )
 BUDGET_ENDED = "The budget ended within {}, and fits that did not take place have the score NaN. {}"
 LARGE_EPSILON = 20.0  # odds may grow by a factor of 500 million
