@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from ._checks import check_delta, check_real
-from .accounting import delta_of, gdp_of, is_gaussian
+from .accounting import delta_of, gdp_of, is_gaussian, rho_of, zcdp_delta
 from .events import Event
 from .relations import ADD_OR_REMOVE, REPLACE_ONE, WITHIN_GROUPS, records_of_unit
 
@@ -22,8 +22,6 @@ __all__ = ["FALSE_ALARMS", "Risk", "percent"]
 FALSE_ALARMS = (0.001, 0.01, 0.1)  # rates for which reports say what an attack finds
 _NORMAL = NormalDist()
 _UP = 1 + 1e-11
-_LEAST_DELTA = 1e-12  # pairs with a smaller delta say more about tiny rates of false alarms only
-_MOST_EPSILON = 600.0
 _SURE = 1e6  # larger factors are not written out
 
 
@@ -101,18 +99,15 @@ class Risk:
         thing, instead = _neighbour(self.relation)
         factor = math.exp(min(self.epsilon, 700.0))
         surer = f"at most {_up(factor, 3):,.6g}" if factor < _SURE else "more than a million"
-        found = [
-            f"with {percent(alarms)}, at most {percent(rate)}"
-            for alarms, rate in zip(FALSE_ALARMS[1:], self._rates(FALSE_ALARMS[1:]), strict=True)
-        ]
-        least = FALSE_ALARMS[0]
+        least, *others = zip(FALSE_ALARMS, self._rates(FALSE_ALARMS), strict=True)
+        found = (f"with {percent(alarms)}, at most {percent(rate)}" for alarms, rate in others)
         return [
             f"Whoever sees the result can be {surer} times surer that {thing} was used, {instead}.",
             f"The chance of more is about {_one_in(self.delta)}.",
             "Someone who knows all other records, and guesses whether it was used, is right at "
             f"most {percent(self.accuracy, 3)} of the time.",
-            f"An attack with false alarms for {percent(least)} of unused records finds at most "
-            f"{percent(self.true_positive_rate(least))} of those used; {'; '.join(found)}.",
+            f"An attack with false alarms for {percent(least[0])} of unused records finds at most "
+            f"{percent(least[1])} of those used; {'; '.join(found)}.",
         ]
 
     def __str__(self) -> str:
@@ -134,11 +129,12 @@ class Risk:
 
     def _pairs(self, event: Event) -> list[tuple[float, float]]:
         """Epsilons and deltas that an event keeps. Every pair is valid, so any choice is safe."""
-        most = min(max(self.epsilon, 1e-3), _MOST_EPSILON)
-        while delta_of(event, most, "rdp") > _LEAST_DELTA and 2 * most <= _MOST_EPSILON:
-            most *= 2
-        epsilons = [most * k / 64 for k in range(65)] + [most / 64 * 0.8**k for k in range(1, 33)]
-        return [(epsilon, delta_of(event, epsilon, "rdp")) for epsilon in epsilons]
+        unit = max(self.epsilon, 1e-6) / 32
+        fine = [unit * k for k in range(65)] + [unit * 0.8**k for k in range(1, 33)]
+        rho = rho_of(event)
+        pairs = [(one, zcdp_delta(rho, one)) for one in fine] if rho < math.inf else []
+        # Renyi curves take milliseconds for each.
+        return pairs + [(one, delta_of(event, one, "rdp")) for one in fine[:40:3]]
 
 
 def _of_pair(epsilon: float, delta: float, rate: float) -> float:
