@@ -355,7 +355,7 @@ def test_what_is_stored_is_released():
     assert len(stored) < 40_000  # 500 records take more
     assert np.array_equal(pickle.loads(stored).predict(frame), model.predict(frame))
     names = [step.name for step in model.privacy_.steps]
-    assert names[:2] == ["units of the target", "densities of the columns"]
+    assert names[:2] == ["range of the target", "densities of the columns"]
     assert model.privacy_.epsilon == 1.0
     assert model.privacy_.assumptions == (
         "numbers beyond the outer knots of a column count as these",

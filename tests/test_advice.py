@@ -42,7 +42,7 @@ def said(model, X, y, **options):
 def test_numbers_that_would_do_do():
     few = FINE._replace(n_samples=50, epsilon=0.3, mu=Budget(0.3, 1e-6).mu, conditioning=True)
     (line,) = advice_on(few)
-    assert "they are not conditioned" in line
+    assert "they are neither centred nor scaled" in line
     records, epsilon = re.search(r"(\d+) records would do, or epsilon=([\d.]+)\.", line).groups()
     assert advice_on(few._replace(n_samples=int(records))) == ()
     assert advice_on(few._replace(n_samples=int(records) - 1)) != ()
@@ -63,7 +63,7 @@ def test_each_number_has_its_own_sentence():
     assert advice_on(FINE._replace(reach=0.01)) == ()
     (line,) = advice_on(FINE._replace(n_samples=50, least_n_mu=least_n_mu()))
     assert "scale of the target" in line
-    enough = int(re.search(r"(\d+) records would do without it", line).group(1))
+    enough = int(re.search(r"Without it (\d+) records would do", line).group(1))
     for n, found in ((enough, True), (enough - 1, False)):
         assert (advice_on(FINE._replace(n_samples=n, least_n_mu=least_n_mu())) == ()) == found
     assert len(advice_on(FINE._replace(mu=1e-3, delta=0.1, reach=1e-5))) == 3

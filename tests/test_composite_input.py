@@ -316,5 +316,5 @@ class Refuses(CoordinateDescent):
 def test_the_plan_is_rehearsed_for_bounds_that_are_yet_to_be_found(Estimator):
     X, y = data(n=3000)
     y = labels(Estimator, y)
-    match = "There is no plan for epsilon=1.0.* 3000 records and 4 features.* It is too small"
+    match = "Cannot split the budget for epsilon=1.0.* n=3000, d=4: .* It is too small"
     refuses(Estimator(feature_bound=None, solver=Refuses()), match, X=X, y=y)

@@ -163,7 +163,7 @@ def test_a_release_that_fails_stays_charged_and_has_no_report():
 def test_a_plan_that_costs_too_much_is_refused():
     model = skdpsco.PrivateLogisticL1(epsilon=0.5, radius=7.0)
     plan = SimpleNamespace(event=skdpsco.privacy.ZCDPEvent(1.0))
-    with pytest.raises(ValueError, match=r"epsilon=0\.5, .*radius=7.0, 9 records.*costs rho=1"):
+    with pytest.raises(ValueError, match=r"epsilon=0\.5, .*radius=7.0, n=9, .*costs rho=1"):
         model._planned(lambda _: plan, model._available(model._budget()), 9, 1, "radius")
 
 

@@ -44,6 +44,7 @@ from skdpsco.preprocessing import (
     PublicBoundsScaler,
     RowClipper,
 )
+from skdpsco.privacy import Risk
 
 FREE, PRIVATE, NOT = "data-independent", "private", "NOT private"
 rng = np.random.default_rng(0)
@@ -353,8 +354,13 @@ def test_text():
     model = PrivateLasso(epsilon=0.5)
     steps = [("scale", RowClipper()), ("center", StandardScaler()), ("model", model)]
     report = privacy_report(Pipeline(steps))
-    assert str(report) == TABLE
-    last = str(privacy_report(model)).splitlines()[-1]
+    said, table = str(report).split("\n\n")
+    assert table == TABLE
+    assert said.startswith("NOT private: center. There is no guarantee for the whole.\n(rho is")
+    alone = privacy_report(model)
+    assert str(alone).startswith(str(Risk(0.5, 1e-6, alone.steps[0].event)))
+    assert str(privacy_report(RowClipper())).startswith("No step learns from the data.")
+    last = str(alone).splitlines()[-1]
     assert last.split() == ["total", "private", "0.5", "1e-06", "0.00770117"]
 
 
@@ -365,7 +371,9 @@ def test_html():
     assert "&lt;b&gt;&amp;" in html
     assert html.count("<tr>") == html.count("</tr>") == len(report.rows()) + 1 == 4
     assert html.count("<td ") == html.count("</td>") == 7 * 3
-    assert html.startswith("<table>")
+    assert html.startswith(
+        "<p>NOT private: &lt;b&gt;&amp;. There is no guarantee for the whole.</p>"
+    )
 
 
 def test_frame():

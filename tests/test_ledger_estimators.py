@@ -93,7 +93,7 @@ def test_the_scale_of_the_target_is_charged_too(target_bound, radius):
     assert charge.rho <= Budget(1.0, 1e-6).rho * (1 + 1e-10)
     assert charge.rho == pytest.approx(model.privacy_.rho)
     assert sum(step.share for step in steps) == pytest.approx(1.0)
-    assert any(step.share > 0.0 for step in steps if step.name == "units of the target")
+    assert any(step.share > 0.0 for step in steps if step.name == "range of the target")
 
 
 @BOTH

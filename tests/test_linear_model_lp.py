@@ -153,7 +153,7 @@ def test_ball(Estimator, p, ball):
 def test_row_norm(Estimator):
     model, problem = problem_of(Estimator, row_norm=0.5)
     assert problem.row_norm == 0.5
-    shrunk = "records are shrunk to l2 norm 0.5, in units of the bounds"
+    shrunk = "records divided by the bounds are shrunk to l2 norm 0.5"
     assert shrunk not in model.privacy_.assumptions  # the solver of the example does not
     X, y = data()
     for solver in ("auto", PhasedERM()):

@@ -105,7 +105,7 @@ def test_scores_of_pure_noise_say_that_there_is_nothing(skewed):
     labels = rng.uniform(size=4000) < 0.5
     result = private_cross_val_score(classifier, X, labels, epsilon=50.0, cv=2)
     lines = str(result).splitlines()
-    assert [lines[i].split()[0] for i in range(3)] == ["score", "noise_std", "epsilon"]
+    assert [lines[i].split()[0] for i in range(3)] == ["score", "noise_std", "risk"]
     assert "event" not in repr(result).lower()
     assert abs(result.score - 0.5) < 0.05
 

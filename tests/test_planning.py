@@ -35,7 +35,7 @@ from skdpsco.preprocessing import (
     PrivateQuantileClipper,
     PrivateStandardScaler,
 )
-from skdpsco.privacy import Budget, rho_of
+from skdpsco.privacy import Budget, Risk, rho_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 
 N, D = 600, 4
@@ -144,9 +144,21 @@ def test_how_a_plan_is_shown():
     assert list(frame.columns)[:3] == ["stage", "mechanism", "count"]
     assert len(frame) == len(planned.releases) == len(planned.rows())
     text, html = str(planned), planned._repr_html_()
+    first, *others = planned.lines()
+    assert first.startswith("PrivateRidge on 600 records")
+    assert others[: len(planned.risk.lines())] == planned.risk.lines()
+    assert planned.risk == Risk(planned.epsilon, planned.delta, planned.event, planned.relation)
+    shares = dict.fromkeys(one.stage for one in planned.releases)
+    for stage in shares:
+        shares[stage] = sum(one.share for one in planned.releases if one.stage == stage)
+        assert f"{100 * shares[stage]:.1f} % on {stage}" in text
+    assert set(shares) == {"range of the target", "GradientDescent"}
+    words, numbers = html.split("<details>")
     for part in ("PrivateRidge on 600 records", "GradientDescent", "The noise will be larger"):
         assert part in text
-        assert part in html
+        assert part in words
+    assert "rho" not in words
+    assert "rho=" in numbers
     assert html.count("<tr>") == len(frame) + 1
 
 

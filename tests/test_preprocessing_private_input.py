@@ -254,7 +254,7 @@ def test_plans_cover_rounding_where_it_matters():
 
 
 def test_too_many_columns():
-    match = r"no plan for epsilon=0\.0001, delta=1e-06, 1 record and {} features.*too large"
+    match = r"split the budget for epsilon=0\.0001, delta=1e-06, n=1, d={}: .*too large"
     refuses(SCALER, match.format(310000), np.zeros((1, 310_000)), [0], epsilon=1e-4)
     params = {"epsilon": 1e-4, "n_features_to_select": 450_000, "classes": [0, 1]}
     refuses(SELECTOR, match.format(450001), np.zeros((1, 450_001)), [0], **params)

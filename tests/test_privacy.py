@@ -584,6 +584,7 @@ def test_pure_dp_covers_the_laplace_mechanism(count):
 def test_a_report_as_json():
     report = PrivacyReport(1.0, 1e-6, 0.02, ZCDPEvent(0.02), False, ("one", "two"))
     found = json.loads(report.to_json())
+    assert found.pop("deployment")["privacy_loss"]["privacy_parameters"]["rho"] == 0.02
     assert found == report.to_dict()
     assert found["event"] == repr(report.event)
     assert (

@@ -1,5 +1,6 @@
 """The privacy report, and the representations of an estimator that contain it."""
 
+import math
 import pickle
 import re
 
@@ -13,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from skdpsco import PrivateGridSearchCV, PrivateLasso, PrivateLogisticL1, PrivateRidge
 from skdpsco.preprocessing import PublicBoundsScaler
 from skdpsco.privacy import GaussianEvent, rho_of
-from skdpsco.privacy.report import PrivacyReport
+from skdpsco.privacy.report import PrivacyReport, ReleasedStep
 
 CAPTION = "Differential privacy</caption>"
 
@@ -35,21 +36,39 @@ def a_report(**changes):
     return PrivacyReport(**{**values, **changes})
 
 
-def test_table():
-    report = a_report(assumptions=("features are clipped to +-1", "the 2 labels are public"))
+def test_words_come_before_numbers():
+    report = a_report(
+        assumptions=("features are clipped to +-1", "the 2 labels are public"),
+        steps=(
+            ReleasedStep("bounds of the features", 21, 0.2, "features are clipped to +-1"),
+            ReleasedStep("shares of the classes", 1, math.nan, ""),
+        ),
+    )
     assert str(report).splitlines() == [
-        "epsilon     1",
-        "delta       1e-06",
-        "rho (zCDP)  0.0125",
-        "neighbours  replace-one, number of records public",
-        "noise       secret",
+        "risk        Whoever sees the result can be at most 2.72 times surer that one record was "
+        "used, and not another in its place.",
+        "            The chance of more is about 1 in 1,000,000.",
+        "            Someone who knows all other records, and guesses whether it was used, is "
+        "right at most 59.9 % of the time.",
+        "            An attack with false alarms for 0.1 % of unused records finds at most 0.28 % "
+        "of those used; with 1 %, at most 2.8 %; with 10 %, at most 22 %.",
+        "budget      20.0 % on bounds of the features: features are clipped to +-1",
+        "            shares of the classes",
         "assumes     features are clipped to +-1",
         "            the 2 labels are public",
+        "epsilon     1  (logarithm of the factor by which one may be surer)",
+        "delta       1e-06  (chance of more, roughly)",
+        "rho (zCDP)  0.0125  (cost in zero-concentrated differential privacy: costs of several "
+        "releases add up)",
+        "neighbours  replace-one, number of records public  (data sets that the result must hardly "
+        "tell apart)",
+        "noise       secret  (whether a seed would draw it again)",
     ]
 
 
 def test_seeded_noise_is_conspicuous():
-    assert "REPRODUCIBLE" in str(a_report(seeded=True))
+    first = str(a_report(seeded=True)).splitlines()[0]
+    assert first.startswith("CAUTION     The noise is REPRODUCIBLE")
     assert "REPRODUCIBLE" not in str(a_report())
 
 
@@ -62,9 +81,13 @@ def test_html_escapes():
 def test_html_has_the_rows_of_the_text():
     report = a_report(assumptions=("one", "two"))
     html = report._repr_html_()
-    assert html.count("<tr>") == html.count("</tr>") == len(report.rows()) == 7
-    assert html.startswith("<table>")
-    assert html.endswith("</table>")
+    said = len(report.rows()) + len(report.numbers())
+    assert html.count("<tr>") == html.count("</tr>") == said == 11
+    words, numbers = html.split("<details>")
+    assert words.startswith("<table>")
+    assert words.endswith("</table>")
+    assert numbers.endswith("</table></details>")
+    assert "rho" not in words
 
 
 def test_immutable_and_picklable():

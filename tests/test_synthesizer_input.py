@@ -67,7 +67,11 @@ COUNT = "order must be an int >= 1, got"
         ("domain", None, "domain must be declared"),
         *(("order", value, COUNT) for value in (0, -1, 1.0, "2", None, True, NAN)),
         *(("n_iter", value, ITER) for value in (0, -1, 1.5, "all", None, True, 10_001)),
-        ("n_iter", 3, "There is no plan for .*n_iter=3.* measures once: n_iter must be 'auto'"),
+        (
+            "n_iter",
+            3,
+            "Cannot split the budget .*n_iter=3.* measures once: n_iter must be 'auto'",
+        ),
         ("solver", "best", r"solver must be one of \('auto', 'measure-project'.*\), got 'best'"),
         ("solver", 3, "solver.*'str' or an object implementing 'plan' and 'run'"),
         ("solver", MeasureProject, r"solver must be an instance, MeasureProject\(\), not a class"),

@@ -84,15 +84,16 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
             enough = epsilon_of(ZCDPEvent(rho), delta)
         known = 0.0 < enough < LARGEST_EPSILON
         or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""
+        unscaled = ", and they are neither centred nor scaled" if conditioning else ""
         fault = (
             f"The scale of the target cannot be found from {records} at epsilon={epsilon:g}, and "
-            "predictions may be far off. Declare target_bound, close to the largest target:"
+            "predictions may be far off. Declare target_bound, close to the largest target."
             if unknown
             else f"The noise will be larger than what {records} {says} about {features} at "
-            f"epsilon={epsilon:g}{', and they are not conditioned' if conditioning else ''}."
+            f"epsilon={epsilon:g}{unscaled}."
         )
-        without = " without it" if unknown else ""
-        lines.append(f"{fault} {math.ceil(needed / mu)} records would do{without}{or_epsilon}.")
+        without = "Without it " if unknown else ""
+        lines.append(f"{fault} {without}{math.ceil(needed / mu)} records would do{or_epsilon}.")
     if delta > LARGEST_DELTA / n:
         lines.append(
             f"delta={delta:g} is large for {records}: a mechanism that reveals one of them with "
@@ -130,7 +131,7 @@ def doubts_about(units: Any, feature_bound: Any, target_bound: float | None) -> 
         if wide := int((reach < WIDE).sum()):
             lines.append(
                 "feature_bound seems to be more than 100 times too wide for "
-                f"{counted(wide, 'column')}, as the centre and scales say that this fit has "
+                f"{counted(wide, 'column')}, judging by the centre and scales that this fit has "
                 "released. Noise is in proportion to it: declare a closer bound, or leave it to "
                 "feature_bound='auto'."
             )
@@ -138,13 +139,13 @@ def doubts_about(units: Any, feature_bound: Any, target_bound: float | None) -> 
         centre = abs(target.centre)
         if centre + target.scale < WIDE * target_bound:
             lines.append(
-                f"target_bound={target_bound:g} seems to be more than 100 times too wide, as the "
-                "centre and scale of the targets say that this fit has released."
+                f"target_bound={target_bound:g} seems to be more than 100 times too wide, "
+                "judging by the centre and scale of the targets that this fit has released."
             )
         elif centre - target.scale > AT_BOUND * target_bound:
             lines.append(
-                f"target_bound={target_bound:g} seems to be too small: by what this fit has "
-                "released, nearly all targets are at it or beyond it, and were clipped to it."
+                f"target_bound={target_bound:g} seems to be too small: judging by what this fit "
+                "has released, nearly all targets are at or beyond it, and were clipped to it."
             )
     return tuple(lines)
 

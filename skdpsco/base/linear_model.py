@@ -544,7 +544,7 @@ class PrivateLinearModel(PrivateEstimator):
                 counted: tuple[Any, ...] = ()
                 if count is not None:
                     n = count.release(n, rng)
-                    counted = (("number of records", count.event, f"about {n}"),)
+                    counted = ((count.name, count.event, f"about {n}"),)
                     assumptions = (f"there are at most {count.most} records", *assumptions)
                     prepared = self._prepared_for_count(task, n, count.left, prepared.event)
                 if bounds is None:

@@ -20,7 +20,6 @@ from skdpsco._random import (
 from skdpsco._typing import LedgerLike, Seed, Self
 from skdpsco._validation import check_choice
 from skdpsco._versions import __version__
-from skdpsco.base.advice import counted
 from skdpsco.base.documentation import Documented
 from skdpsco.base.grants import Grant
 from skdpsco.base.labels import classifies_labels
@@ -107,7 +106,8 @@ def check_budget(
         units = f" for units of {k} records" if k > 1 else ""
         raise ValueError(
             f"epsilon={epsilon!r} is too {size} with delta={delta!r}{units}: they allow "
-            f"{budget.rho:.3g} zCDP, and the legal range is [{MIN_RHO:g}, {MAX_RHO:g}]."
+            f"{budget.rho:.3g} in zero-concentrated differential privacy (zCDP), where the legal "
+            f"range is [{MIN_RHO:g}, {MAX_RHO:g}]."
         )
     return budget
 
@@ -226,15 +226,14 @@ UNCOUNTED_FITS = (
 )
 SPLITS_BY_NUMBER = (
     "The splits of {} follow from the number of records, which is private with "
-    f"relation={ADD_OR_REMOVE!r}: where one record is missing, others are in other parts. Each fit "
-    "guarantees its epsilon for the part that it gets, not for the whole table, and neither does a "
-    "ledger."
+    f"relation={ADD_OR_REMOVE!r}: with one record less, others are in other parts. So epsilon "
+    "holds for the part that a fit gets, not for the whole table, and the same is true of a ledger."
 )
 SPLITS_OF_UNITS = (
     "The splits of {} follow from the number of records, which is private where units are given: "
-    "if one unit has another record, those of others are in other parts. Each fit guarantees its "
-    "epsilon for the units in its part, not for the whole table, and neither does a ledger. Draw "
-    "the records first, with draw_records, or use PrivateGridSearchCV."
+    "if one unit has another record, those of others are in other parts. So epsilon holds for the "
+    "units in the part that a fit gets, not for the whole table, and the same is true of a ledger. "
+    "Draw the records first, with draw_records, or use PrivateGridSearchCV."
 )
 BUDGET_ENDED = "The budget ended within {}, and fits that did not take place have the score NaN. {}"
 LARGE_EPSILON = 20.0  # odds may grow by a factor of 500 million
@@ -609,8 +608,8 @@ class PrivateEstimator(Documented, BaseEstimator):
                 f"{name}={getattr(self, name)!r}, " for name in ("epsilon", "delta", *names)
             )
             raise ValueError(
-                f"There is no plan for {values}{counted(n_samples, 'record')} and "
-                f"{counted(n_features, 'feature')}; one of them is too extreme. {error}"
+                f"Cannot split the budget for {values}n={n_samples}, d={n_features}: one of these "
+                f"is out of the workable range. {error}"
             ) from error
 
     @contextmanager

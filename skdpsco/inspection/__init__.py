@@ -6,24 +6,30 @@ from skdpsco.inspection._steps import StepReport
 from ._audit import AuditResult, audit
 from .displays import PrivacyUtilityDisplay, RadiusPathDisplay
 from .group_display import GroupLossDisplay
+from .model_card import ModelCard, model_card
 from .pipeline_report import PipelineReport, check_private_steps, not_private_steps, privacy_report
 from .planning import PlannedRelease, PrivacyPlan, epsilon_for, n_for, plan
+from .risk_display import RiskDisplay, epsilon_for_risk
 from .shape_display import PairDisplay, ShapeDisplay
 
 __all__ = [
     "AuditResult",
     "GroupLossDisplay",
+    "ModelCard",
     "PairDisplay",
     "PipelineReport",
     "PlannedRelease",
     "PrivacyPlan",
     "PrivacyUtilityDisplay",
     "RadiusPathDisplay",
+    "RiskDisplay",
     "ShapeDisplay",
     "StepReport",
     "audit",
     "check_private_steps",
     "epsilon_for",
+    "epsilon_for_risk",
+    "model_card",
     "n_for",
     "not_private_steps",
     "plan",

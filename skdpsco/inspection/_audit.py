@@ -51,9 +51,8 @@ class AuditResult:
     mu_lower : float
         Lower confidence bound on the true mu.
     detectable : float
-        The true epsilon from which on fits would be convicted with probability 0.8, if a single
-        number showed all that they release. It says how small the noise would have to be for this
-        many fits to notice at best. Infinity if there are too few fits for that.
+        The least true epsilon that this many fits would notice with probability 0.8, if a single
+        number showed all that they release. Infinity if there are too few fits for that.
     hits : tuple of int
         How many of the fits to each data set hit the event that tells the data sets apart.
     n_counted : int
@@ -91,7 +90,8 @@ class AuditResult:
             ("delta", f"{self.delta:g}"),
         ]
         if self.mu is not None:
-            rows.append(("mu", f"at least {self.mu_lower:.3g}, claimed {self.mu:.3g}"))
+            claimed = f"at least {self.mu_lower:.3g}, claimed {self.mu:.3g}"
+            rows.append(("mu", f"{claimed} (sensitivity over noise, of one Gaussian number)"))
         first, second = self.hits
         return [
             *rows,

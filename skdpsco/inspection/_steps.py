@@ -127,6 +127,8 @@ class StepReport:
         The reason, an assumption, or an alternative.
     relation : str or None
         Which data sets are neighbours, for a private step.
+    report : PrivacyReport or None
+        The report of a fitted private step.
     """
 
     name: str
@@ -138,6 +140,7 @@ class StepReport:
     note: str = ""
     relation: str | None = None
     event: Event | None = field(default=None, repr=False)
+    report: PrivacyReport | None = field(default=None, repr=False)
 
 
 class Walk:
@@ -255,7 +258,7 @@ class Walk:
             follows = "" if report.released is None else FOLLOWS
             if report.relation == ADD_OR_REMOVE:
                 notes = joined(seed, follows, note)
-                self._add_as_replacement(name, step, counted, report.delta, notes)
+                self._add_as_replacement(name, step, counted, report.delta, notes, report)
                 return True
             known = report.relation == WITHIN_GROUPS or records_of_unit(report.relation)
             self.add(
@@ -268,6 +271,7 @@ class Walk:
                 rho=report.rho if report.released is None else rho_of(counted),
                 relation=report.relation,
                 event=counted,
+                report=report,
             )
             return True
         if not isinstance(step, PrivateEstimator):
@@ -299,7 +303,13 @@ class Walk:
         return True
 
     def _add_as_replacement(
-        self, name: str, step: Any, event: Event, delta: float, note: str
+        self,
+        name: str,
+        step: Any,
+        event: Event,
+        delta: float,
+        note: str,
+        report: PrivacyReport | None = None,
     ) -> None:
         """Add a row about a guarantee for adding or removing a record, as one for replacing it."""
         event = for_units(event, 2)
@@ -313,6 +323,7 @@ class Walk:
             rho=rho_of(event),
             relation=REPLACE_ONE,
             event=event,
+            report=report,
         )
 
 

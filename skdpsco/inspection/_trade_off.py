@@ -136,7 +136,7 @@ def _last_that_holds(holds: Callable[[float], bool], largest: float) -> float:
 def least_found(
     guarantees: Iterable[Guarantee], make: Callable[[float], Guarantee], n: int, alpha: float
 ) -> float:
-    """The parameter from which on an audit refutes one of some guarantees with 80 % probability.
+    """The least parameter for which an audit refutes one of some guarantees 80 % of the time.
 
     Parameters
     ----------

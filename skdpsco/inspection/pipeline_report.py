@@ -7,28 +7,35 @@ from typing import Any
 
 from skdpsco.base.private_estimator import OTHER_STEPS, needs_units
 from skdpsco.preprocessing import TableEncoder
-from skdpsco.privacy import Event, compose, epsilon_of, rho_of
+from skdpsco.privacy import Event, Risk, compose, epsilon_of, rho_of
 from skdpsco.privacy._checks import abridged
-from skdpsco.privacy.relations import weakest
+from skdpsco.privacy.relations import REPLACE_ONE, weakest
+from skdpsco.privacy.report import SEEDED
 
 from ._cost import private_steps
 from ._steps import NOT_PRIVATE, PRIVATE, StepReport, Walk, about, check_record_wise, joined
 
 __all__ = [
+    "REPORT_HEAD",
+    "RHO",
     "PipelineReport",
     "check_private_steps",
     "html_of",
     "not_private_steps",
+    "paragraphs",
     "privacy_report",
     "text_table",
 ]
 
-_REPORT_HEAD = ("step", "estimator", "status", "epsilon", "delta", "rho (zCDP)", "note")
+RHO = (
+    "(rho is the cost in zero-concentrated differential privacy, zCDP: the costs of steps add up.)"
+)
+REPORT_HEAD = ("step", "estimator", "status", "epsilon", "delta", "rho (zCDP)", "note")
 
 
 @dataclass(frozen=True)
 class PipelineReport:
-    """The guarantee of an estimator with several steps; it prints as a table, also as HTML.
+    """The guarantee of an estimator with several steps; it prints in words and as a table.
 
     Parameters
     ----------
@@ -93,6 +100,25 @@ class PipelineReport:
         seeded = "SEEDED" if any("SEEDED" in step.note for step in self._costs()) else ""
         return joined(seeded, about(self.relation))
 
+    @property
+    def risk(self) -> Risk | None:
+        """What an attacker can find out about one record; None if a step is not private."""
+        epsilon, delta = self._total()
+        if epsilon is None or not delta:  # nothing is private, or nothing is learnt
+            return None
+        known = all(step.event is not None for step in self._costs())
+        return Risk(epsilon, delta, self._known() if known else None, self.relation or REPLACE_ONE)
+
+    def lines(self) -> list[str]:
+        """The table in words."""
+        if not self.private:
+            wrong = [one.name or one.estimator for one in self.steps if one.status == NOT_PRIVATE]
+            return [f"NOT private: {', '.join(wrong)}. There is no guarantee for the whole."]
+        risk = self.risk
+        if risk is None:
+            return ["No step learns from the data."]
+        return [SEEDED] * ("SEEDED" in self.note) + risk.lines()
+
     def rows(self) -> list[tuple[str, ...]]:
         """Cells of the table, without its head."""
         epsilon, delta = self._total()
@@ -101,10 +127,11 @@ class PipelineReport:
         return [_cells(step) for step in (*self.steps, total)]
 
     def __str__(self) -> str:
-        return text_table(_REPORT_HEAD, self.rows())
+        return "\n".join([*self.lines(), RHO, "", text_table(REPORT_HEAD, self.rows())])
 
     def _repr_html_(self) -> str:
-        return html_of("Differential privacy", _REPORT_HEAD, self.rows())
+        table = html_of("Differential privacy", REPORT_HEAD, self.rows())
+        return f"{paragraphs(self.lines())}{table}{paragraphs([RHO])}"
 
     def to_frame(self) -> Any:
         """The steps as a pandas DataFrame, a row for each.
@@ -133,6 +160,11 @@ def text_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in table
     )
+
+
+def paragraphs(lines: Iterable[str]) -> str:
+    """Lines as HTML."""
+    return "".join(f"<p>{escape(line)}</p>" for line in lines)
 
 
 def html_of(caption: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

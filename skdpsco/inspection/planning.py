@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from html import escape
 from typing import Any
 
 from sklearn.base import clone
@@ -20,6 +19,7 @@ from skdpsco.privacy import (
     GaussianEvent,
     LaplaceNoisyMaxEvent,
     PoissonSampledGaussianEvent,
+    Risk,
     is_gaussian,
     mu_of,
     rho_of,
@@ -27,16 +27,17 @@ from skdpsco.privacy import (
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.events import leaves
 from skdpsco.privacy.relations import ADD_OR_REMOVE
+from skdpsco.privacy.report import folded
 from skdpsco.scaling.calibration import CalibrationPlan, ClassPlan
 from skdpsco.scaling.feature_bounds import BoundPlan
 from skdpsco.solvers.base import Plan
 
 from ._public_tables import check_plannable, check_shape, placeholder
-from .pipeline_report import html_of, text_table
+from .pipeline_report import html_of, paragraphs, text_table
 
-__all__ = ["PlannedRelease", "PrivacyPlan", "epsilon_for", "n_for", "plan"]
+__all__ = ["LEAST_EPSILON", "PlannedRelease", "PrivacyPlan", "epsilon_for", "n_for", "plan"]
 
-LEAST_EPSILON = 1e-4  # the least epsilon that `epsilon_for` tries
+LEAST_EPSILON = 1e-4  # the least epsilon that is tried
 MOST_SEARCHED = 2**28  # entries of the largest table that `n_for` tries
 
 # Standard deviation of the noise of a draw, in units of the range of changes of the scores.
@@ -60,7 +61,7 @@ class PlannedRelease:
     Parameters
     ----------
     stage : str
-        What the releases are for, or the name of the solver.
+        What is found, or the name of the solver, which finds the coefficients.
     mechanism : str
     count : int
         Number of releases with this noise.
@@ -88,7 +89,7 @@ class PlannedRelease:
 
 @dataclass(frozen=True)
 class PrivacyPlan:
-    """What a fit would release; it prints as a table, also as HTML. `plan` makes it.
+    """What a fit would release; it prints in words and as a table. `plan` makes it.
 
     Parameters
     ----------
@@ -138,6 +139,11 @@ class PrivacyPlan:
     coefficient_noise: float | None = None
     n_fits: int = 1
 
+    @property
+    def risk(self) -> Risk:
+        """What an attacker can find out about one record."""
+        return Risk(self.epsilon, self.delta, self.event, self.relation)
+
     def rows(self) -> list[tuple[str, ...]]:
         """Cells of the table, without its head."""
         return [
@@ -154,11 +160,16 @@ class PrivacyPlan:
 
     def lines(self) -> list[str]:
         """Sentences about the whole fit."""
-        gaussian = "" if self.mu is None else f", mu={self.mu:.4g}"
+        shares: dict[str, float] = {}
+        for one in self.releases:
+            shares[one.stage] = shares.get(one.stage, 0.0) + one.share
+        spent = "; ".join(f"{100 * share:.1f} % on {stage}" for stage, share in shares.items())
         lines = [
             f"{self.estimator} on {counted(self.n_samples, 'record')} and "
-            f"{counted(self.n_features, 'feature')}: epsilon={self.epsilon:g}, "
-            f"delta={self.delta:g}, rho={self.rho:.4g}{gaussian}, {self.relation}."
+            f"{counted(self.n_features, 'feature')}, with epsilon={self.epsilon:g} and "
+            f"delta={self.delta:g} ({self.relation}):",
+            *self.risk.lines(),
+            f"The budget: {spent or 'nothing is spent'}.",
         ]
         if self.coefficient_noise is not None:
             lines.append(
@@ -170,6 +181,22 @@ class PrivacyPlan:
                 f"Each of {self.n_fits} targets has a fit; these are the releases of the first."
             )
         return [*lines, *self.warnings]
+
+    def meanings(self) -> list[str]:
+        """What the numbers of the table mean."""
+        lines = [
+            f"rho={self.rho:.4g} is the cost in zero-concentrated differential privacy (zCDP): the "
+            "costs of releases add up.",
+            "noise/sensitivity: standard deviation of the noise, over the largest change that one "
+            "record makes.",
+            "noise of a mean: of the mean over all records of a number in [-1, 1].",
+        ]
+        if self.mu is not None:
+            lines.append(
+                f"mu={self.mu:.4g}: all releases together tell as much as a single one whose "
+                "noise/sensitivity is 1/mu."
+            )
+        return lines
 
     def to_frame(self) -> Any:
         """The releases as a pandas DataFrame, a row for each kind.
@@ -194,13 +221,12 @@ class PrivacyPlan:
         return pd.DataFrame([vars(one) for one in self.releases], columns=columns)
 
     def __str__(self) -> str:
-        first, *others = self.lines()
-        return "\n".join([first, text_table(_PLAN_HEAD, self.rows()), *others])
+        table = text_table(_PLAN_HEAD, self.rows())
+        return "\n".join([*self.lines(), "", table, "", *self.meanings()])
 
     def _repr_html_(self) -> str:
-        first, *others = (escape(line) for line in self.lines())
-        notes = "".join(f"<p>{line}</p>" for line in others)
-        return html_of(first, _PLAN_HEAD, self.rows()) + notes
+        table = html_of("Releases", _PLAN_HEAD, self.rows()) + paragraphs(self.meanings())
+        return paragraphs(self.lines()) + folded("In numbers", table)
 
 
 _PLAN_HEAD = (
@@ -386,8 +412,7 @@ def plan(
 def _releases(
     made: Any, moved: float, n_samples: int, total: float, k: int
 ) -> Iterator[PlannedRelease]:
-    stage = getattr(made, "part", type(made).__name__.removesuffix("Plan"))
-    stage = "calibration" if isinstance(made, CalibrationPlan | ClassPlan) else stage
+    stage = getattr(made, "name", type(made).__name__.removesuffix("Plan"))
     for event, count in leaves(made.event):
         rho = k**2 * count * rho_of(event)
         if rho == 0.0:
@@ -411,7 +436,7 @@ def epsilon_for(
     coefficient_noise: float | None = None,
     **shape: Any,
 ) -> float:
-    """The epsilon from which on a fit has no warning, or little enough noise.
+    """The least epsilon with which a fit has no warning, or little enough noise.
 
     Parameters
     ----------
@@ -440,10 +465,9 @@ def epsilon_for(
 
     Notes
     -----
-    Noise falls as epsilon grows, except where one more release, or one more pass, begins to pay.
-    Passes are whole numbers, and a release whose share grew from 0 would be a guess at first. So
-    all numbers of two digits from what is returned up to twice as much are tried: they suffice. An
-    epsilon below a rise of the noise may do, too.
+    Noise falls as epsilon grows, except where a fit begins to make one more pass or release. So
+    all numbers of two digits, from the result to twice as much, are tried: they suffice. A smaller
+    epsilon, before such a rise of the noise, may suffice, too.
 
     Examples
     --------
@@ -508,8 +532,8 @@ def n_for(
 
     Notes
     -----
-    The number suffices. As noise may rise where one more release or pass begins to pay, which
-    `epsilon_for` explains, a smaller one may do, too, and one that is slightly larger may not.
+    The number suffices. Since noise may rise where a fit begins to make one more pass or release, a
+    smaller number may suffice, too, and a slightly larger one may not.
 
     Examples
     --------

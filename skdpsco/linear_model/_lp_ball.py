@@ -350,7 +350,7 @@ class LpModel(PrivateLinearModel):
         lines = []
         if self.row_norm is not None and isinstance(self.solver, (str, *BALL_SOLVERS.values())):
             norm = check_bound("row_norm", self.row_norm)
-            lines.append(f"records are shrunk to l2 norm {norm:g}, in units of the bounds")
+            lines.append(f"records divided by the bounds are shrunk to l2 norm {norm:g}")
         if self._streaming:
             lines.append("the number of records and the sizes of the blocks are public")
         return (*lines, *taken_on_trust(loss))

@@ -273,8 +273,9 @@ def check_private(
         least = min(share.min() for share in shares)
         if least < MIN_RHO:
             raise ValueError(
-                f"epsilon is too small for this many fits of private steps: one would get "
-                f"{least:.3g} zCDP, and the least is {MIN_RHO:g}."
+                "epsilon is too small for this many fits of private steps: the part of one fit "
+                f"would be {least:.3g} in zero-concentrated differential privacy (zCDP), where the "
+                f"least is {MIN_RHO:g}."
             )
 
 

@@ -64,7 +64,7 @@ class PrivateScore(NamedTuple):
 
     def __str__(self) -> str:
         rows = [("score", f"{self.score:.6g}"), ("noise_std", f"{self.noise_std:.3g}")]
-        return "\n".join(f"{name:<11} {value}" for name, value in rows + self.privacy.rows())
+        return "\n".join([*(f"{name:<11} {value}" for name, value in rows), str(self.privacy)])
 
 
 def private_cross_val_score(

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -105,6 +105,8 @@ class MatrixPlan:
     row_norm: float
     n_groups: int = 0
 
+    name: ClassVar[str] = "means and covariances"
+
     @property
     def has_scales(self) -> bool:
         """Whether every column gets its own scale."""
@@ -122,7 +124,7 @@ class MatrixPlan:
     def note(self) -> str:
         """A line for the report, if a centre and scales are found."""
         found = 0.0 if self.conditioning is None else self.conditioning.share + MATRIX.norm_share
-        return f"{found:.0%} of the budget's mu^2 found how columns and rows are measured"
+        return f"{100 * found:.0f} % of the budget found centres and scales of columns"
 
 
 class Measured(NamedTuple):

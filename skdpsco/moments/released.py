@@ -413,7 +413,7 @@ class ReleasedMoments(MomentAnswers):
     def report_of_fit(self) -> PrivacyReport:
         """The report of a model that is fitted to these moments, at no further cost."""
         said = (
-            f"post-processing of moments that were released for rho={self.privacy_.rho:.6g}",
+            "post-processing of moments that were released before; it costs nothing more",
             *self.privacy_.assumptions,
         )
         released = self.privacy_.event

@@ -51,6 +51,8 @@ class RangePlan:
     penalty: float
     event: Event
 
+    name: ClassVar[str] = "ranges of the columns"
+
 
 def plan_ranges(n_samples: int, n_features: int, rho: float) -> RangePlan:
     """Plan three draws per column; two if a centre would only be a guess; or none."""

@@ -32,7 +32,7 @@ FLOOR = 0.5  # smallest variance, in standard deviations of its noise
 FOUND = "columns are clipped to private bounds, lower_ and upper_, which a part of the budget found"
 TOO_FEW = (
     "Bounds of the columns cannot be found from {} at epsilon={:g}, so that they are -1 and 1. "
-    "Declare lower and upper; {} records would do without them."
+    "Declare lower and upper. Without them {} records would do."
 )
 
 
@@ -51,6 +51,8 @@ class ColumnMomentsPlan:
     grid: float
     noise: float
     event: Event
+
+    name: ClassVar[str] = "means and variances of the columns"
 
 
 def plan_moments(n_samples: int, n_features: int, squares: bool, mu: float) -> ColumnMomentsPlan:

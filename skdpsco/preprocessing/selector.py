@@ -85,6 +85,8 @@ class SelectionPlan:
     event: Event
     stages: tuple[Stage, ...] = ()
 
+    name: ClassVar[str] = "choice of features"
+
 
 def plan_selection(
     n_samples: int,

@@ -39,6 +39,7 @@ from .events import (
 )
 from .ledger import BudgetExceededError, Ledger, Remaining, Spent
 from .random_stopping import Poisson, Tries, TruncatedNegativeBinomial
+from .risk import Risk
 from .sampling import AddedPoissonSampledGaussianEvent, PoissonSampledGaussianEvent
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "RandomStoppingEvent",
     "Remaining",
     "RepeatedEvent",
+    "Risk",
     "SamplerErrorEvent",
     "Spent",
     "Tries",

@@ -46,7 +46,7 @@ from .relations import (
     unit_relation,
     weakest,
 )
-from .report import html_table
+from .report import MEANINGS, html_table
 
 __all__ = ["BudgetExceededError", "Ledger", "Remaining", "Spent"]
 
@@ -467,8 +467,9 @@ class Ledger:
             raise BudgetExceededError(
                 f"{entry.estimator or 'This release'} costs rho={entry.rho:.6g}, and the ledger of "
                 f"{self.dataset!r} (epsilon={self.epsilon:g}, delta={self.delta:g}) has "
-                f"rho={left.rho:.6g} left: one more release of epsilon={left.epsilon:.4g} at "
-                "that delta. Nothing was charged or released."
+                f"rho={left.rho:.6g} left: one more release of epsilon={left.epsilon:.4g} at that "
+                "delta. (rho is a cost in zero-concentrated differential privacy: costs add up.) "
+                "Nothing was charged or released."
             )
         write(connection, self._account(), self._part, balance, entry)
 
@@ -573,14 +574,14 @@ class Ledger:
     def _repr_html_(self) -> str:
         found = self._look()
         amounts: list[tuple[str, Any]] = [("budget", self)]
-        notes = [("neighbours", self.relation)]
+        notes = [("neighbours", self.relation), ("rho", MEANINGS["rho"])]
         if found is None:
             notes.append(("state", "The ledger cannot be read now."))
         else:
             spent, n_charges, relation = found
             amounts += [("spent", self._spent(spent)), ("left", self._left(spent))]
             if relation != self.relation:
-                notes = [("neighbours", f"{relation}: weakened by a charge from {self.relation}")]
+                notes[0] = ("neighbours", f"{relation}: weakened by a charge from {self.relation}")
             notes.append(("charges", str(n_charges)))
         if self.path is not None:
             notes.append(("file", self.path))

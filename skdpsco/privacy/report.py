@@ -2,16 +2,34 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
 from .accounting import rho_of
 from .events import Event, leaves
+from .registry import deployment
 from .relations import ADD_OR_REMOVE
+from .risk import Risk
 
-__all__ = ["PrivacyReport", "ReleasedStep", "html_table"]
+__all__ = ["MEANINGS", "SEEDED", "PrivacyReport", "ReleasedStep", "folded", "html_table"]
+
+
+SEEDED = (
+    "The noise is REPRODUCIBLE, since random_state was set. What follows holds only against those "
+    "who do not know the seed."
+)
+MEANINGS = {
+    "epsilon": "logarithm of the factor by which one may be surer",
+    "delta": "chance of more, roughly",
+    "rho": "cost in zero-concentrated differential privacy: costs of several releases add up",
+}
+
+
+def folded(summary: str, html: str) -> str:
+    """HTML that shows when its summary is clicked."""
+    return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 
 def html_table(caption: str, rows: Iterable[tuple[str, ...]]) -> str:
@@ -22,7 +40,8 @@ def html_table(caption: str, rows: Iterable[tuple[str, ...]]) -> str:
         + "</tr>"
         for name, *values in rows
     )
-    return f"<table><caption>{escape(caption)}</caption>{cells}</table>"
+    head = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{head}{cells}</table>"
 
 
 class ReleasedStep(NamedTuple):
@@ -59,15 +78,13 @@ class ReleasedStep(NamedTuple):
         return tuple(cls.of(name, event, whole, found) for name, event, found in steps)
 
     def __str__(self) -> str:
-        spent = "" if math.isnan(self.share) else f", {self.share:.1%} of the budget"
-        said = f": {self.found}" if self.found else ""
-        plural = "" if self.n_releases == 1 else "s"
-        return f"{self.name} ({self.n_releases} release{plural}{spent}){said}"
+        spent = "" if math.isnan(self.share) else f"{100 * self.share:.1f} % on "
+        return f"{spent}{self.name}{f': {self.found}' if self.found else ''}"
 
 
 @dataclass(frozen=True)
 class PrivacyReport:
-    """The guarantee of one fit, which prints as a short table, also as HTML.
+    """The guarantee of one fit; it prints in words first, then in numbers, also as HTML.
 
     Parameters
     ----------
@@ -106,18 +123,38 @@ class PrivacyReport:
     released: Event | None = None
     steps: tuple[ReleasedStep, ...] = ()
 
+    @property
+    def risk(self) -> Risk:
+        """What an attacker can find out about one record."""
+        event = self.event if self.released is None else self.released
+        return Risk(self.epsilon, self.delta, event, self.relation)
+
     def rows(self) -> list[tuple[str, str]]:
-        """Names and values of the table."""
-        secrecy = "private" if self.relation == ADD_OR_REMOVE else "public"
-        rows = [
-            ("epsilon", f"{self.epsilon:g}"),
-            ("delta", f"{self.delta:g}"),
-            ("rho (zCDP)", f"{self.rho:.6g}"),
-            ("neighbours", f"{self.relation}, number of records {secrecy}"),
-            ("noise", "REPRODUCIBLE (random_state was set)" if self.seeded else "secret"),
+        """What the report says in words, each line with a name or none."""
+        parts = {
+            "CAUTION": [SEEDED] if self.seeded else [],
+            "risk": self.risk.lines(),
+            "budget": list(map(str, self.steps)),
+            "assumes": self.assumptions,
+        }
+        return [
+            ("" if i else name, line)
+            for name, lines in parts.items()
+            for i, line in enumerate(lines)
         ]
-        rows += [(f"step {i}", str(step)) for i, step in enumerate(self.steps, 1)]
-        return rows + [("assumes" if i == 0 else "", a) for i, a in enumerate(self.assumptions)]
+
+    def numbers(self) -> list[tuple[str, str, str]]:
+        """Names, values and meanings of the parameters of the guarantee."""
+        secrecy = "private" if self.relation == ADD_OR_REMOVE else "public"
+        neighbours = f"{self.relation}, number of records {secrecy}"
+        secret = "REPRODUCIBLE (random_state was set)" if self.seeded else "secret"
+        return [
+            ("epsilon", f"{self.epsilon:g}", MEANINGS["epsilon"]),
+            ("delta", f"{self.delta:g}", MEANINGS["delta"]),
+            ("rho (zCDP)", f"{self.rho:.6g}", MEANINGS["rho"]),
+            ("neighbours", neighbours, "data sets that the result must hardly tell apart"),
+            ("noise", secret, "whether a seed would draw it again"),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as types that JSON knows; events as the text that a ledger stores."""
@@ -131,12 +168,29 @@ class PrivacyReport:
         assumptions = list(self.assumptions)
         return {**vars(self), **events, "rho": rho, "assumptions": assumptions, "steps": steps}
 
-    def to_json(self) -> str:
-        """The dict of `to_dict` as a JSON object."""
-        return json.dumps(self.to_dict(), indent=2)
+    def to_json(self, basic: Mapping[str, Any] | None = None) -> str:
+        """The fields as a JSON object, and ``deployment``, an entry of the public registry.
+
+        Parameters
+        ----------
+        basic : dict or None, default=None
+            What the registry asks about the publication: "name", "data_curators",
+            "intended_use" and so on. None leaves this section out.
+
+        Returns
+        -------
+        text : str
+            Sections and fields of ``deployment`` are those of the Differential Privacy Deployments
+            Registry (arXiv 2509.13509).
+        """
+        entry = {} if basic is None else {"basic": dict(basic)}
+        return json.dumps({**self.to_dict(), "deployment": {**entry, **deployment(self)}}, indent=2)
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:<11} {value}" for name, value in self.rows())
+        words = [f"{name:<11} {line}" for name, line in self.rows()]
+        numbers = [f"{name:<11} {value}  ({what})" for name, value, what in self.numbers()]
+        return "\n".join((*words, *numbers))
 
     def _repr_html_(self) -> str:
-        return html_table("Differential privacy", self.rows())
+        numbers = html_table("", self.numbers())
+        return html_table("Differential privacy", self.rows()) + folded("In numbers", numbers)

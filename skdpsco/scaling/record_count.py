@@ -49,6 +49,7 @@ class CountPlan:
     left: Allowance | Remainder
 
     part: ClassVar[str] = "count"
+    name: ClassVar[str] = "number of records"
 
     @property
     def most(self) -> int:

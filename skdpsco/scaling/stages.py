@@ -200,9 +200,9 @@ def known_stages(units: Units, regression: bool) -> list[Any]:
     The target's may be None, where only those of features have been found before.
     """
     stages: list[Any] = []
-    said = "units of features are those that were found for the first target"
+    said = "features have the centres and scales that were found for the first target"
     if units.target is not None:
-        said = "units of columns and targets are those of public_data"
+        said = "centres and scales of columns and targets are those of public_data"
         if regression:
             stages.append(KnownStage(declared_target(units.target.bound), units.target, said))
     if units.conditioning is not None:

@@ -140,7 +140,7 @@ class TargetPlan:
     slack: float = 1.0
 
     part: ClassVar[str] = "target"
-    name: ClassVar[str] = "units of the target"
+    name: ClassVar[str] = "range of the target"
 
     @property
     def extremes(self) -> tuple[Target, ...]:

@@ -278,10 +278,11 @@ def generalised_cost(size: int, budget: Any) -> tuple[float, Event]:
         return rho, compose(ZCDPEvent(rho), error)
     except ValueError as failed:
         raise ValueError(
-            "noise='generalised-gaussian' is drawn in floating point, which epsilon and delta can "
-            "cover if they are not too small, epsilon is not too large, and there are not too many "
-            "coefficients; a budget in zCDP cannot, such as what a ledger, a search, units of "
-            "several records or bounds that are found leave. Choose noise='gaussian'."
+            "noise='generalised-gaussian' is drawn in floating point. Its errors do not fit this "
+            "budget: epsilon or delta is too small, epsilon is too large, or there are too many "
+            "coefficients. They never fit a budget in zero-concentrated differential privacy, as "
+            "fits with a ledger, in a search, of units or with undeclared bounds have. Choose "
+            "noise='gaussian'."
         ) from failed
 
 
