@@ -29,7 +29,6 @@ from skdpsco.solvers.penalized.second_moments import positive_definite, upper_tr
 from skdpsco.solvers.steps import move_into
 
 __all__ = [
-    "REFIT",
     "Refit",
     "RefitPlan",
     "linearise",

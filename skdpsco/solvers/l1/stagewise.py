@@ -279,9 +279,8 @@ class Stagewise:
         D, K, d = problem.n_coefficients, problem.loss.n_outputs, problem.n_features
         n_mu, radius = problem.n_mu(math.sqrt(2.0 * rho)), radius_of(problem)[0]
         enough = STAGEWISE.all_records if can_probe(problem) else STAGEWISE.sparse_records
-        narrow = d < PROBE.columns and not problem.sparse
-        known = n_mu >= enough * d * math.sqrt(K) and not problem.sparse
-        if narrow or known or (problem.sparse and problem.centred):
+        known = n_mu >= enough * d * math.sqrt(K)
+        if d < PROBE.columns or known or (problem.sparse and problem.centred):
             return self._without_selection(problem, budget, radius, choose)
         T, rest = whole(useful_steps(problem, rho)), math.sqrt(0.74 * 2.0 * rho)
         fits = noise_fits(rest * math.sqrt(STAGEWISE.refit_share), min(T + K, D), min(T + 1, d))
