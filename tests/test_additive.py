@@ -305,6 +305,26 @@ def test_the_choice_of_pairs_changes_by_its_sensitivity(monkeypatch):
     assert spent[1] > 0.5 * planned[1]  # residuals are smaller than targets by the mean
 
 
+def missing_keys(content, path=()):
+    """Paths to keys that `from_json` cannot do without."""
+    optional = {"format", "model", "privacy", "schema", "bounds", "categories", "zero"}
+    items = content.items() if isinstance(content, dict) else enumerate(content[:1])
+    for key, part in items:
+        if isinstance(content, dict) and key not in optional:
+            yield (*path, key)
+        if isinstance(part, dict | list) and key not in optional:
+            yield from missing_keys(part, (*path, key))
+
+
+def without_key(content, path):
+    content = json.loads(json.dumps(content))
+    part = content
+    for key in path[:-1]:
+        part = part[key]
+    del part[path[-1]]
+    return content
+
+
 @each(
     "model",
     [
@@ -330,6 +350,9 @@ def test_json_is_read_back_and_may_be_edited(model):
     edited = type(model).from_json(json.dumps(content))
     there = ~np.isnan(frame["age"].to_numpy())
     assert (edited.explain(records)[there, 0] == 0.0).all()
+    for path in missing_keys(content):
+        with pytest.raises(ValueError, match=f"^text must have the key {path[-1]!r}"):
+            type(model).from_json(json.dumps(without_key(content, path)))
     content["columns"][0]["values"].append([0.0])
     for wrong in ("{", "[]", json.dumps({"model": "PrivateRidge"}), json.dumps(content)):
         with pytest.raises(ValueError, match=r"^text|^column '(age|x0)'"):
@@ -579,6 +602,8 @@ def test_a_model_that_was_read_can_be_written_again():
     again = PrivateAdditiveRegressor.from_json(model.to_json())
     twice = PrivateAdditiveRegressor.from_json(again.to_json())
     assert (twice.predict(frame) == model.predict(frame)).all()
+    for name, known in model.densities_.items():
+        assert all(map(np.array_equal, twice.densities_[name], known))
 
 
 def test_few_records_without_ranges_are_told():

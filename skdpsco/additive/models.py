@@ -297,7 +297,7 @@ class PrivateAdditiveModel(PrivateEstimator):
         Raises
         ------
         ValueError
-            If it is not such a text.
+            If it is not such a text, or lacks a key.
         """
         model: Self = read_model(cls, text)
         return model
