@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skdpsco._quiet import quietly
@@ -30,6 +32,7 @@ from skdpsco.additive.fitting import FITTED_BY, Labels
 from skdpsco.additive.pairs import PairFunction
 from skdpsco.additive.shapes import ShapeFunction
 from skdpsco.additive.shapes_json import model_as_json, read_model
+from skdpsco.additive.shapes_sklearn import pipeline_of
 from skdpsco.additive.table import ColumnRecords, read_blocks, read_columns
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.base.private_estimator import PrivateEstimator
@@ -39,6 +42,8 @@ from skdpsco.privacy._checks import abridged
 from skdpsco.solvers import GradientDescent
 
 __all__ = ["PrivateAdditiveClassifier", "PrivateAdditiveRegressor"]
+
+LOGARITHMS = ("poisson", "gamma")  # losses of predictions that are exponentials
 
 
 class PrivateAdditiveModel(PrivateEstimator):
@@ -268,6 +273,27 @@ class PrivateAdditiveModel(PrivateEstimator):
             for at, value in zip([*places, None], [*values, shape.missing], strict=True):
                 rows.append((shape.column.name, at, *value.tolist()))
         return pd.DataFrame(rows, columns=["column", "at", *names])
+
+    @available_if(lambda self: getattr(self, "loss", None) not in LOGARITHMS)
+    def to_sklearn(self) -> Pipeline:
+        """A pipeline of scikit-learn's estimators that makes the same predictions.
+
+        It holds the functions, which have been released, and needs neither this package nor Numba.
+        Predictions agree up to rounding. What the fit guarantees is in ``privacy_`` only.
+
+        Returns
+        -------
+        pipeline : sklearn.pipeline.Pipeline
+            It reads arrays, or frames of pandas with the columns of the fit. There is none for the
+            losses "poisson" and "gamma".
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+        """
+        check_is_fitted(self)
+        return pipeline_of(self)
 
     def to_json(self) -> str:
         """The model as JSON: its functions, which may be edited, and what they need to predict.

@@ -43,7 +43,7 @@ def as_shape(found: Content) -> ShapeFunction:
     bounds, values = found.get("bounds"), tuple(found.get("categories", ()))
     column = TableColumn(found["column"], None if bounds is None else (*bounds,), values)
     names = ["values", "missing"] + ["knots"] * (not values) + ["zero"] * ("zero" in found)
-    arrays = {name: as_array(f"column {column.name!r}", found[name]) for name in names}
+    arrays = {name: numbers_in(f"column {column.name!r}", found[name]) for name in names}
     shape = ShapeFunction(column, **{"knots": np.empty(0), **arrays})
     n_places, n_outputs = len(values) or len(shape.knots), len(shape.missing)
     if shape.values.shape != (n_places, n_outputs) or (not values and n_places < 2):
@@ -56,13 +56,13 @@ def as_shape(found: Content) -> ShapeFunction:
 def as_pair(found: Content) -> tuple[tuple[int, ...], PairFunction]:
     """A function of two columns, and their places."""
     first, second = as_shape(found["first"]), as_shape(found["second"])
-    weights = as_array("pairs", found["weights"])
+    weights = numbers_in("pairs", found["weights"])
     if weights.shape[:-1] != (first.values.shape[1], second.values.shape[1]):
         raise ValueError("pairs must have a weight for each product of their functions.")
     return tuple(found["places"]), PairFunction(first, second, weights)
 
 
-def as_array(name: str, numbers: Any) -> np.ndarray:
+def numbers_in(name: str, numbers: Any) -> np.ndarray:
     """An array of numbers.
 
     Raises
@@ -80,8 +80,8 @@ def as_density(column: TableColumn, found: Content) -> Density | Shares:
     """Where the records of a column lie."""
     name = f"densities of {column.name!r}"
     if column.values:
-        return Shares(as_array(name, found["values"]), float(found["missing"]))
-    edges, weights = (as_array(name, found[key]) for key in ("edges", "weights"))
+        return Shares(numbers_in(name, found["values"]), float(found["missing"]))
+    edges, weights = (numbers_in(name, found[key]) for key in ("edges", "weights"))
     return Density(edges, weights, float(found["zero"]), float(found["missing"]))
 
 
