@@ -24,8 +24,8 @@ from skdpsco.base.plain import fitted_as, plain_model, scaler_between
 __all__ = ["pipeline_of"]
 
 STEEP = 1e-30  # width of a ramp at 0, over the largest knot
-BEYOND = 2.0  # the place of what is missing, where knots are in [0, 1]
-NUMBERS, ZERO, CATEGORIES = "numbers", "zero", "categories"
+MISSING_AT = 2.0  # the place of what is missing, where knots are in [0, 1]
+OF_NUMBERS, AROUND_0, OF_VALUES = "numbers", "zero", "categories"
 
 
 class Ramps(NamedTuple):
@@ -54,24 +54,24 @@ class Ramps(NamedTuple):
     def places(self) -> list[np.ndarray]:
         """Where the ramps of every input begin and end, after it is scaled."""
         scaled = (self.knots - self.low) / (self.high - self.low)
-        beyond = [BEYOND] if self.kind == NUMBERS else []
+        beyond = [MISSING_AT] if self.kind == OF_NUMBERS else []
         return [np.append(scaled, beyond)] * self.n_inputs
 
     def coefficients(self, shape: ShapeFunction) -> np.ndarray:
         """Coefficients of these ramps for a function of the column."""
-        if self.kind == CATEGORIES:
+        if self.kind == OF_VALUES:
             return shape.values - shape.missing
         smooth = shape._replace(zero=None)
-        if self.kind == NUMBERS:
+        if self.kind == OF_NUMBERS:
             return np.diff(np.vstack([smooth.of(self.knots), shape.missing]), axis=0)
         step = 0.0 if shape.zero is None else shape.zero - smooth.of(np.zeros(1))
         return np.array([[1.0], [-1.0]]) * step
 
     def constant(self, shape: ShapeFunction) -> Any:
         """What is added to these ramps."""
-        if self.kind == CATEGORIES:
+        if self.kind == OF_VALUES:
             return shape.missing
-        return shape._replace(zero=None).of(self.knots[:1])[0] if self.kind == NUMBERS else 0.0
+        return shape._replace(zero=None).of(self.knots[:1])[0] if self.kind == OF_NUMBERS else 0.0
 
 
 class RampFeatures:
@@ -85,19 +85,19 @@ class RampFeatures:
 
     def __init__(self, functions: Sequence[Sequence[ShapeFunction]]) -> None:
         self.blocks = []
-        kinds = NUMBERS, ZERO, CATEGORIES
+        kinds = OF_NUMBERS, AROUND_0, OF_VALUES
         for kind in kinds:
             for j, some in enumerate(functions):
                 n_values = len(some[0].column.values)
-                if n_values and kind == CATEGORIES:
+                if n_values and kind == OF_VALUES:
                     self.blocks.append(Ramps(j, kind, 0.0, 1.0, np.arange(2.0), n_values))
-                if n_values or kind == CATEGORIES:
+                if n_values or kind == OF_VALUES:
                     continue
                 knots = np.unique(np.concatenate([one.knots for one in some]))
                 width = STEEP * float(np.abs(knots).max())
-                if kind == ZERO:
+                if kind == AROUND_0:
                     knots = np.array([-width, 0.0, width])
-                if kind == NUMBERS or any(one.zero is not None for one in some):
+                if kind == OF_NUMBERS or any(one.zero is not None for one in some):
                     self.blocks.append(Ramps(j, kind, knots[0], knots[-1], knots))
         self.places = [place for block in self.blocks for place in block.places]
         self.ends = np.cumsum([0, *(sum(len(p) - 1 for p in b.places) for b in self.blocks)])
@@ -123,7 +123,7 @@ class RampFeatures:
         copies = np.repeat(np.eye(len(counts)), counts, axis=0)
         begin = np.concatenate([place[:-1] for place in self.places])
         end = np.concatenate([place[1:] for place in self.places])
-        missing = SimpleImputer(strategy="constant", fill_value=BEYOND).fit(ends.T)
+        missing = SimpleImputer(strategy="constant", fill_value=MISSING_AT).fit(ends.T)
         return [
             ("clip", scaler_between(*ends.T)),
             ("missing", missing),
@@ -171,7 +171,7 @@ def pipeline_of(estimator: Any) -> Pipeline:
         coef, intercept = coef[:, 0], intercept[0]
     steps.append(("model", plain_model(model, coef.T, intercept)))
     names = getattr(estimator, "feature_names_in_", None)
-    if len(features.blocks) > len(functions) or features.columns(CATEGORIES):
+    if len(features.blocks) > len(functions) or features.columns(OF_VALUES):
         steps.insert(0, ("columns", columns_read(features, shapes, names)))
     elif names is not None:
         steps[0][1].feature_names_in_ = names
@@ -194,10 +194,10 @@ def columns_read(
     It is fitted to an invented record.
     """
     record = np.array([(s.column.values or s.knots)[0] for s in shapes], dtype=object)[None, :]
-    parts: list[Any] = [(k, "passthrough", features.columns(k)) for k in (NUMBERS, ZERO)]
-    known = [np.array(shapes[j].column.values) for j in features.columns(CATEGORIES)]
+    parts: list[Any] = [(k, "passthrough", features.columns(k)) for k in (OF_NUMBERS, AROUND_0)]
+    known = [np.array(shapes[j].column.values) for j in features.columns(OF_VALUES)]
     encoder = OneHotEncoder(categories=known, handle_unknown="ignore", sparse_output=False)
-    parts.append((CATEGORIES, encoder, features.columns(CATEGORIES)))
+    parts.append((OF_VALUES, encoder, features.columns(OF_VALUES)))
     if names is None:
         return ColumnTransformer(parts).fit(record.astype(float))
     import pandas as pd
