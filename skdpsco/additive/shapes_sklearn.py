@@ -2,7 +2,8 @@
 
 A function that is linear between knots is a sum of ramps, which rise from 0 to 1 between two
 neighbouring knots: a `MinMaxScaler` that clips computes them. What is missing becomes a number
-beyond all knots. The step of a function at 0 is the difference of two steep ramps.
+beyond all others. The step of a function at 0 is the difference of two steep ramps, so that numbers
+that are tiny beside all knots count as 0, too.
 """
 
 from collections.abc import Sequence
@@ -23,9 +24,9 @@ from skdpsco.base.plain import fitted_as, plain_model, scaler_between
 
 __all__ = ["pipeline_of"]
 
-STEEP = 1e-30  # width of a ramp at 0, over the largest knot
-MISSING_AT = 2.0  # the place of what is missing, where knots are in [0, 1]
-OF_NUMBERS, AROUND_0, OF_VALUES = "numbers", "zero", "categories"
+STEEP = 1e-20  # width of a ramp at 0, over the largest knot
+MISSING_AT = 2.0  # the place of what is missing, where numbers are in [-1, 1]
+NUMBER_RAMPS, ZERO_RAMPS, VALUE_RAMPS = "numbers", "zero", "categories"
 
 
 class Ramps(NamedTuple):
@@ -35,43 +36,43 @@ class Ramps(NamedTuple):
     ----------
     column : int
     kind : {"numbers", "zero", "categories"}
-    low, high : float
-        The interval that is scaled to [0, 1].
     knots : ndarray of shape (n_ramps + 1,)
         Where ramps begin and end, in units of the column.
     n_inputs : int
-        Number of values that are scaled; more than 1 for categories, each of which has one ramp.
+        Number of values that are read; more than 1 for categories, each of which has one ramp.
     """
 
     column: int
     kind: str
-    low: float
-    high: float
     knots: np.ndarray
     n_inputs: int = 1
 
     @property
-    def places(self) -> list[np.ndarray]:
-        """Where the ramps of every input begin and end, after it is scaled."""
-        scaled = (self.knots - self.low) / (self.high - self.low)
-        beyond = [MISSING_AT] if self.kind == OF_NUMBERS else []
-        return [np.append(scaled, beyond)] * self.n_inputs
+    def size(self) -> float:
+        """The number that becomes 1. Nothing is shifted, so that numbers near 0 stay exact."""
+        return float(np.abs(self.knots).max())
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Where the ramps of one input begin and end, in units of ``size``: shape (n_ramps, 2)."""
+        found = np.column_stack([self.knots[:-1], self.knots[1:]]) / self.size
+        return np.vstack([found, [1.0, MISSING_AT]]) if self.kind == NUMBER_RAMPS else found
 
     def coefficients(self, shape: ShapeFunction) -> np.ndarray:
         """Coefficients of these ramps for a function of the column."""
-        if self.kind == OF_VALUES:
+        if self.kind == VALUE_RAMPS:
             return shape.values - shape.missing
         smooth = shape._replace(zero=None)
-        if self.kind == OF_NUMBERS:
+        if self.kind == NUMBER_RAMPS:
             return np.diff(np.vstack([smooth.of(self.knots), shape.missing]), axis=0)
         step = 0.0 if shape.zero is None else shape.zero - smooth.of(np.zeros(1))
         return np.array([[1.0], [-1.0]]) * step
 
     def constant(self, shape: ShapeFunction) -> Any:
         """What is added to these ramps."""
-        if self.kind == OF_VALUES:
+        if self.kind == VALUE_RAMPS:
             return shape.missing
-        return shape._replace(zero=None).of(self.knots[:1])[0] if self.kind == OF_NUMBERS else 0.0
+        return shape._replace(zero=None).of(self.knots[:1])[0] if self.kind == NUMBER_RAMPS else 0.0
 
 
 class RampFeatures:
@@ -84,23 +85,21 @@ class RampFeatures:
     """
 
     def __init__(self, functions: Sequence[Sequence[ShapeFunction]]) -> None:
-        self.blocks = []
-        kinds = OF_NUMBERS, AROUND_0, OF_VALUES
-        for kind in kinds:
-            for j, some in enumerate(functions):
-                n_values = len(some[0].column.values)
-                if n_values and kind == OF_VALUES:
-                    self.blocks.append(Ramps(j, kind, 0.0, 1.0, np.arange(2.0), n_values))
-                if n_values or kind == OF_VALUES:
-                    continue
-                knots = np.unique(np.concatenate([one.knots for one in some]))
-                width = STEEP * float(np.abs(knots).max())
-                if kind == AROUND_0:
-                    knots = np.array([-width, 0.0, width])
-                if kind == OF_NUMBERS or any(one.zero is not None for one in some):
-                    self.blocks.append(Ramps(j, kind, knots[0], knots[-1], knots))
-        self.places = [place for block in self.blocks for place in block.places]
-        self.ends = np.cumsum([0, *(sum(len(p) - 1 for p in b.places) for b in self.blocks)])
+        values = [some[0].column.values for some in functions]
+        numbers = [j for j in range(len(values)) if not values[j]]
+        self.blocks = [
+            Ramps(j, NUMBER_RAMPS, np.unique(np.concatenate([one.knots for one in functions[j]])))
+            for j in numbers
+        ]
+        for block in self.blocks[:]:
+            if any(one.zero is not None for one in functions[block.column]):
+                around = STEEP * block.size * np.arange(-1.0, 2.0)
+                self.blocks.append(Ramps(block.column, ZERO_RAMPS, around))
+        for j, some in enumerate(values):
+            if some:
+                self.blocks.append(Ramps(j, VALUE_RAMPS, np.arange(2.0), len(some)))
+        n_ramps = [block.n_inputs * len(block.ends) for block in self.blocks]
+        self.starts = np.cumsum([0, *n_ramps])
 
     def columns(self, kind: str) -> list[int]:
         """The columns of all ramps of a kind."""
@@ -108,8 +107,9 @@ class RampFeatures:
 
     def coefficients(self, column: int, shape: ShapeFunction) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients of all ramps for a function of one column, and what is added to them."""
-        out, constant = np.zeros((self.ends[-1], len(shape.missing))), np.zeros(len(shape.missing))
-        for block, (start, stop) in zip(self.blocks, pairwise(self.ends), strict=True):
+        n_outputs = len(shape.missing)
+        out, constant = np.zeros((self.starts[-1], n_outputs)), np.zeros(n_outputs)
+        for block, (start, stop) in zip(self.blocks, pairwise(self.starts), strict=True):
             if block.column == column:
                 out[start:stop] = block.coefficients(shape)
                 constant = constant + block.constant(shape)
@@ -117,15 +117,13 @@ class RampFeatures:
 
     def steps(self) -> list[tuple[str, Any]]:
         """Steps of a pipeline that computes the ramps, from all inputs."""
-        ends = np.array([(block.low, block.high) for block in self.blocks])
-        ends = ends.repeat([block.n_inputs for block in self.blocks], axis=0)
-        counts = [len(place) - 1 for place in self.places]
-        copies = np.repeat(np.eye(len(counts)), counts, axis=0)
-        begin = np.concatenate([place[:-1] for place in self.places])
-        end = np.concatenate([place[1:] for place in self.places])
-        missing = SimpleImputer(strategy="constant", fill_value=MISSING_AT).fit(ends.T)
+        inputs = [block for block in self.blocks for _ in range(block.n_inputs)]
+        sizes = np.array([block.size for block in inputs])
+        copies = np.repeat(np.eye(len(inputs)), [len(block.ends) for block in inputs], axis=0)
+        begin, end = np.concatenate([block.ends for block in inputs]).T
+        missing = SimpleImputer(strategy="constant", fill_value=MISSING_AT).fit(sizes[None, :])
         return [
-            ("clip", scaler_between(*ends.T)),
+            ("clip", scaler_between(-sizes, sizes, (-1, 1))),
             ("missing", missing),
             ("copies", linear_map(copies)),
             ("ramps", scaler_between(begin, end)),
@@ -171,7 +169,7 @@ def pipeline_of(estimator: Any) -> Pipeline:
         coef, intercept = coef[:, 0], intercept[0]
     steps.append(("model", plain_model(model, coef.T, intercept)))
     names = getattr(estimator, "feature_names_in_", None)
-    if len(features.blocks) > len(functions) or features.columns(OF_VALUES):
+    if len(features.blocks) > len(functions) or features.columns(VALUE_RAMPS):
         steps.insert(0, ("columns", columns_read(features, shapes, names)))
     elif names is not None:
         steps[0][1].feature_names_in_ = names
@@ -194,10 +192,10 @@ def columns_read(
     It is fitted to an invented record.
     """
     record = np.array([(s.column.values or s.knots)[0] for s in shapes], dtype=object)[None, :]
-    parts: list[Any] = [(k, "passthrough", features.columns(k)) for k in (OF_NUMBERS, AROUND_0)]
-    known = [np.array(shapes[j].column.values) for j in features.columns(OF_VALUES)]
+    parts: list[Any] = [(k, "passthrough", features.columns(k)) for k in (NUMBER_RAMPS, ZERO_RAMPS)]
+    known = [np.array(shapes[j].column.values) for j in features.columns(VALUE_RAMPS)]
     encoder = OneHotEncoder(categories=known, handle_unknown="ignore", sparse_output=False)
-    parts.append((OF_VALUES, encoder, features.columns(OF_VALUES)))
+    parts.append((VALUE_RAMPS, encoder, features.columns(VALUE_RAMPS)))
     if names is None:
         return ColumnTransformer(parts).fit(record.astype(float))
     import pandas as pd

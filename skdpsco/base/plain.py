@@ -44,12 +44,12 @@ def fitted_as(estimator: Any, **attributes: Any) -> Any:
     return estimator
 
 
-def scaler_between(low: np.ndarray, high: np.ndarray) -> MinMaxScaler:
-    """A scaler that moves these intervals to [0, 1], and clips."""
-    scaler = MinMaxScaler(clip=True).fit(np.vstack([low, high]))
+def scaler_between(low: np.ndarray, high: np.ndarray, onto: tuple[int, int] = (0, 1)) -> Any:
+    """A `MinMaxScaler` that moves these intervals ``onto`` another one, and clips."""
+    scaler = MinMaxScaler(onto, clip=True).fit(np.vstack([low, high]))
     # scikit-learn takes intervals of tiny numbers for constants.
-    scale = 1.0 / (high - low)
-    return fitted_as(scaler, scale_=scale, min_=-low * scale)  # type: ignore[no-any-return]
+    scale = (onto[1] - onto[0]) / (high - low)
+    return fitted_as(scaler, scale_=scale, min_=onto[0] - low * scale)
 
 
 def clipped_regression(coef: Any, intercept: Any, low: Any, high: Any) -> dict[str, Any]:
