@@ -251,15 +251,15 @@ def test_explanations_add_up_and_the_table_has_all_values():
     assert np.allclose(several.predict_proba(frame).sum(axis=1), 1.0)
 
 
-@each("labelled, epsilon", [(False, 2.0), (True, 3.0)])
-def test_pairs_that_matter_are_chosen(labelled, epsilon):
+@each("n_classes, epsilon", [(0, 2.0), (2, 3.0), (3, 5.0)])
+def test_pairs_that_matter_are_chosen(n_classes, epsilon):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (20_000, 5))
     y = 2.0 * X[:, 0] * X[:, 3] + X[:, 2] ** 2 + 0.2 * rng.normal(size=20_000)
     options = {"epsilon": epsilon, "random_state": 0}
-    if labelled:
-        y = y > 0.3
-        make = PrivateAdditiveClassifier(classes=[False, True], **options)
+    if n_classes:
+        y = np.digitize(y, [0.3, 1.0][: n_classes - 1])
+        make = PrivateAdditiveClassifier(classes=list(range(n_classes)), **options)
     else:
         make = PrivateAdditiveRegressor(**options)
     model = make.fit(X, y)
@@ -271,24 +271,27 @@ def test_pairs_that_matter_are_chosen(labelled, epsilon):
     assert list(named.pair_functions_) == [("x0", "x3")]
     assert min(model.score(X, y), named.score(X, y)) > alone.score(X, y) + 0.1
     parts = named.explain(X[:100])
-    assert parts.shape == (100, 6)
+    assert parts.shape[:2] == (100, 6)
     total = parts.sum(axis=1) + named.intercept_
-    wanted = named.decision_function if labelled else named.predict
+    wanted = named.decision_function if n_classes else named.predict
     assert np.allclose(total, wanted(X[:100]))
     pair = named.pair_functions_["x0", "x3"]
     at = np.array([[x, z] for x in pair.first.knots[:2] for z in pair.second.knots[:3]])
     assert np.allclose(pair.of(*at.T)[:, 0], pair.values[:2, :3, 0].ravel())
 
 
-def test_the_choice_of_pairs_changes_by_its_sensitivity(monkeypatch):
-    """The target and all products of a record are at their largest, and change their sign."""
+@each("n_outputs, weighted", [(1, False), (3, False), (3, True)])
+def test_the_choice_of_pairs_changes_by_its_sensitivity(monkeypatch, n_outputs, weighted):
+    """The target and all products of a record are at their largest, and targets as far apart."""
     rng = np.random.default_rng(0)
     columns = tuple(TableColumn(name, (-1.0, 1.0)) for name in "abc")
-    plan = pairs.plan_pairs(500, columns, 5000.0, 1.0, None)
+    plan = pairs.plan_pairs(500, columns, 5000.0, 1.0, None, weighted, n_outputs)
     known = [densities.Density(np.linspace(-1, 1, 257), np.full(256, 1 / 256), 0.0, 0.0)] * 3
     basis = shapes.bases_of(columns, known, 5000.0)
     recorded = RecordedReleases(monkeypatch, pairs)
     x, y = rng.uniform(-1, 1, (3, 500)), rng.choice([-1.0, 1.0], 500)
+    if n_outputs > 1:
+        y = rng.integers(0, n_outputs, 500) + 0.25 * weighted
     x[:, 0] = 1.0
     recorded.begin(None)
     records = Dense(x.T, np.ones(3), 0)
@@ -296,33 +299,14 @@ def test_the_choice_of_pairs_changes_by_its_sensitivity(monkeypatch):
     before, seen = recorded.units, recorded.seen
     recorded.begin(seen)
     other = y.copy()
-    other[0] = -y[0]
+    other[0] = -y[0] if n_outputs == 1 else (y[0] + 1.0) % n_outputs
     plan.release(basis.parts, records, other, rng)
     spent = [((a - b) ** 2).sum() / 4.0**24 for a, b in zip(before, recorded.units, strict=True)]
     planned = [m**-2.0 for m in plan.multipliers.values()]
     assert all(s <= p for s, p in zip(spent, planned, strict=True))
-    assert spent[0] > 0.99 * planned[0]
-    assert spent[1] > 0.5 * planned[1]  # residuals are smaller than targets by the mean
-
-
-def missing_keys(content, path=()):
-    """Paths to keys that `from_json` cannot do without."""
-    optional = {"format", "model", "privacy", "schema", "bounds", "categories", "zero"}
-    items = content.items() if isinstance(content, dict) else enumerate(content[:1])
-    for key, part in items:
-        if isinstance(content, dict) and key not in optional:
-            yield (*path, key)
-        if isinstance(part, dict | list) and key not in optional:
-            yield from missing_keys(part, (*path, key))
-
-
-def without_key(content, path):
-    content = json.loads(json.dumps(content))
-    part = content
-    for key in path[:-1]:
-        part = part[key]
-    del part[path[-1]]
-    return content
+    # Residuals are smaller than targets by the mean; two classes are no opposites.
+    least = (0.99, 0.5) if n_outputs == 1 else (0.49, 0.24)
+    assert all(s > share * p for s, share, p in zip(spent, least, planned, strict=True))
 
 
 @each(

@@ -257,13 +257,12 @@ class SumOfShapes(PrivateLinearModel):
         return n_samples * self._budget().mu / math.sqrt(max(len(columns), 1))
 
     def _pair_plan(self, n_samples: int, columns: tuple[TableColumn, ...], mu: float) -> PairPlan:
-        """How pairs are chosen: not where sums are of records that may be added, or of labels."""
-        wanted, several = self._wanted_pairs, len(getattr(self, "classes_", ())) > 2
-        if wanted is None and (several or self._relation == ADD_OR_REMOVE):
-            wanted = ()
-        weighted = is_classifier(self) and self._weighs()
-        ratio = self._ratio(n_samples, columns)
-        return plan_pairs(n_samples, columns, ratio, mu, wanted, weighted)
+        """How pairs are chosen: not where sums are of records that may be added."""
+        wanted = () if self._relation == ADD_OR_REMOVE else None
+        wanted = wanted if self._wanted_pairs is None else self._wanted_pairs
+        n_classes = len(getattr(self, "classes_", ()))
+        targets = is_classifier(self) and self._weighs(), n_classes if n_classes > 2 else 1
+        return plan_pairs(n_samples, columns, self._ratio(n_samples, columns), mu, wanted, *targets)
 
     def _conditions(self, task: Any, n_samples: int, mu: float) -> bool:
         return True

@@ -401,7 +401,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         functions of pairs.
     pairs : "auto", list of tuple of two str, or None, default="auto"
         Pairs of columns that have a function of both, by name. "auto" chooses some privately if
-        there are enough records: not with more than two classes or a private number of records.
+        there are enough records, whose number is public.
     classes : array-like of shape (n_classes,), Schema or None, default=None
         The public labels. None takes those that occur in y, which assumes that the set of labels in
         y is public.
@@ -583,7 +583,7 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
         functions of pairs.
     pairs : "auto", list of tuple of two str, or None, default="auto"
         Pairs of columns that have a function of both, by name. "auto" chooses some privately if
-        there are enough records: not with more than two classes or a private number of records.
+        there are enough records, whose number is public.
     loss : {"squared", "huber", "quantile", "poisson", "gamma"}, default="squared"
         "quantile" predicts ``quantile``. For "poisson" (y >= 0) and "gamma" (y > 0) the sum is the
         logarithm of the expected target.

@@ -154,6 +154,8 @@ class PairPlan:
         Noise multipliers; none if nothing is released.
     weighted : bool
         Whether targets hold weights.
+    n_outputs : int
+        Number of classes if there are more than two; otherwise 1.
     """
 
     n_samples: int
@@ -163,6 +165,7 @@ class PairPlan:
     event: Event
     multipliers: dict[str, float]
     weighted: bool = False
+    n_outputs: int = 1
 
     def release(self, parts: Sequence[ShapeFunction], X: Any, y: Any, rng: Any) -> Products:
         """Choose pairs by what their products have in common with the targets.
@@ -177,12 +180,14 @@ class PairPlan:
         self, parts: tuple[ShapeFunction, ...], X: Any, y: Any, rng: np.random.Generator
     ) -> tuple[tuple[int, int], ...]:
         """The pairs whose sums of products with centred targets exceed their noise the most."""
-        total = map_reduce(X, y, sum_of_targets, self.weighted)
-        gaussian_mechanism(rng, total, self.grid("mean", 1))
+        targets = self.weighted, self.n_outputs
+        total = map_reduce(X, y, sum_of_targets, *targets)
+        gaussian_mechanism(rng, total, self.grid("mean", self.n_outputs))
         mean = np.clip(total / self.n_samples, -1.0, 1.0)
-        noisy = map_reduce(X, y, sums_of_products, self.weighted, mean, parts, self.candidates)
+        noisy = map_reduce(X, y, sums_of_products, *targets, mean, parts, self.candidates)
         deviation = gaussian_mechanism(rng, noisy, self.grid("pairs", len(noisy)))
-        ends = np.cumsum([self.counts[i] * self.counts[j] for i, j in self.candidates])
+        widths = [self.counts[i] * self.counts[j] * self.n_outputs for i, j in self.candidates]
+        ends = np.cumsum(widths)
         found = []
         for pair, own in zip(self.candidates, np.split(noisy, ends[:-1]), strict=True):
             beyond = float(own @ own) / deviation**2 - len(own)
@@ -198,36 +203,44 @@ class PairPlan:
         return gaussian_grid(change, self.multipliers[name], dimension, self.n_samples * slack)
 
 
-def unweighted_targets(y: np.ndarray, weighted: bool) -> np.ndarray:
-    """Targets in [-1, 1], without weights."""
-    found: np.ndarray = np.clip(without_weights(y) if weighted else y, -1.0, 1.0)
+def target_columns(y: np.ndarray, weighted: bool, n_outputs: int) -> np.ndarray:
+    """Targets in [-1, 1] without weights, or an indicator of each of several classes."""
+    if n_outputs > 1:  # weights are below 1, and stand behind the number of the class
+        found: np.ndarray = np.eye(n_outputs)[np.clip(y, 0.0, n_outputs - 1.0).astype(np.int64)]
+    else:
+        found = np.clip(without_weights(y) if weighted else y, -1.0, 1.0)[:, None]
     return found
 
 
-def sum_of_targets(X: Any, y: np.ndarray, weighted: bool) -> np.ndarray:
-    """Sum of the targets."""
-    return unweighted_targets(y, weighted).sum(keepdims=True)
+def sum_of_targets(X: Any, y: np.ndarray, weighted: bool, n_outputs: int) -> np.ndarray:
+    """Sums of the targets."""
+    return target_columns(y, weighted, n_outputs).sum(axis=0)
 
 
 def sums_of_products(
     X: Any,
     y: np.ndarray,
     weighted: bool,
+    n_outputs: int,
     mean: np.ndarray,
     parts: tuple[ShapeFunction, ...],
     pairs: tuple[tuple[int, int], ...],
 ) -> np.ndarray:
     """Sums of targets minus their mean times all products of the pairs, shortened together."""
-    residual = np.clip(unweighted_targets(y, weighted) - mean, -1.0, 1.0)
+    residuals = target_columns(y, weighted, n_outputs) - mean
+    largest = math.sqrt(2.0) if n_outputs > 1 else 1.0  # of two indicators
+    residuals /= np.maximum(np.sqrt(np.square(residuals).sum(axis=1)), largest)[:, None]
     used = sorted({j for pair in pairs for j in pair})
     values = {j: parts[j].of(X.values[:, j]) for j in used}
     squares = {j: np.square(v).sum(axis=1) for j, v in values.items()}
     lengths = np.sqrt(sum(squares[i] * squares[j] for i, j in pairs))
     # Independent columns of variance 1 have products of such a length.
     limit = math.sqrt(sum(values[i].shape[1] * values[j].shape[1] for i, j in pairs))
-    weights = (residual / np.maximum(lengths, limit))[:, None]
-    weighted_values = {j: weights * v for j, v in values.items()}
-    return np.concatenate([(values[i].T @ weighted_values[j]).ravel() for i, j in pairs])
+    weights = residuals / np.maximum(lengths, limit)[:, None]
+    sums = [
+        values[i].T @ (weights[:, k, None] * values[j]) for i, j in pairs for k in range(n_outputs)
+    ]
+    return np.concatenate([one.ravel() for one in sums])
 
 
 def leading(part: ShapeFunction, n_functions: int) -> ShapeFunction:
@@ -242,6 +255,7 @@ def plan_pairs(
     mu: float,
     wanted: Sequence[tuple[int, int]] | None,
     weighted: bool = False,
+    n_outputs: int = 1,
 ) -> PairPlan:
     """Take the ``wanted`` pairs, or spend a share of ``mu**2`` on a choice, if that may pay.
 
@@ -267,7 +281,8 @@ def plan_pairs(
     parts = {"mean": (0.1 * PAIRS.share, 1), "pairs": (0.9 * PAIRS.share, 1)}
     multipliers, event = share_mu(mu, parts)
     widths = (max(map(width, candidates)),) * n_pairs
-    plan = PairPlan(n_samples, candidates, counts, widths, event, multipliers, weighted)
-    plan.grid("mean", 1)
-    plan.grid("pairs", sum(map(width, candidates)))
+    targets = weighted, n_outputs
+    plan = PairPlan(n_samples, candidates, counts, widths, event, multipliers, *targets)
+    plan.grid("mean", n_outputs)
+    plan.grid("pairs", n_outputs * sum(map(width, candidates)))
     return plan
