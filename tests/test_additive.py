@@ -309,6 +309,26 @@ def test_the_choice_of_pairs_changes_by_its_sensitivity(monkeypatch, n_outputs, 
     assert all(s > share * p for s, share, p in zip(spent, least, planned, strict=True))
 
 
+def missing_keys(content, path=()):
+    """Paths to keys that `from_json` cannot do without."""
+    optional = {"format", "model", "privacy", "schema", "bounds", "categories", "zero"}
+    items = content.items() if isinstance(content, dict) else enumerate(content[:1])
+    for key, part in items:
+        if isinstance(content, dict) and key not in optional:
+            yield (*path, key)
+        if isinstance(part, dict | list) and key not in optional:
+            yield from missing_keys(part, (*path, key))
+
+
+def without_key(content, path):
+    content = json.loads(json.dumps(content))
+    part = content
+    for key in path[:-1]:
+        part = part[key]
+    del part[path[-1]]
+    return content
+
+
 @each(
     "model",
     [
