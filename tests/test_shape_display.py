@@ -94,6 +94,11 @@ def test_the_most_important_columns_and_an_order(regressor):
     assert titles(display_of(regressor, 100)) == titles(display_of(regressor))
 
 
+def test_a_model_that_was_read_is_shown_alike(regressor):
+    read = PrivateAdditiveRegressor.from_json(regressor.to_json())
+    assert titles(display_of(read)) == titles(display_of(regressor))
+
+
 def test_panels_have_one_range(regressor):
     display = display_of(regressor, n_cols=2)
     limits = {ax.get_ylim() for ax in display.axes_}

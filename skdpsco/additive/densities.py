@@ -9,13 +9,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
-from skdpsco.additive.table import ColumnRecords, TableColumn
+from skdpsco.additive.table import TableColumn, codes_of
+from skdpsco.data.design import Dense
 from skdpsco.data.pieces import MOST_RECORDS_ADDED
+from skdpsco.data.record_sums import map_reduce
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy.spending import share_mu
@@ -117,17 +119,14 @@ class DensityPlan:
         return gaussian_grid(change, self.multipliers[name], n_counts, float(most))
 
     def release(
-        self,
-        records: ColumnRecords,
-        ranges: np.ndarray,
-        reach: np.ndarray,
-        rng: np.random.Generator,
+        self, X: Any, y: Any, ranges: np.ndarray, reach: np.ndarray, rng: np.random.Generator
     ) -> list[Density | Shares]:
         """Release a density for every column.
 
         Parameters
         ----------
-        records : ColumnRecords
+        X, y
+            Records, as in `map_reduce`; the ``values`` of `ColumnRecords`.
         ranges : ndarray of shape (number of columns of numbers, 2)
             Numbers beyond their range count in the cells at its ends.
         reach : ndarray of shape (number of columns of numbers,)
@@ -135,16 +134,20 @@ class DensityPlan:
         rng : numpy.random.Generator
         """
         n, d = self.n_samples, len(ranges)
+        numbers = [j for j, column in enumerate(self.columns) if not column.values]
+        others = [j for j, column in enumerate(self.columns) if column.values]
         trees = [
             Cells.of(low, high, factor)
             for (low, high), factor in zip(ranges.tolist(), reach.tolist(), strict=True)
         ]
-        places = np.column_stack(
-            [cells.places(x) for cells, x in zip(trees, records.numbers.T, strict=True)]
-            or [np.empty((len(records.codes), 0), np.int64)]
-        )
-        sizes = [1 + len(column.values) for column in self.columns if column.values]
-        first = self.first_counts(records, places, sizes)
+        kinds: list[tuple[int, Any]] = [
+            (j, cells.edges) for j, cells in zip(numbers, trees, strict=True)
+        ]
+        kinds += [(j, len(self.columns[j].values)) for j in others]
+        counts = entry_counts(X, y, kinds)
+        cells = np.array(counts[:d]).reshape(d, 2 + (1 << DENSITIES.levels))
+        halves = cells[:, 2:].reshape(d, 2, 1 << DENSITIES.levels - 1).sum(axis=2)
+        first = np.concatenate([np.hstack([cells[:, :2], halves]).ravel(), *counts[d:]])
         deviation = gaussian_mechanism(
             rng, first, self.grid("level 1", len(self.columns), len(first))
         )
@@ -154,52 +157,35 @@ class DensityPlan:
         weights: list[np.ndarray] = []
         if d:
             halves = halved(rest[:, None], own[:, 2:], deviation)
-            weights = [*(whole := self.tree(places, halves, "level", rng))]
+            weights = [*(whole := self.tree(cells[:, 2:], halves, "level", rng))]
             narrow, starts = self.narrow(whole)
             for j, start in zip(narrow, starts, strict=True):
                 trees[j] = trees[j].closer(start)
             if len(narrow):
-                closer = [trees[j].places(records.numbers[:, j]) for j in narrow]
+                finer = np.array(entry_counts(X, y, [(numbers[j], trees[j].edges) for j in narrow]))
                 total = whole[narrow].sum(axis=1, keepdims=True)
-                finer = self.tree(np.column_stack(closer), total, "closer level", rng)
+                finer = self.tree(finer[:, 2:], total, "closer level", rng)
                 for j, some in zip(narrow, finer, strict=True):
                     weights[j] = some
-        found: list[Density | Shares] = []
-        for j in range(d):
-            parts = np.append(weights[j], [zero[j], missing[j]])
+        found: dict[int, Density | Shares] = {}
+        for k, j in enumerate(numbers):
+            parts = np.append(weights[k], [zero[k], missing[k]])
             parts = parts / max(parts.sum(), 1e-300)
-            found.append(Density(trees[j].edges, parts[:-2], float(parts[-2]), float(parts[-1])))
-        ends = np.cumsum([4 * d, *sizes])
-        others = [category_shares(first[start:end], deviation, n) for start, end in pairwise(ends)]
-        numbers_first, others_first = iter(found), iter(others)
-        return [next(others_first if c.values else numbers_first) for c in self.columns]
-
-    def first_counts(
-        self, records: ColumnRecords, places: np.ndarray, sizes: Sequence[int]
-    ) -> np.ndarray:
-        """How often numbers are missing, are 0 and lie in each half; and how often values occur."""
-        halves = places >> (DENSITIES.levels - 1)
-        kinds = np.where(places < 0, places + 2, halves + 2)  # -2: missing, -1: zero
-        counts = [np.bincount(column, minlength=4) for column in kinds.T]
-        counts += [
-            np.bincount(codes + 1, minlength=size)
-            for codes, size in zip(records.codes.T, sizes, strict=True)
-        ]
-        return np.concatenate(counts).astype(np.float64)
+            found[j] = Density(trees[k].edges, parts[:-2], float(parts[-2]), float(parts[-1]))
+        ends = np.cumsum([4 * d, *map(len, counts[d:])])
+        for j, (start, end) in zip(others, pairwise(ends), strict=True):
+            found[j] = category_shares(first[start:end], deviation, n)
+        return [found[j] for j in range(len(self.columns))]
 
     def tree(
-        self, places: np.ndarray, weights: np.ndarray, name: str, rng: np.random.Generator
+        self, counts: np.ndarray, weights: np.ndarray, name: str, rng: np.random.Generator
     ) -> np.ndarray:
-        """Weights of the cells of some columns, from weights of nodes above and further counts."""
-        d = places.shape[1]
-        n_levels = DENSITIES.levels if name == "level" else DENSITIES.closer_levels
-        while weights.shape[1] < 1 << n_levels:
+        """Weights of the cells of some columns, from weights of nodes above and counts of cells."""
+        d, n_cells = counts.shape
+        while weights.shape[1] < n_cells:
             n_nodes = 2 * weights.shape[1]
-            level = n_nodes.bit_length() - 1
-            nodes = np.where(places < 0, n_nodes, places >> (n_levels - level))
-            counts = [np.bincount(column, minlength=n_nodes + 1)[:-1] for column in nodes.T]
-            noisy = np.concatenate(counts).astype(np.float64)
-            grid = self.grid(f"{name} {level}", d, len(noisy))
+            noisy = counts.reshape(d * n_nodes, -1).sum(axis=1)
+            grid = self.grid(f"{name} {n_nodes.bit_length() - 1}", d, len(noisy))
             deviation = gaussian_mechanism(rng, noisy, grid)
             weights = halved(weights, noisy.reshape(d, -1), deviation)
         return weights
@@ -230,15 +216,34 @@ class Cells(NamedTuple):
         edges[[0, -1]] = low, high
         return cls(edges)
 
-    def places(self, x: np.ndarray) -> np.ndarray:
-        """The cell of every number; -1 for 0, and -2 for what is missing."""
-        place = np.clip(np.searchsorted(self.edges, x, "right") - 1, 0, len(self.edges) - 2)
-        return np.where(np.isnan(x), -2, np.where(x == 0.0, -1, place))
-
     def closer(self, start: int) -> "Cells":
         """Cells that are equally wide, within a few of these."""
         low, high = self.edges[start], self.edges[start + DENSITIES.few]
         return Cells(np.linspace(low, high, (1 << DENSITIES.closer_levels) + 1))
+
+
+def entry_counts(X: Any, y: Any, kinds: Sequence[tuple[int, Any]]) -> list[np.ndarray]:
+    """Counts of some columns, given by their places; see `count_entries`."""
+    sizes = [1 + kind if isinstance(kind, int) else 1 + len(kind) for _, kind in kinds]
+    return np.split(map_reduce(X, y, count_entries, tuple(kinds)), np.cumsum(sizes)[:-1])
+
+
+def count_entries(X: Dense, y: Any, kinds: tuple[tuple[int, Any], ...]) -> np.ndarray:
+    """How many entries of every column are missing, are 0 and lie in each of the cells.
+
+    Cells are given by their edges. Of a column of categories, given by their number, it counts how
+    many entries are missing and are each of them.
+    """
+    found = []
+    for j, kind in kinds:
+        x = X.values[:, j]
+        if isinstance(kind, int):
+            found.append(np.bincount(codes_of(x) + 1, minlength=1 + kind))
+            continue
+        place = np.clip(np.searchsorted(kind, x, "right") + 1, 2, len(kind))
+        place = np.where(np.isnan(x), 0, np.where(x == 0.0, 1, place))
+        found.append(np.bincount(place, minlength=1 + len(kind)))
+    return np.concatenate(found).astype(np.float64)
 
 
 def halved(weights: np.ndarray, counts: np.ndarray, deviation: float) -> np.ndarray:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from skdpsco.additive.densities import DENSITIES, Density, DensityPlan, Shares, plan_densities
 from skdpsco.additive.pairs import PairFunction, PairPlan, Products, plan_pairs
@@ -16,19 +17,20 @@ from skdpsco.additive.shapes import (
     ShapeFunction,
     Shapes,
     bases_of,
-    by_column,
     n_functions_of,
 )
 from skdpsco.additive.table import ColumnRecords, TableColumn
 from skdpsco.base.fit_plans import mu_left
+from skdpsco.base.labels import declared_classes
 from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.data.block_records import BlockRecords
 from skdpsco.data.design import Dense, read_only
+from skdpsco.data.record_sums import BlockDesign
 from skdpsco.linear_model.elastic_net import PrivateRidge
 from skdpsco.linear_model.huber_regressor import PrivateHuberRegressor
 from skdpsco.linear_model.log_link import PrivateGammaRegressor, PrivatePoissonRegressor
 from skdpsco.linear_model.logistic_regression import PrivateLogisticRegression
 from skdpsco.linear_model.quantile_regressor import PrivateQuantileRegressor
-from skdpsco.losses.library import without_weights
 from skdpsco.privacy import Event, NoOpEvent, compose
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.conditioning import CONDITIONING, Conditioning, ConditioningPlan
@@ -45,28 +47,31 @@ USUAL_RATIO = SHAPES.rough_ratio
 
 
 class Table:
-    """Records of a table, with the shape of the features that they become.
+    """Values of records in memory, with the shape of the features that they become.
 
     Parameters
     ----------
-    records : ColumnRecords
+    values : ndarray of shape (n_samples, n_columns)
     n_features : int
         Number of all functions of the columns.
     """
 
     dtype = np.dtype(np.float64)
 
-    def __init__(self, records: ColumnRecords, n_features: int) -> None:
-        self.records = records
-        self.shape = len(records.codes), n_features
+    def __init__(self, values: np.ndarray, n_features: int) -> None:
+        self.values = values
+        self.shape = len(values), n_features
 
 
-class TableDesign(NamedTuple):
-    """Records of a table, and the room that their features will need."""
+class NumbersOf(NamedTuple):
+    """Some columns of records, with 0 for what is missing."""
 
-    records: ColumnRecords
-    intercept: int
-    features: np.ndarray
+    places: np.ndarray
+
+    def apply(self, X: Dense) -> Dense:
+        """The records."""
+        values = np.nan_to_num(X.values[:, self.places])
+        return Dense(read_only(values), np.ones(len(self.places)), 0)
 
 
 @dataclass(frozen=True)
@@ -83,8 +88,6 @@ class ShapePlan:
         It lays out features as the solver reads them.
     ratio : float
         The n mu of the fit over the root of the number of columns.
-    weighted : bool
-        Whether targets hold weights.
     """
 
     bounds: BoundPlan | None
@@ -92,7 +95,6 @@ class ShapePlan:
     pairs: PairPlan
     stage: ConditioningPlan
     ratio: float
-    weighted: bool
 
     part: ClassVar[str] = "conditioning"
     name: ClassVar[str] = "densities of the columns"
@@ -117,42 +119,39 @@ class ShapePlan:
         """The stage for the layout that a solver's plan wants."""
         return replace(self, stage=replace(self.stage, tiled=tiled))
 
-    def release(self, X: TableDesign, y: Any, rng: np.random.Generator) -> Conditioning:
+    def release(self, X: Any, y: Any, rng: np.random.Generator) -> Conditioning:
         """Release densities; the functions that follow are features with known mean squares."""
-        ranges, reach = self.released_ranges(X.records, rng)
-        columns = X.records.columns
-        known = self.densities.release(X.records, ranges, reach, rng)
-        basis = bases_of(columns, known, self.ratio)
-        y = without_weights(y) if self.weighted else y
-        products = self.pairs.release(basis.parts, by_column(X.records), y, rng)
-        found = FoundShapes(basis, products, tuple(known))
+        ranges, reach = self.released_ranges(X, y, rng)
+        known = self.densities.release(X, y, ranges, reach, rng)
+        basis = bases_of(self.densities.columns, known, self.ratio)
+        found = FoundShapes(basis, self.pairs.release(basis.parts, X, y, rng), tuple(known))
         return self.of_size(np.minimum(found.variances / found.largest**2, 1.0), found)
 
     def released_ranges(
-        self, records: ColumnRecords, rng: np.random.Generator
+        self, X: Any, y: Any, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """Declared bounds of columns of numbers, and more than the released ones of the others.
 
         How much more comes with them: it is 1 for declared ones.
         """
-        numbers = [column for column in records.columns if not column.values]
-        ranges = np.array([c.bounds or (-1.0, 1.0) for c in numbers], float).reshape(-1, 2)
-        unknown = np.array([c.bounds is None for c in numbers], dtype=bool)
+        columns = self.densities.columns
+        numbers = [j for j, column in enumerate(columns) if not column.values]
+        known = [columns[j].bounds for j in numbers]
+        ranges = np.array([bounds or (-1.0, 1.0) for bounds in known], float).reshape(-1, 2)
+        unknown = np.array([bounds is None for bounds in known], dtype=bool)
         reach = np.ones(len(numbers))
         if self.bounds is not None:
-            values = np.nan_to_num(records.numbers[:, unknown])
-            design = Dense(read_only(values), np.ones(values.shape[1]), 0)
-            found = self.bounds.release(design, np.zeros(len(values)), rng)
+            some = NumbersOf(np.array(numbers)[unknown])
+            X = X._replace(conditioning=some) if isinstance(X, BlockDesign) else some.apply(X)
+            found = self.bounds.release(X, y, rng)
             more = min(self.ratio / DENSITIES.reach_ratio, DENSITIES.most_reach)
             reach[unknown] = max(more, 1.0)
             ranges[unknown] = (reach[unknown] * found)[:, None] * np.array([-1.0, 1.0])
         return ranges, reach
 
-    def apply(self, value: Conditioning, X: TableDesign, y: Any) -> tuple[Any, Any]:
-        """The features of the records, in units of the largest value of any function."""
-        value.shapes.encode(X.records, X.features)
-        design = Dense(read_only(X.features), np.ones(self.stage.n_features), X.intercept)
-        return self.stage.apply(value, design, y)
+    def apply(self, value: Conditioning, X: Any, y: Any) -> tuple[Any, Any]:
+        """The features: functions of the records, in units of the largest of their values."""
+        return self.stage.apply(value, X, y)
 
     def note(self, value: Conditioning) -> str:
         """What was decided, for the report."""
@@ -177,18 +176,23 @@ class FoundShapes(NamedTuple):
     @property
     def variances(self) -> np.ndarray:
         """Variances of all functions."""
-        ends = np.cumsum([part.values.shape[1] for part in self.basis.parts])
-        of_columns = np.split(self.basis.variances, ends[:-1])
+        of_columns = np.split(self.basis.variances, self.basis.starts[1:-1])
         kept = zip(of_columns, self.products.parts, strict=True)
         own = [variances[: part.values.shape[1]] for variances, part in kept]
         return np.append(self.basis.variances, self.products.variances(own))
 
-    def encode(self, records: ColumnRecords, out: np.ndarray) -> None:
-        """Write the values of all functions, over the largest."""
-        n_functions = len(self.basis.variances)
-        self.basis.encode(records, out[:, :n_functions])
-        self.products.encode(by_column(records), out[:, n_functions:])
-        out /= self.largest
+    @property
+    def bounds(self) -> np.ndarray:
+        """A bound of all functions, for each of them."""
+        return np.full(len(self.variances), self.largest)
+
+    def features(self, values: np.ndarray) -> np.ndarray:
+        """All functions of records, of which these are the values of `ColumnRecords`."""
+        starts = self.basis.starts
+        out = np.empty((len(values), starts[-1] + sum(self.products.widths)))
+        self.basis.encode(values, out[:, : starts[-1]])
+        self.products.encode(out, starts, out[:, starts[-1] :])
+        return out
 
 
 class SumOfShapes(PrivateLinearModel):
@@ -210,18 +214,24 @@ class SumOfShapes(PrivateLinearModel):
     pairs_: tuple[tuple[tuple[int, int], PairFunction], ...]
     densities_: tuple[Density | Shares, ...]
 
-    def fitted_for(self, owner: Any, records: ColumnRecords, y: np.ndarray, weights: Any) -> Any:
+    def fitted_for(self, owner: Any, records: ColumnRecords, y: Any, weights: Any) -> Any:
         """Fit this model to a table; ``owner`` pays, and gets what there is to say about the fit.
 
-        Neither the owner's ledger and seed nor anything of the records stays in the model.
+        Targets ``y`` are None if those of blocks are meant. Neither the owner's ledger and seed nor
+        anything of the records stays in the model.
         """
-        draft = self._draft()
-        draft._part_of, draft._sample_weight, draft._columns = owner, weights, records.columns
-        targets, columns = draft._targets(y), records.columns
-        n_functions = n_functions_of(draft._ratio(len(y), columns))
+        draft, (columns, values) = self._draft(), records
+        draft._part_of, draft._sample_weight, draft._columns = owner, weights, columns
+        n_samples = values.n_samples if y is None else len(y)
+        targets = draft._targets(y)
+        n_functions = n_functions_of(draft._ratio(n_samples, columns))
         n_features = sum(len(c.values) or n_functions + 2 for c in columns)
-        n_features += sum(draft._pair_plan(len(y), columns, draft._budget().mu).widths)
-        draft.coef_, draft.intercept_ = draft._learn(Table(records, n_features), targets)
+        n_features += sum(draft._pair_plan(n_samples, columns, draft._budget().mu).widths)
+        if y is None:
+            X: Any = BlockRecords(values, draft._encode_block, n_features, missing=True)
+        else:
+            X = Table(values, n_features)
+        draft.coef_, draft.intercept_ = draft._learn(X, targets)
         found: FoundShapes = draft._units.conditioning.shapes
         coef = np.atleast_2d(draft.coef_) / found.largest
         own, of_pairs = np.split(coef, [len(found.basis.variances)], axis=1)
@@ -233,9 +243,9 @@ class SumOfShapes(PrivateLinearModel):
         self._accept(draft)
         return self.set_params(ledger=None, random_state=None)
 
-    def _targets(self, y: np.ndarray) -> np.ndarray:
-        """Checked targets as the loss expects them."""
-        raise NotImplementedError
+    def _targets(self, y: Any) -> Any:
+        """Checked targets as the loss expects them; None for those of blocks."""
+        return None if y is None else self._encode_block(y)
 
     def _ratio(self, n_samples: int, columns: tuple[TableColumn, ...]) -> float:
         """The n mu of the fit over the root of the number of columns.
@@ -247,17 +257,18 @@ class SumOfShapes(PrivateLinearModel):
         return n_samples * self._budget().mu / math.sqrt(max(len(columns), 1))
 
     def _pair_plan(self, n_samples: int, columns: tuple[TableColumn, ...], mu: float) -> PairPlan:
-        """How pairs are chosen: not where sums are of records that may be added, or of labels."""
-        wanted, several = self._wanted_pairs, len(getattr(self, "classes_", ())) > 2
-        if wanted is None and (several or self._relation == ADD_OR_REMOVE):
-            wanted = ()
-        return plan_pairs(n_samples, columns, self._ratio(n_samples, columns), mu, wanted)
+        """How pairs are chosen: not where sums are of records that may be added."""
+        wanted = () if self._relation == ADD_OR_REMOVE else None
+        wanted = wanted if self._wanted_pairs is None else self._wanted_pairs
+        n_classes = len(getattr(self, "classes_", ()))
+        targets = is_classifier(self) and self._weighs(), n_classes if n_classes > 2 else 1
+        return plan_pairs(n_samples, columns, self._ratio(n_samples, columns), mu, wanted, *targets)
 
     def _conditions(self, task: Any, n_samples: int, mu: float) -> bool:
         return True
 
     def _feature_stage(self, task, n_samples, solver, stages, planned):
-        columns, added = task.X.records.columns, self._relation == ADD_OR_REMOVE
+        columns, added = self._columns, self._relation == ADD_OR_REMOVE
         unknown = sum(not c.values and c.bounds is None for c in columns)
 
         def plan(spend: Any) -> ShapePlan:
@@ -267,9 +278,8 @@ class SumOfShapes(PrivateLinearModel):
             single = n_samples * mu < CONDITIONING.double_n_mu
             ratio = self._ratio(n_samples, columns)
             pairs = self._pair_plan(n_samples, columns, mu)
-            weighted = not task.regression and self._weighs()
             layout = ConditioningPlan(NoOpEvent(), 0, task.X.shape[1], {}, 0.0, 0.0, single)
-            return ShapePlan(bounds, densities, pairs, layout, ratio, weighted)
+            return ShapePlan(bounds, densities, pairs, layout, ratio)
 
         return planned(plan)
 
@@ -282,12 +292,14 @@ class SumOfShapes(PrivateLinearModel):
     def _clipping_note(self, units: Any) -> str:
         return "numbers beyond the outer knots of a column count as these"
 
-    def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> TableDesign:
-        room = np.empty(X.shape)  # before the charge, as there may not be so much memory
-        return TableDesign(X.records, int(intercept), room)
+    def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
+        if not isinstance(X, Table):
+            return super()._design(X, bounds, intercept)
+        np.empty(X.shape)  # so that there is as much memory is found out before the charge
+        return Dense(read_only(X.values), bounds, int(intercept))
 
     def _predictions(self, X: ColumnRecords) -> np.ndarray:
-        columns = by_column(X)
+        columns = X.values.T
         parts = zip(self.shapes_, columns, strict=True)
         total = sum(shape.of(column) for shape, column in parts) + np.atleast_1d(self.intercept_)
         for (i, j), function in self.pairs_:
@@ -298,8 +310,12 @@ class SumOfShapes(PrivateLinearModel):
 class Labels(SumOfShapes, PrivateLogisticRegression):
     """Log-odds of classes."""
 
-    def _targets(self, y: np.ndarray) -> np.ndarray:
-        return self._encode(y)
+    def _targets(self, y: Any) -> Any:
+        self._allow_weights(y is not None)
+        if y is not None:
+            return self._encode(y)
+        self.classes_ = declared_classes(self.classes)
+        return None
 
     def _learn(self, X, y):
         loss = self._weighted_loss(self._class_loss(len(self.classes_)))
@@ -309,9 +325,6 @@ class Labels(SumOfShapes, PrivateLogisticRegression):
 
 class Numbers(SumOfShapes):
     """Predictions of numbers."""
-
-    def _targets(self, y: np.ndarray) -> np.ndarray:
-        return self._encode_block(y)
 
     def _learn(self, X, y):
         return self._fit(X, y, self._loss(*X.shape), self.target_bound, (), regression=True)

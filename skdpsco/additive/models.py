@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skdpsco._quiet import quietly
@@ -28,15 +30,20 @@ from skdpsco._validation import (
 from skdpsco.additive.densities import Density, Shares
 from skdpsco.additive.fitting import FITTED_BY, Labels
 from skdpsco.additive.pairs import PairFunction
-from skdpsco.additive.shapes import ShapeFunction, by_column
+from skdpsco.additive.shapes import ShapeFunction
 from skdpsco.additive.shapes_json import model_as_json, read_model
-from skdpsco.additive.table import ColumnRecords, read_columns
+from skdpsco.additive.shapes_sklearn import pipeline_of
+from skdpsco.additive.table import ColumnRecords, read_blocks, read_columns
+from skdpsco.base.predictions import refuse_blocks
 from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco.data.block_records import as_blocks, is_arrow
 from skdpsco.data.schema import Schema
 from skdpsco.privacy._checks import abridged
 from skdpsco.solvers import GradientDescent
 
 __all__ = ["PrivateAdditiveClassifier", "PrivateAdditiveRegressor"]
+
+LOGARITHMS = ("poisson", "gamma")  # losses of predictions that are exponentials
 
 
 class PrivateAdditiveModel(PrivateEstimator):
@@ -67,11 +74,12 @@ class PrivateAdditiveModel(PrivateEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like or data frame of shape (n_samples, n_features), or blocks
             Numbers may be missing (NaN). With a ``schema`` it is a frame of pandas, polars or
-            Arrow.
-        y : array-like of shape (n_samples,)
-            Targets.
+            Arrow, or blocks of frames. Blocks are `RowBlocks`, a Dask array or data frame, or,
+            without a schema, an Arrow table.
+        y : array-like of shape (n_samples,) or None
+            Targets; None if the blocks hold them.
         {units}
         **fit_params : dict
             ``sample_weight``, an array-like of shape (n_samples,), if ``max_weight`` is declared.
@@ -84,16 +92,13 @@ class PrivateAdditiveModel(PrivateEstimator):
             check_bound("max_weight", self.max_weight)
         draft = self._draft()
         X, y, weights = self._of_units(units, X=X, y=y, sample_weight=weights)
-        records = read_columns(draft, X, self.schema, reset=True)
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
-                "is None."
-            )
-        refuse_masked("y", y)
-        y = quietly("y must hold one target for each record.", column_or_1d, y, warn=True)
-        if len(y) != len(records.codes):
-            raise ValueError("X and y must hold the same number of records.")
+        in_memory = self.schema is not None and is_arrow(X)
+        blocks = None if in_memory else as_blocks(X, y, numeric=False)
+        if blocks is None:
+            records = read_columns(draft, X, self.schema, reset=True)
+            y = self._check_targets(y, len(records.values))
+        else:
+            records, y = read_blocks(draft, blocks, self.schema), None
         monotone = self._check_monotone(records)
         model = self._linear_model()
         model._wanted_pairs = self._check_pairs(records)
@@ -108,6 +113,27 @@ class PrivateAdditiveModel(PrivateEstimator):
         if hasattr(draft.model_, "classes_"):
             draft.classes_ = draft.model_.classes_
         return self._accept(draft)
+
+    def _check_targets(self, y: Any, n_samples: int) -> np.ndarray:
+        """One target for each record in memory.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they are missing, masked, of another shape or too few or many.
+        """
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
+        refuse_masked("y", y)
+        found: np.ndarray = quietly(
+            "y must hold one target for each record.", column_or_1d, y, warn=True
+        )
+        if len(found) != n_samples:
+            raise ValueError("X and y must hold the same number of records.")
+        return found
 
     def _linear_model(self) -> Any:
         """The model of functions of columns that is fitted, with the parameters of this one."""
@@ -165,6 +191,7 @@ class PrivateAdditiveModel(PrivateEstimator):
 
     def _records(self, X: Any) -> ColumnRecords:
         check_is_fitted(self)
+        refuse_blocks(X)
         return read_columns(self, X, self.schema, reset=False)
 
     @property
@@ -204,7 +231,7 @@ class PrivateAdditiveModel(PrivateEstimator):
         parts : ndarray of shape (n_samples, n_features + n_pairs)
             With a third axis of n_classes, if there are more than two classes.
         """
-        columns = by_column(self._records(X))
+        columns = self._records(X).values.T
         own = [shape.of(x) for shape, x in zip(self.model_.shapes_, columns, strict=True)]
         own += [function.of(columns[i], columns[j]) for (i, j), function in self.model_.pairs_]
         parts = np.stack(own, axis=1)
@@ -234,6 +261,27 @@ class PrivateAdditiveModel(PrivateEstimator):
                 rows.append((shape.column.name, at, *value.tolist()))
         return pd.DataFrame(rows, columns=["column", "at", *names])
 
+    @available_if(lambda self: getattr(self, "loss", None) not in LOGARITHMS)
+    def to_sklearn(self) -> Pipeline:
+        """A pipeline of scikit-learn's estimators that makes the same predictions.
+
+        It holds the functions, which have been released, and needs neither this package nor Numba.
+        Predictions agree up to rounding. What the fit guarantees is in ``privacy_`` only.
+
+        Returns
+        -------
+        pipeline : sklearn.pipeline.Pipeline
+            It reads arrays, or frames of pandas with the columns of the fit. There is none for the
+            losses "poisson" and "gamma".
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+        """
+        check_is_fitted(self)
+        return pipeline_of(self)
+
     def to_json(self) -> str:
         """The model as JSON: its functions, which may be edited, and what they need to predict.
 
@@ -262,7 +310,7 @@ class PrivateAdditiveModel(PrivateEstimator):
         Raises
         ------
         ValueError
-            If it is not such a text.
+            If it is not such a text, or lacks a key.
         """
         model: Self = read_model(cls, text)
         return model

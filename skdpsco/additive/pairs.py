@@ -13,6 +13,8 @@ import numpy as np
 
 from skdpsco.additive.shapes import ShapeFunction, roughness_of
 from skdpsco.additive.table import TableColumn
+from skdpsco.data.record_sums import map_reduce
+from skdpsco.losses.library import without_weights
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.privacy import Event, NoOpEvent
 from skdpsco.privacy.spending import share_mu
@@ -103,13 +105,14 @@ class Products(NamedTuple):
             (self.parts[i].largest * self.parts[j].largest for i, j in self.pairs), default=0.0
         )
 
-    def encode(self, columns: Sequence[np.ndarray], out: np.ndarray) -> None:
-        """Write the features of the records."""
+    def encode(self, functions: np.ndarray, starts: np.ndarray, out: np.ndarray) -> None:
+        """Write the features of the records, from all functions of their columns."""
         out[:] = 0.0
         start = 0
-        for (i, j), width in zip(self.pairs, self.widths, strict=False):
-            rows = self.parts[i].of(columns[i])[:, :, None] * self.parts[j].of(columns[j])[:, None]
-            rows = rows.reshape(len(out), -1)
+        for pair, width in zip(self.pairs, self.widths, strict=False):
+            ends = [(starts[j], starts[j] + self.parts[j].values.shape[1]) for j in pair]
+            first, second = (functions[:, a:b] for a, b in ends)
+            rows = (first[:, :, None] * second[:, None]).reshape(len(out), -1)
             out[:, start : start + rows.shape[1]] = rows
             start += width
 
@@ -149,6 +152,10 @@ class PairPlan:
     event : Event
     multipliers : dict of str to float
         Noise multipliers; none if nothing is released.
+    weighted : bool
+        Whether targets hold weights.
+    n_outputs : int
+        Number of classes if there are more than two; otherwise 1.
     """
 
     n_samples: int
@@ -157,37 +164,30 @@ class PairPlan:
     widths: tuple[int, ...]
     event: Event
     multipliers: dict[str, float]
+    weighted: bool = False
+    n_outputs: int = 1
 
-    def release(
-        self, parts: Sequence[ShapeFunction], columns: Sequence[np.ndarray], y: Any, rng: Any
-    ) -> Products:
-        """Choose pairs by what their products have in common with the targets ``y``."""
-        pairs: tuple[tuple[int, int], ...] = self.candidates
+    def release(self, parts: Sequence[ShapeFunction], X: Any, y: Any, rng: Any) -> Products:
+        """Choose pairs by what their products have in common with the targets.
+
+        X and y are as in `map_reduce`; X has the values of `ColumnRecords`.
+        """
         parts = tuple(leading(part, k) for part, k in zip(parts, self.counts, strict=True))
-        if self.multipliers:
-            used = sorted({j for pair in pairs for j in pair})
-            values = {j: parts[j].of(columns[j]) for j in used}
-            pairs = self.chosen(values, np.clip(y, -1.0, 1.0), rng)
+        pairs = self.chosen(parts, X, y, rng) if self.multipliers else self.candidates
         return Products(pairs, parts, self.widths)
 
     def chosen(
-        self, values: dict[int, np.ndarray], y: np.ndarray, rng: np.random.Generator
+        self, parts: tuple[ShapeFunction, ...], X: Any, y: Any, rng: np.random.Generator
     ) -> tuple[tuple[int, int], ...]:
         """The pairs whose sums of products with centred targets exceed their noise the most."""
-        n = self.n_samples
-        total = y.sum(keepdims=True)
-        gaussian_mechanism(rng, total, self.grid("mean", 1))
-        residual = np.clip(y - np.clip(total[0] / n, -1.0, 1.0), -1.0, 1.0)
-        squares = {j: np.square(v).sum(axis=1) for j, v in values.items()}
-        lengths = np.sqrt(sum(squares[i] * squares[j] for i, j in self.candidates))
-        # Independent columns of variance 1 have products of such a length.
-        limit = math.sqrt(sum(self.counts[i] * self.counts[j] for i, j in self.candidates))
-        weights = (residual / np.maximum(lengths, limit))[:, None]
-        weighted = {j: weights * v for j, v in values.items()}
-        sums = [(values[i].T @ weighted[j]).ravel() for i, j in self.candidates]
-        noisy = np.concatenate(sums)
+        targets = self.weighted, self.n_outputs
+        total = map_reduce(X, y, sum_of_targets, *targets)
+        gaussian_mechanism(rng, total, self.grid("mean", self.n_outputs))
+        mean = np.clip(total / self.n_samples, -1.0, 1.0)
+        noisy = map_reduce(X, y, sums_of_products, *targets, mean, parts, self.candidates)
         deviation = gaussian_mechanism(rng, noisy, self.grid("pairs", len(noisy)))
-        ends = np.cumsum([len(one) for one in sums])
+        widths = [self.counts[i] * self.counts[j] * self.n_outputs for i, j in self.candidates]
+        ends = np.cumsum(widths)
         found = []
         for pair, own in zip(self.candidates, np.split(noisy, ends[:-1]), strict=True):
             beyond = float(own @ own) / deviation**2 - len(own)
@@ -203,6 +203,46 @@ class PairPlan:
         return gaussian_grid(change, self.multipliers[name], dimension, self.n_samples * slack)
 
 
+def target_columns(y: np.ndarray, weighted: bool, n_outputs: int) -> np.ndarray:
+    """Targets in [-1, 1] without weights, or an indicator of each of several classes."""
+    if n_outputs > 1:  # weights are below 1, and stand behind the number of the class
+        found: np.ndarray = np.eye(n_outputs)[np.clip(y, 0.0, n_outputs - 1.0).astype(np.int64)]
+    else:
+        found = np.clip(without_weights(y) if weighted else y, -1.0, 1.0)[:, None]
+    return found
+
+
+def sum_of_targets(X: Any, y: np.ndarray, weighted: bool, n_outputs: int) -> np.ndarray:
+    """Sums of the targets."""
+    return target_columns(y, weighted, n_outputs).sum(axis=0)
+
+
+def sums_of_products(
+    X: Any,
+    y: np.ndarray,
+    weighted: bool,
+    n_outputs: int,
+    mean: np.ndarray,
+    parts: tuple[ShapeFunction, ...],
+    pairs: tuple[tuple[int, int], ...],
+) -> np.ndarray:
+    """Sums of targets minus their mean times all products of the pairs, shortened together."""
+    residuals = target_columns(y, weighted, n_outputs) - mean
+    largest = math.sqrt(2.0) if n_outputs > 1 else 1.0  # of two indicators
+    residuals /= np.maximum(np.sqrt(np.square(residuals).sum(axis=1)), largest)[:, None]
+    used = sorted({j for pair in pairs for j in pair})
+    values = {j: parts[j].of(X.values[:, j]) for j in used}
+    squares = {j: np.square(v).sum(axis=1) for j, v in values.items()}
+    lengths = np.sqrt(sum(squares[i] * squares[j] for i, j in pairs))
+    # Independent columns of variance 1 have products of such a length.
+    limit = math.sqrt(sum(values[i].shape[1] * values[j].shape[1] for i, j in pairs))
+    weights = residuals / np.maximum(lengths, limit)[:, None]
+    sums = [
+        values[i].T @ (weights[:, k, None] * values[j]) for i, j in pairs for k in range(n_outputs)
+    ]
+    return np.concatenate([one.ravel() for one in sums])
+
+
 def leading(part: ShapeFunction, n_functions: int) -> ShapeFunction:
     """The first functions of a column."""
     return part.times(np.eye(part.values.shape[1])[:, :n_functions])
@@ -214,6 +254,8 @@ def plan_pairs(
     ratio: float,
     mu: float,
     wanted: Sequence[tuple[int, int]] | None,
+    weighted: bool = False,
+    n_outputs: int = 1,
 ) -> PairPlan:
     """Take the ``wanted`` pairs, or spend a share of ``mu**2`` on a choice, if that may pay.
 
@@ -239,7 +281,8 @@ def plan_pairs(
     parts = {"mean": (0.1 * PAIRS.share, 1), "pairs": (0.9 * PAIRS.share, 1)}
     multipliers, event = share_mu(mu, parts)
     widths = (max(map(width, candidates)),) * n_pairs
-    plan = PairPlan(n_samples, candidates, counts, widths, event, multipliers)
-    plan.grid("mean", 1)
-    plan.grid("pairs", sum(map(width, candidates)))
+    targets = weighted, n_outputs
+    plan = PairPlan(n_samples, candidates, counts, widths, event, multipliers, *targets)
+    plan.grid("mean", n_outputs)
+    plan.grid("pairs", n_outputs * sum(map(width, candidates)))
     return plan

@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.isotonic import isotonic_regression
 
+from skdpsco._kernels import njit
 from skdpsco.additive.densities import Density, Shares
-from skdpsco.additive.table import ColumnRecords, TableColumn
+from skdpsco.additive.table import TableColumn, codes_of
 
 __all__ = [
     "SHAPES",
     "ShapeFunction",
     "Shapes",
     "bases_of",
-    "by_column",
     "n_functions_of",
     "roughness_of",
 ]
@@ -81,14 +81,18 @@ class ShapeFunction(NamedTuple):
 
     def of(self, column: np.ndarray) -> np.ndarray:
         """The function's values for numbers or codes, of shape (n_samples, n_outputs)."""
-        if self.column.values:
-            return np.vstack([self.values, self.missing])[column]  # -1 is the last one
-        place, part = knot_before(column, self.knots)
-        out = self.values[place] + part[:, None] * (self.values[place + 1] - self.values[place])
-        out[np.isnan(column)] = self.missing
-        if self.zero is not None:
-            out[column == 0.0] = self.zero
+        out = np.empty((len(column), self.values.shape[1]))
+        self.write(column, out)
         return out
+
+    def write(self, column: np.ndarray, out: np.ndarray) -> None:
+        """Write the values of `of`."""
+        if self.column.values:
+            out[:] = np.vstack([self.values, self.missing])[codes_of(column)]  # -1 is the last one
+            return
+        zero = np.empty((0, out.shape[1])) if self.zero is None else self.zero[None, :]
+        arrays = column, self.knots, self.values, self.missing, zero
+        write_values(*(np.array(array, np.float64, order="C") for array in arrays), out)
 
     def times(self, coef: np.ndarray) -> "ShapeFunction":
         """The same for the products of all outputs with a matrix."""
@@ -141,25 +145,21 @@ class Shapes(NamedTuple):
         """The largest magnitude of any function."""
         return max(part.largest for part in self.parts)
 
-    def encode(self, records: ColumnRecords, out: np.ndarray) -> None:
+    @property
+    def starts(self) -> np.ndarray:
+        """Place of the first function of every column, and the number of all functions."""
+        return np.cumsum([0, *(part.values.shape[1] for part in self.parts)])
+
+    def encode(self, values: np.ndarray, out: np.ndarray) -> None:
         """Write all functions of the records."""
-        start = 0
-        for part, column in zip(self.parts, by_column(records), strict=True):
-            stop = start + part.values.shape[1]
-            out[:, start:stop] = part.of(column)
-            start = stop
+        ends = pairwise(self.starts)
+        for part, column, (start, stop) in zip(self.parts, values.T, ends, strict=True):
+            part.write(column, out[:, start:stop])
 
     def combined(self, coef: np.ndarray) -> tuple[ShapeFunction, ...]:
         """The shape of every column, for coefficients of shape (n_outputs, n_functions)."""
-        ends = np.cumsum([0, *(part.values.shape[1] for part in self.parts)])
-        pieces = [coef[:, a:b].T for a, b in pairwise(ends)]
+        pieces = [coef[:, a:b].T for a, b in pairwise(self.starts)]
         return tuple(part.times(w) for part, w in zip(self.parts, pieces, strict=True))
-
-
-def by_column(records: ColumnRecords) -> list[np.ndarray]:
-    """Numbers or codes of every column, in the order of the columns."""
-    numbers, codes = iter(records.numbers.T), iter(records.codes.T)
-    return [next(codes if column.values else numbers) for column in records.columns]
 
 
 def knot_before(x: np.ndarray, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -167,6 +167,25 @@ def knot_before(x: np.ndarray, knots: np.ndarray) -> tuple[np.ndarray, np.ndarra
     place = np.clip(np.searchsorted(knots, x, "right") - 1, 0, len(knots) - 2)
     part = (x - knots[place]) / (knots[place + 1] - knots[place])
     return place, np.clip(np.nan_to_num(part), 0.0, 1.0)
+
+
+@njit
+def write_values(x, knots, values, missing, zero, out):
+    """Write the values of functions of numbers; see `ShapeFunction`."""
+    n_outputs = out.shape[1]
+    for i in range(x.shape[0]):
+        if np.isnan(x[i]):
+            for k in range(n_outputs):
+                out[i, k] = missing[k]
+        elif zero.shape[0] > 0 and x[i] == 0.0:
+            for k in range(n_outputs):
+                out[i, k] = zero[0, k]
+        else:
+            j = min(max(np.searchsorted(knots, x[i], "right") - 1, 0), len(knots) - 2)
+            part = (x[i] - knots[j]) / (knots[j + 1] - knots[j])
+            part = min(part, 1.0) if part > 0.0 else 0.0
+            for k in range(n_outputs):
+                out[i, k] = values[j, k] + part * (values[j + 1, k] - values[j, k])
 
 
 def roughness_of(ratio: float) -> float:

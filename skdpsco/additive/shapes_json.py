@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
+from skdpsco.additive.densities import Density, Shares
 from skdpsco.additive.pairs import PairFunction
 from skdpsco.additive.shapes import ShapeFunction
 from skdpsco.additive.table import TableColumn
@@ -13,8 +15,14 @@ from skdpsco.data.schema import Schema
 __all__ = ["model_as_json", "read_model"]
 
 FORMAT = 1
-ARRAYS = ("knots", "values", "missing", "zero")
 OPTIONS = ("loss", "quantile")  # parameters that predictions depend on
+
+
+class Content(dict[str, Any]):
+    """A JSON object; an error names a key that it lacks."""
+
+    def __missing__(self, key: str) -> Any:
+        raise ValueError(f"text must have the key {key!r}, as to_json writes it.")
 
 
 def as_dict(shape: ShapeFunction) -> dict[str, Any]:
@@ -24,24 +32,19 @@ def as_dict(shape: ShapeFunction) -> dict[str, Any]:
         found["bounds"] = list(shape.column.bounds)
     if shape.column.values:
         found["categories"] = list(shape.column.values)
-    for name in ARRAYS:
-        array = getattr(shape, name)
-        if array is not None and not (name == "knots" and shape.column.values):
-            found[name] = np.asarray(array).tolist()
-    return found
+    else:
+        found["knots"] = shape.knots.tolist()
+    found |= {"values": shape.values.tolist(), "missing": shape.missing.tolist()}
+    return found if shape.zero is None else {**found, "zero": shape.zero.tolist()}
 
 
-def as_shape(found: dict[str, Any]) -> ShapeFunction:
+def as_shape(found: Content) -> ShapeFunction:
     """The function that `as_dict` wrote."""
     bounds, values = found.get("bounds"), tuple(found.get("categories", ()))
     column = TableColumn(found["column"], None if bounds is None else (*bounds,), values)
-    try:
-        arrays = {name: np.array(found[name], float) for name in ARRAYS if name in found}
-    except ValueError as error:
-        wanted = f"column {column.name!r} must have numbers in rows of one length."
-        raise ValueError(wanted) from error
-    arrays.setdefault("knots", np.empty(0))
-    shape = ShapeFunction(column, **arrays)
+    names = ["values", "missing"] + ["knots"] * (not values) + ["zero"] * ("zero" in found)
+    arrays = {name: numbers_in(f"column {column.name!r}", found[name]) for name in names}
+    shape = ShapeFunction(column, **{"knots": np.empty(0), **arrays})
     n_places, n_outputs = len(values) or len(shape.knots), len(shape.missing)
     if shape.values.shape != (n_places, n_outputs) or (not values and n_places < 2):
         raise ValueError(f"column {column.name!r} must have one row of values for each knot.")
@@ -50,15 +53,49 @@ def as_shape(found: dict[str, Any]) -> ShapeFunction:
     return shape
 
 
+def as_pair(found: Content) -> tuple[tuple[int, ...], PairFunction]:
+    """A function of two columns, and their places."""
+    first, second = as_shape(found["first"]), as_shape(found["second"])
+    weights = numbers_in("pairs", found["weights"])
+    if weights.shape[:-1] != (first.values.shape[1], second.values.shape[1]):
+        raise ValueError("pairs must have a weight for each product of their functions.")
+    return tuple(found["places"]), PairFunction(first, second, weights)
+
+
+def numbers_in(name: str, numbers: Any) -> np.ndarray:
+    """An array of numbers.
+
+    Raises
+    ------
+    ValueError
+        If there are others than numbers, or rows differ in length.
+    """
+    try:
+        return np.array(numbers, float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must have numbers in rows of one length.") from error
+
+
+def as_density(column: TableColumn, found: Content) -> Density | Shares:
+    """Where the records of a column lie."""
+    name = f"densities of {column.name!r}"
+    if column.values:
+        return Shares(numbers_in(name, found["values"]), float(found["missing"]))
+    edges, weights = (numbers_in(name, found[key]) for key in ("edges", "weights"))
+    return Density(edges, weights, float(found["zero"]), float(found["missing"]))
+
+
 def model_as_json(estimator: Any) -> str:
     """What `read_model` reads: all that predictions depend on, and the guarantee in words."""
     model, schema = estimator.model_, estimator.schema
+    names = getattr(estimator, "feature_names_in_", None)
     content = {
         "format": FORMAT,
         "model": type(estimator).__name__,
         "privacy": str(getattr(estimator, "privacy_", "that of the fit")),
         **{name: getattr(estimator, name) for name in OPTIONS if hasattr(estimator, name)},
         "schema": None if schema is None else schema.to_dict(),
+        "feature_names": None if names is None else names.tolist(),
         "intercept": np.asarray(model.intercept_).tolist(),
         "columns": [as_dict(shape) for shape in model.shapes_],
         "pairs": [
@@ -71,9 +108,12 @@ def model_as_json(estimator: Any) -> str:
             for places, function in model.pairs_
         ],
     }
-    for name in ("classes_", "target_range_"):
-        if hasattr(model, name):
-            content[name] = getattr(model, name).tolist()
+    name = fitted_name(estimator)
+    content[name] = getattr(model, name).tolist()
+    content["densities"] = {
+        name: {key: np.asarray(part).tolist() for key, part in known._asdict().items()}
+        for name, known in estimator.densities_.items()
+    }
     return json.dumps(content, indent=1)
 
 
@@ -83,10 +123,10 @@ def read_model(kind: type, text: str) -> Any:
     Raises
     ------
     ValueError
-        If it is not such a text, or was written for another class.
+        If it is not such a text, lacks a key, or was written for another class.
     """
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_hook=Content)
     except (TypeError, json.JSONDecodeError) as error:
         raise ValueError("text must be JSON as to_json writes it.") from error
     if not isinstance(content, dict) or content.get("model") != kind.__name__:
@@ -94,29 +134,26 @@ def read_model(kind: type, text: str) -> Any:
     if content.get("format") != FORMAT:
         raise ValueError(f"text must have the format {FORMAT}.")
     schema = content["schema"]
-    options = {name: content[name] for name in OPTIONS if name in content}
+    options = {name: content[name] for name in OPTIONS if hasattr(kind(), name)}
     estimator = kind(schema=None if schema is None else Schema.from_dict(schema), **options)
     model = estimator._linear_model()
     model.shapes_ = tuple(map(as_shape, content["columns"]))
-    model.pairs_ = tuple(
-        (
-            tuple(pair["places"]),
-            PairFunction(
-                as_shape(pair["first"]), as_shape(pair["second"]), np.array(pair["weights"], float)
-            ),
-        )
-        for pair in content["pairs"]
-    )
+    columns, known = [shape.column for shape in model.shapes_], content["densities"]
+    model.densities_ = tuple(as_density(column, known[column.name]) for column in columns)
+    model.pairs_ = tuple(map(as_pair, content["pairs"]))
     intercept = content["intercept"]
     model.intercept_ = np.array(intercept, float) if isinstance(intercept, list) else intercept
-    for name in ("classes_", "target_range_"):
-        if name in content:
-            setattr(model, name, np.array(content[name]))
-            if name == "classes_":
-                estimator.classes_ = model.classes_
+    name = fitted_name(estimator)
+    setattr(model, name, np.array(content[name]))
+    if name == "classes_":
+        estimator.classes_ = model.classes_
     estimator.model_, estimator.intercept_ = model, model.intercept_
-    estimator.n_features_in_ = len(model.shapes_)
-    names = np.array([shape.column.name for shape in model.shapes_], dtype=object)
-    if schema is not None:
-        estimator.feature_names_in_ = names
+    estimator.n_features_in_ = len(columns)
+    if content["feature_names"] is not None:
+        estimator.feature_names_in_ = np.array(content["feature_names"], dtype=object)
     return estimator
+
+
+def fitted_name(estimator: Any) -> str:
+    """The attribute that predictions depend on, besides functions."""
+    return "classes_" if is_classifier(estimator) else "target_range_"

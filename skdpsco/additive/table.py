@@ -8,9 +8,10 @@ from sklearn.utils.validation import validate_data
 from skdpsco._validation import read_X
 from skdpsco.data.columns import CATEGORY, NUMBER
 from skdpsco.data.frames import BOOLEANS, NUMBERS, kind_of, numbers_of, open_frame, read_quietly
+from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.data.schema import Schema
 
-__all__ = ["ColumnRecords", "TableColumn", "read_columns"]
+__all__ = ["ColumnRecords", "TableColumn", "codes_of", "read_blocks", "read_columns"]
 
 CLOSEST = 2.0**-30  # of two bounds, relative to the larger one: densities have thousands of parts
 
@@ -38,15 +39,30 @@ class ColumnRecords(NamedTuple):
     Parameters
     ----------
     columns : tuple of TableColumn
-    numbers : ndarray of shape (n_samples, number of columns of numbers), float64
-        NaN where a number is missing. Numbers beyond declared bounds are clipped to them.
-    codes : ndarray of shape (n_samples, number of other columns), int64
-        Places among the declared values; -1 for what is missing or not declared.
+    values : ndarray of shape (n_samples, n_columns), float64, or RowBlocks of such arrays
+        Numbers, clipped to declared bounds, and places among the declared values of other columns.
+        NaN stands for what is missing or not declared.
     """
 
     columns: tuple[TableColumn, ...]
-    numbers: np.ndarray
-    codes: np.ndarray
+    values: Any
+
+
+def codes_of(column: np.ndarray) -> np.ndarray:
+    """Places among declared values as integers; -1 for what is missing."""
+    return np.nan_to_num(column, nan=-1.0).astype(np.int64)
+
+
+class TableReader:
+    """Reads frames of the columns that a fit has seen as arrays; see `ColumnRecords`."""
+
+    def __init__(self, schema: Schema, names: list[str]) -> None:
+        self.schema, self.names = schema, names
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The values of a frame."""
+        values: np.ndarray = _records_of(open_frame("X", X), self.schema, self.names).values
+        return values
 
 
 def read_columns(model: Any, X: Any, schema: Schema | None, reset: bool) -> ColumnRecords:
@@ -64,50 +80,69 @@ def read_columns(model: Any, X: Any, schema: Schema | None, reset: bool) -> Colu
     if schema is None:
         options = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
         X = read_X(X, validate_data, model, X, reset=reset, **options)
-        names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])
-        columns = tuple(TableColumn(str(name)) for name in names)
-        return ColumnRecords(columns, X, np.empty((len(X), 0), np.int64))
+        return ColumnRecords(_undeclared(getattr(model, "feature_names_in_", None), X.shape[1]), X)
     frame = open_frame("X", X)
     if reset:
         others = (schema.target, schema.groups, schema.person)
         names = [name for name in frame.columns if name not in others]
         model.n_features_in_ = len(names)
         model.feature_names_in_ = np.array(names, dtype=object)
-    known = dict.fromkeys([*schema.features, *model.feature_names_in_])
-    absent = [name for name in known if name not in frame.columns]
-    if absent:
-        raise ValueError(f"X must have the columns {absent}, which it lacks.")
     if not (len(frame) and len(model.feature_names_in_)):
         raise ValueError("X must hold at least one record, and one column that is a feature.")
-    return _columns_of_frame(frame, schema, list(model.feature_names_in_))
+    return _records_of(frame, schema, list(model.feature_names_in_))
 
 
-def _columns_of_frame(frame: Any, schema: Schema, names: list[str]) -> ColumnRecords:
-    columns, numbers, codes = [], [], []
-    for name in names:
+def read_blocks(model: Any, blocks: RowBlocks, schema: Schema | None) -> ColumnRecords:
+    """Read the columns of blocks, one record of which is looked at.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `read_columns`, also if blocks are sparse.
+    """
+    if blocks.sparse:
+        raise TypeError("X must hold dense blocks: additive models do not read sparse matrices.")
+    if schema is None:
+        model.n_features_in_ = blocks.n_features
+        if blocks.feature_names is not None:
+            model.feature_names_in_ = np.array(blocks.feature_names, dtype=object)
+        columns = _undeclared(blocks.feature_names, blocks.n_features)
+        return ColumnRecords(columns, blocks.checked_numeric())
+    blocks = blocks.as_frames()
+    columns = read_columns(model, blocks.first, schema, reset=True).columns
+    return ColumnRecords(columns, blocks.map(TableReader(schema, list(model.feature_names_in_))))
+
+
+def _undeclared(names: Any, n_columns: int) -> tuple[TableColumn, ...]:
+    """Columns of numbers without declared bounds."""
+    names = [f"x{j}" for j in range(n_columns)] if names is None else map(str, names)
+    return tuple(map(TableColumn, names))
+
+
+def _records_of(frame: Any, schema: Schema, names: list[str]) -> ColumnRecords:
+    absent = [n for n in dict.fromkeys([*schema.features, *names]) if n not in frame.columns]
+    if absent:
+        raise ValueError(f"X must have the columns {absent}, which it lacks.")
+    columns, values = [], np.empty((len(frame), len(names)))
+    for j, name in enumerate(names):
         column, known = frame[name], schema.columns.get(name)
         if known is None:
             if kind_of(column) not in (NUMBERS, BOOLEANS):
                 raise TypeError(f"X: column {name!r} holds no numbers: declare its categories.")
-            values, bounds = read_quietly(numbers_of, column), None
+            x, bounds = read_quietly(numbers_of, column), None
         elif unfit := known.unfit(column):
             raise TypeError(f"X does not fit the schema: {unfit}.")
         else:
-            values = read_quietly(known.read, column)[0]
+            x = read_quietly(known.read, column)[0]
             bounds = known.bounds if known.kind == NUMBER else None
         if known is not None and known.kind != NUMBER:
             columns.append(TableColumn(name, None, tuple(known.values())))
-            codes.append(values if known.kind == CATEGORY else np.nan_to_num(values, nan=-1.0))
+            values[:, j] = np.where(x < 0, np.nan, x) if known.kind == CATEGORY else x
             continue
-        if np.isinf(values).any():
+        if np.isinf(x).any():
             raise ValueError(f"X: column {name!r} must not hold infinite numbers.")
         if bounds and bounds[1] - bounds[0] < CLOSEST * max(map(abs, bounds)):
             raise ValueError(f"schema: bounds of column {name!r} are too close, got {bounds}.")
         columns.append(TableColumn(name, bounds))
-        numbers.append(values if bounds is None else np.clip(values, *bounds))
-    n = len(frame)
-    return ColumnRecords(
-        tuple(columns),
-        np.column_stack(numbers) if numbers else np.empty((n, 0)),
-        np.column_stack(codes).astype(np.int64) if codes else np.empty((n, 0), np.int64),
-    )
+        values[:, j] = x if bounds is None else np.clip(x, *bounds)
+    return ColumnRecords(tuple(columns), values)

@@ -9,29 +9,47 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-__all__ = ["plain_pipeline"]
+__all__ = ["fitted_as", "plain_model", "plain_pipeline", "scaler_between"]
 
 
 def plain_pipeline(model: Any) -> Pipeline:
     """A pipeline that predicts the same as the fitted linear ``model``; see its ``to_sklearn``."""
-    names = {"n_features_in_": model.n_features_in_}
+    low, high = model.feature_range_
+    clipper = scaler_between(low, high)
     if hasattr(model, "feature_names_in_"):
-        names["feature_names_in_"] = model.feature_names_in_
-    clipper = MinMaxScaler(clip=True).fit(model.feature_range_)
-    vars(clipper).update(names)
+        clipper.feature_names_in_ = model.feature_names_in_
     # The scaler moves the clipped features to [0, 1].
-    intercept = model.intercept_ + model.coef_ @ clipper.data_min_
-    fitted = {"coef_": model.coef_ * clipper.data_range_, "intercept_": intercept}
+    intercept = model.intercept_ + model.coef_ @ low
+    final = plain_model(model, model.coef_ * (high - low), intercept)
+    return Pipeline([("clip", clipper), ("model", final)])
+
+
+def plain_model(model: Any, coef: np.ndarray, intercept: Any) -> Any:
+    """An estimator of scikit-learn that predicts as ``model`` does, with these coefficients."""
+    known: dict[str, Any] = {"n_features_in_": coef.shape[-1]}
     if is_classifier(model):
         final = LogisticRegression() if hasattr(model, "predict_proba") else SGDClassifier()
-        fitted.update(classes_=model.classes_, n_iter_=np.array([model.n_iter_], dtype=np.int32))
+        known.update(classes_=model.classes_, n_iter_=np.array([model.n_iter_], dtype=np.int32))
     elif hasattr(model, "target_range_"):
-        final = MLPRegressor(activation="relu")
-        fitted = clipped_regression(fitted["coef_"], intercept, *model.target_range_)
+        regression = clipped_regression(coef, intercept, *model.target_range_)
+        return fitted_as(MLPRegressor(activation="relu"), **regression, **known)
     else:
         final = LinearRegression()
-    vars(final).update(fitted, n_features_in_=model.n_features_in_)
-    return Pipeline([("clip", clipper), ("model", final)])
+    return fitted_as(final, coef_=coef, intercept_=intercept, **known)
+
+
+def fitted_as(estimator: Any, **attributes: Any) -> Any:
+    """An estimator with the attributes of a fit."""
+    vars(estimator).update(attributes)
+    return estimator
+
+
+def scaler_between(low: np.ndarray, high: np.ndarray, onto: tuple[int, int] = (0, 1)) -> Any:
+    """A `MinMaxScaler` that moves these intervals ``onto`` another one, and clips."""
+    scaler = MinMaxScaler(onto, clip=True).fit(np.vstack([low, high]))
+    # scikit-learn takes intervals of tiny numbers for constants.
+    scale = (onto[1] - onto[0]) / (high - low)
+    return fitted_as(scaler, scale_=scale, min_=onto[0] - low * scale)
 
 
 def clipped_regression(coef: Any, intercept: Any, low: Any, high: Any) -> dict[str, Any]:

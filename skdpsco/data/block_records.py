@@ -49,8 +49,10 @@ def blocks_of(X: Any, y: Any = None) -> RowBlocks | None:
     return blocks
 
 
-def as_blocks(X: Any, y: Any) -> RowBlocks | None:
-    """Return numeric blocks with targets if `blocks_of` returns blocks, otherwise None.
+def as_blocks(X: Any, y: Any, numeric: bool = True) -> RowBlocks | None:
+    """Return blocks with targets if `blocks_of` returns blocks, otherwise None.
+
+    ``numeric`` says that they must be numeric.
 
     Raises
     ------
@@ -71,7 +73,7 @@ def as_blocks(X: Any, y: Any) -> RowBlocks | None:
             "y must have one column: of models that take blocks, PrivateRidge, PrivateElasticNet, "
             "PrivateLasso and PrivateMoments have several targets."
         )
-    return blocks.checked_numeric()
+    return blocks.checked_numeric() if numeric else blocks
 
 
 def is_blocks(X: Any) -> bool:
@@ -114,6 +116,7 @@ def read_tables(
     The last column of a table is what kernels see as the target, and the ``n_columns`` before it
     stand behind the features.
     """
+    n_columns += blocks.n_features
     return _named(estimator, BlockRecords(blocks.checked_numeric(), encode, n_columns))
 
 
@@ -153,12 +156,14 @@ class BlockRecords(NamedTuple):
 
     blocks: RowBlocks
     encode: Callable[..., Any]
-    n_joined: int = 0  # columns of targets that stand behind the features
+    n_columns: int | None = None  # that kernels see, if they are not those of the blocks
+    missing: bool = False  # whether NaN is legal
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of records and of columns."""
-        return self.blocks.n_samples, self.blocks.n_features + self.n_joined
+        """Number of records and of columns that kernels see."""
+        n_columns = self.blocks.n_features if self.n_columns is None else self.n_columns
+        return self.blocks.n_samples, n_columns
 
     def open(self, bounds: np.ndarray, intercept: bool) -> BlockDesign:
         """Check every block, in one pass over the data."""
@@ -190,4 +195,9 @@ class BlockRecords(NamedTuple):
         blocks = self.blocks
         key = Hidden(new_key())
         known = (blocks.n_features, blocks.sparse, self.encode, key, blocks.steps)
-        return Reader(*known, names=blocks.feature_names, n_targets=blocks.n_targets)
+        return Reader(
+            *known,
+            names=blocks.feature_names,
+            n_targets=blocks.n_targets,
+            missing=self.missing,
+        )

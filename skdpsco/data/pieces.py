@@ -59,7 +59,9 @@ MOST_RECORDS_ADDED = 2**26  # of a table whose number of records is private, at 
 
 def work(X: Dense | Tiles | CSR | CentredCSR) -> int:
     """Estimate the work of reading the records, in dense entries, from public sizes."""
-    if isinstance(X, Dense | Tiles):
+    if isinstance(X, Dense):
+        return len(X.values) * len(X.bounds)
+    if isinstance(X, Tiles):
         return X.values.size
     return 8 * min(len(X.bounds), TYPICAL) * (len(X.indptr) - 1)
 

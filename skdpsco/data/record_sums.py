@@ -137,7 +137,7 @@ _LEGAL_Y = "its y must hold one number or label per record."
 
 
 def check_block(
-    X: Any, y: Any, n_rows: int | None, columns: tuple[int, int], is_sparse: bool, checked: bool
+    X: Any, y: Any, n_rows: int | None, columns: tuple[int, int], is_sparse: bool, finite: Any
 ) -> tuple[Any, np.ndarray]:
     """Check a block, and return a C-ordered array or CSR matrix of floats, and an array y.
 
@@ -151,8 +151,8 @@ def check_block(
         Number of features, and of targets.
     is_sparse : bool
         Whether all blocks are sparse; otherwise all are dense.
-    checked : bool
-        Whether X was found to be finite before. (If it has changed since, kernels clip it.)
+    finite : bool or "allow-nan"
+        Whether X must be finite. (If it has changed since this was found, kernels clip it.)
     """
     # Shapes first: they are public.
     shape: Any = getattr(X, "shape", ())
@@ -177,7 +177,7 @@ def check_block(
         accept_sparse="csr",
         dtype=FLOATS,
         order="C",
-        ensure_all_finite=not checked,
+        ensure_all_finite=finite,
         ensure_min_samples=0,
         input_name="X",
     )
@@ -232,6 +232,8 @@ class Reader(NamedTuple):
         Names of the columns, if they are known.
     n_targets : int
         Number of columns of the targets.
+    missing : bool
+        Whether features may be NaN.
     """
 
     n_features: int
@@ -243,6 +245,7 @@ class Reader(NamedTuple):
     expected: Hidden | None = None
     names: tuple[str, ...] | None = None
     n_targets: int = 1
+    missing: bool = False
 
     def __call__(self, X: Any, y: Any, n_rows: int | None) -> tuple[Any, np.ndarray]:
         """Features and targets of a block, checked."""
@@ -250,7 +253,8 @@ class Reader(NamedTuple):
         if self.names is not None and tuple(getattr(X, "columns", self.names)) != self.names:
             raise ValueError("its columns must be those of X, in the same order.")
         columns = self.n_features, self.n_targets
-        X, y = check_block(X, y, n_rows, columns, self.sparse, self.checked)
+        finite = False if self.checked else "allow-nan" if self.missing else True
+        X, y = check_block(X, y, n_rows, columns, self.sparse, finite)
         if self.sparse and not self.checked:
             X = canonical(X)
         y = self.encode(y)
@@ -294,10 +298,10 @@ class Task(NamedTuple):
 
     def __call__(self, X: Any, y: np.ndarray) -> Any:
         design = as_design(X, self.bounds, bool(self.intercept), checked=True)
-        if self.conditioning is not None:
-            design = self.conditioning.apply(design)
         y = y if self.target is None else self.target(y)
-        return tree_sum(self.function(*piece, *self.arguments) for piece in pieces(design, y))
+        change = (lambda some: some) if self.conditioning is None else self.conditioning.apply
+        found = pieces(design, y)
+        return tree_sum(self.function(change(some), t, *self.arguments) for some, t in found)
 
 
 def _n_floats(argument: Any) -> int:

@@ -118,6 +118,8 @@ class ConditioningTuning(NamedTuple):
 
 CONDITIONING = ConditioningTuning()
 
+SHAPE_TILES = 16  # records in tiles of which functions are computed at once: calls take time, too
+
 
 def rounded_down(numbers: Any, dtype: Any) -> Any:
     """Positive numbers in double precision, rounded down to numbers of ``dtype``."""
@@ -158,17 +160,19 @@ class Conditioning(NamedTuple):
             if not (X.intercept or self.centre.any()):
                 return X._replace(data=data, bounds=np.ones(len(zeros)))
             return sparse_less(X, data, zeros / self.scale)
-        dtype = np.float32 if self.single else X.values.dtype.type
-        n, d = X.values.shape
+        dtype = X.values.dtype.type if self.shapes is None else np.float64
+        dtype = np.float32 if self.single else dtype
+        n, d = len(X.values), len(self.centre)
         if tiled:
             values = np.zeros((-(-n // TILE_ROWS), d, TILE_ROWS), dtype)
             tiles = Tiles(values, self.scale, X.intercept)
             # Nobody clips tiles again, so that no entry may be rounded up.
             scale = rounded_down(self.scale, dtype)
-            map_reduce(in_pieces(tiles, X.values), X.values, filled, X.bounds, self.centre, scale)
+            arguments = X.bounds, self.centre, scale, self.shapes
+            map_reduce(in_pieces(tiles, X.values), X.values, filled, *arguments)
             return tiles._replace(values=read_only(values))
         values = np.empty((n, d), dtype)
-        for some, rows, _ in runs(X, self.centre):
+        for some, rows, _ in runs(X, self.centre, shapes=self.shapes):
             values[some] = rows
         return Dense(read_only(values), self.scale, X.intercept)
 
@@ -597,19 +601,23 @@ def write_centred_norms(X: Dense | CSR, centre: np.ndarray, norms: np.ndarray) -
 
 
 def runs(
-    X: Dense, centre: np.ndarray, unit: Any = 1.0, limit: Any = math.inf
+    X: Dense, centre: np.ndarray, unit: Any = 1.0, limit: Any = math.inf, shapes: Any = None
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
     """Rows minus a centre, times ``unit`` and clipped to ``limit``: some of them at a time.
 
     Where they stand comes with them, and their squared norms. They are in the cache, and may be
-    overwritten.
+    overwritten. Features are the functions of ``shapes``, if there are some.
     """
-    (n, d), ones = X.values.shape, np.ones(len(centre))
-    size = max(CACHED_ENTRIES // max(d, 1) // TILE_ROWS, 1) * TILE_ROWS
+    n, d = len(X.values), len(centre)
+    ones, bounds, fewest = np.ones(d), X.bounds, 1
+    if shapes is not None:
+        bounds, fewest = shapes.bounds, SHAPE_TILES
+    size = max(CACHED_ENTRIES // max(d, 1) // TILE_ROWS, fewest) * TILE_ROWS
     room, squares = np.empty((min(size, n), d)), np.empty(min(size, n))
-    units = X.bounds, unit / X.bounds, unit * centre, limit * ones
+    units = bounds, unit / bounds, unit * centre, limit * ones
     for start in range(0, n, size):
         values = X.values[start : start + size]
+        values = values if shapes is None else read_only(shapes.features(values))
         rows, mine = room[: len(values)], squares[: len(values)]
         write_centred(values, units, rows, mine)
         yield slice(start, start + len(values)), rows, mine
@@ -623,10 +631,15 @@ def add_weighted(X, weights, out):
 
 @without_gil
 def filled(
-    tiles: Tiles, values: np.ndarray, bounds: np.ndarray, centre: np.ndarray, scale: np.ndarray
+    tiles: Tiles,
+    values: np.ndarray,
+    bounds: np.ndarray,
+    centre: np.ndarray,
+    scale: np.ndarray,
+    shapes: Any,
 ) -> np.ndarray:
     """Write records into tiles of this process; there is nothing to add up."""
-    for some, rows, _ in runs(Dense(values, bounds, 0), centre, limit=scale):
+    for some, rows, _ in runs(Dense(values, bounds, 0), centre, limit=scale, shapes=shapes):
         first, last = some.start // TILE_ROWS, some.stop // TILE_ROWS
         whole = (last - first) * TILE_ROWS
         shape = last - first, TILE_ROWS, len(centre)
