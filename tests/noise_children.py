@@ -46,6 +46,7 @@ from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivatePCA,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
 )
 from skdpsco.privacy import (
@@ -473,6 +474,10 @@ FITS = {
     "PrivatePCA": lambda: PrivatePCA(**MUCH).fit(X),
     "PrivateStandardScaler": lambda: PrivateStandardScaler(**MUCH).fit(X),
     "PrivateQuantileClipper": lambda: PrivateQuantileClipper(**MUCH).fit(X),
+    "PrivateSplineTransformer": lambda: PrivateSplineTransformer(**MUCH).fit(X),
+    "PrivateSplineTransformer, added": lambda: PrivateSplineTransformer(
+        lower=-1, upper=1, relation="add-or-remove-one", **MUCH
+    ).fit(X),
     "PrivateFeatureSelector": lambda: PrivateFeatureSelector(
         n_features_to_select=2, task="regression", **MUCH
     ).fit(X, HEIGHTS),

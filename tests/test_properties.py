@@ -27,6 +27,7 @@ from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivatePCA,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
 )
 from skdpsco.privacy import rho_of
@@ -46,6 +47,7 @@ ESTIMATORS = [
     PrivateFeatureSelector,
     PrivatePCA,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
 ]
 

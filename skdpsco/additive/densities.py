@@ -9,18 +9,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
 from skdpsco.additive.table import ColumnRecords, TableColumn
+from skdpsco.data.design import Dense, read_only
 from skdpsco.data.pieces import MOST_RECORDS_ADDED
+from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy.spending import share_mu
+from skdpsco.scaling.feature_bounds import BoundPlan
 
-__all__ = ["DENSITIES", "Density", "DensityPlan", "Shares", "plan_densities"]
+__all__ = ["DENSITIES", "Density", "DensityPlan", "Shares", "found_ranges", "plan_densities"]
 
 
 class DensityTuning(NamedTuple):
@@ -95,7 +98,8 @@ class DensityPlan:
 
     Parameters
     ----------
-    n_samples : int
+    n_samples : int or None
+        None if the number of records is private, and follows from the counts.
     columns : tuple of TableColumn
     multipliers : dict of str to float
         Noise multipliers of the counts of every level.
@@ -104,7 +108,7 @@ class DensityPlan:
         As in `skdpsco._problem.Problem`.
     """
 
-    n_samples: int
+    n_samples: int | None
     columns: tuple[TableColumn, ...]
     multipliers: dict[str, float]
     event: Event
@@ -113,7 +117,7 @@ class DensityPlan:
     def grid(self, name: str, n_columns: int, n_counts: int) -> float:
         """Grid of the counts of a level, of which a record has one in each of the columns."""
         change = math.sqrt(n_columns * (1.0 if self.added else 2.0))
-        most = MOST_RECORDS_ADDED if self.added else self.n_samples
+        most = MOST_RECORDS_ADDED if self.added or self.n_samples is None else self.n_samples
         return gaussian_grid(change, self.multipliers[name], n_counts, float(most))
 
     def release(
@@ -134,34 +138,32 @@ class DensityPlan:
             How far the range goes beyond most numbers, as a factor.
         rng : numpy.random.Generator
         """
-        n, d = self.n_samples, len(ranges)
+        d = len(ranges)
         trees = [
             Cells.of(low, high, factor)
             for (low, high), factor in zip(ranges.tolist(), reach.tolist(), strict=True)
         ]
-        places = np.column_stack(
-            [cells.places(x) for cells, x in zip(trees, records.numbers.T, strict=True)]
-            or [np.empty((len(records.codes), 0), np.int64)]
-        )
+        counts = counts_of(records.numbers, [cells.edges for cells in trees])
         sizes = [1 + len(column.values) for column in self.columns if column.values]
-        first = self.first_counts(records, places, sizes)
+        first = self.first_counts(counts, records.codes, sizes)
         deviation = gaussian_mechanism(
             rng, first, self.grid("level 1", len(self.columns), len(first))
         )
         own = first[: 4 * d].reshape(d, 4)
+        n = max(own.sum() / d, 1.0) if self.n_samples is None else self.n_samples
         missing, zero = (believed(own[:, k], deviation, n) for k in (0, 1))
         rest = np.maximum(n - missing - zero, 0.0)
         weights: list[np.ndarray] = []
         if d:
             halves = halved(rest[:, None], own[:, 2:], deviation)
-            weights = [*(whole := self.tree(places, halves, "level", rng))]
+            weights = [*(whole := self.tree(counts[:, 2:], halves, "level", rng))]
             narrow, starts = self.narrow(whole)
             for j, start in zip(narrow, starts, strict=True):
                 trees[j] = trees[j].closer(start)
             if len(narrow):
-                closer = [trees[j].places(records.numbers[:, j]) for j in narrow]
+                closer = counts_of(records.numbers, [trees[j].edges for j in narrow], narrow)
                 total = whole[narrow].sum(axis=1, keepdims=True)
-                finer = self.tree(np.column_stack(closer), total, "closer level", rng)
+                finer = self.tree(closer[:, 2:], total, "closer level", rng)
                 for j, some in zip(narrow, finer, strict=True):
                     weights[j] = some
         found: list[Density | Shares] = []
@@ -175,31 +177,28 @@ class DensityPlan:
         return [next(others_first if c.values else numbers_first) for c in self.columns]
 
     def first_counts(
-        self, records: ColumnRecords, places: np.ndarray, sizes: Sequence[int]
+        self, counts: np.ndarray, codes: np.ndarray, sizes: Sequence[int]
     ) -> np.ndarray:
         """How often numbers are missing, are 0 and lie in each half; and how often values occur."""
-        halves = places >> (DENSITIES.levels - 1)
-        kinds = np.where(places < 0, places + 2, halves + 2)  # -2: missing, -1: zero
-        counts = [np.bincount(column, minlength=4) for column in kinds.T]
-        counts += [
-            np.bincount(codes + 1, minlength=size)
-            for codes, size in zip(records.codes.T, sizes, strict=True)
+        halves = [half.sum(axis=1) for half in np.split(counts[:, 2:], 2, axis=1)]
+        values = [
+            np.bincount(column + 1, minlength=size)
+            for column, size in zip(codes.T, sizes, strict=True)
         ]
-        return np.concatenate(counts).astype(np.float64)
+        return np.concatenate([np.column_stack([counts[:, :2], *halves]).ravel(), *values])
 
     def tree(
-        self, places: np.ndarray, weights: np.ndarray, name: str, rng: np.random.Generator
+        self, cells: np.ndarray, weights: np.ndarray, name: str, rng: np.random.Generator
     ) -> np.ndarray:
-        """Weights of the cells of some columns, from weights of nodes above and further counts."""
-        d = places.shape[1]
-        n_levels = DENSITIES.levels if name == "level" else DENSITIES.closer_levels
-        while weights.shape[1] < 1 << n_levels:
+        """Weights of the cells of some columns, from weights of nodes above and further counts.
+
+        ``cells`` says how many numbers lie in each cell, without noise.
+        """
+        d, n_cells = cells.shape
+        while weights.shape[1] < n_cells:
             n_nodes = 2 * weights.shape[1]
-            level = n_nodes.bit_length() - 1
-            nodes = np.where(places < 0, n_nodes, places >> (n_levels - level))
-            counts = [np.bincount(column, minlength=n_nodes + 1)[:-1] for column in nodes.T]
-            noisy = np.concatenate(counts).astype(np.float64)
-            grid = self.grid(f"{name} {level}", d, len(noisy))
+            noisy = cells.reshape(d, n_nodes, -1).sum(axis=2).ravel()
+            grid = self.grid(f"{name} {n_nodes.bit_length() - 1}", d, len(noisy))
             deviation = gaussian_mechanism(rng, noisy, grid)
             weights = halved(weights, noisy.reshape(d, -1), deviation)
         return weights
@@ -230,15 +229,51 @@ class Cells(NamedTuple):
         edges[[0, -1]] = low, high
         return cls(edges)
 
-    def places(self, x: np.ndarray) -> np.ndarray:
-        """The cell of every number; -1 for 0, and -2 for what is missing."""
-        place = np.clip(np.searchsorted(self.edges, x, "right") - 1, 0, len(self.edges) - 2)
-        return np.where(np.isnan(x), -2, np.where(x == 0.0, -1, place))
-
     def closer(self, start: int) -> "Cells":
         """Cells that are equally wide, within a few of these."""
         low, high = self.edges[start], self.edges[start + DENSITIES.few]
         return Cells(np.linspace(low, high, (1 << DENSITIES.closer_levels) + 1))
+
+
+def found_ranges(
+    plan: BoundPlan, numbers: Any, ratio: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ranges of undeclared columns, which reach beyond released bounds for tails.
+
+    How far they reach comes with them, as a factor. It follows from ``ratio``, the n mu of the fit
+    over the root of the number of columns.
+    """
+    found = plan.release(numbers, np.broadcast_to(0.0, plan.n_samples), rng)
+    reach = max(min(ratio / DENSITIES.reach_ratio, DENSITIES.most_reach), 1.0)
+    return (reach * found)[:, None] * np.array([-1.0, 1.0]), np.full(len(found), reach)
+
+
+def counts_of(numbers: Any, edges: Sequence[np.ndarray], columns: Any = None) -> np.ndarray:
+    """Counts of records by `cell_counts`, for some columns of an array, or of records in blocks."""
+    columns = np.arange(len(edges)) if columns is None else columns
+    none = None
+    if not isinstance(numbers, BlockDesign):
+        none = np.broadcast_to(0.0, len(numbers))  # no targets
+        numbers = in_pieces(Dense(read_only(numbers), np.ones(numbers.shape[1]), 0), none)
+    found: np.ndarray = map_reduce(numbers, none, cell_counts, tuple(edges), columns)
+    return found
+
+
+def cell_counts(
+    X: Dense, y: Any, edges: tuple[np.ndarray, ...], columns: np.ndarray
+) -> np.ndarray:
+    """How many numbers of some columns are missing, are 0, and lie in each cell between edges.
+
+    Numbers beyond the edges count in the cells at the ends.
+    """
+    n_cells = len(edges[0]) - 1 if edges else 0
+    counts = np.zeros((len(edges), n_cells + 2))
+    for row, ends, j in zip(counts, edges, columns, strict=True):
+        x = X.values[:, j].astype(np.float64, copy=False)
+        place = np.clip(np.searchsorted(ends, x, "right") + 1, 2, n_cells + 1)
+        place = np.where(np.isnan(x), 0, np.where(x == 0.0, 1, place))
+        row += np.bincount(place, minlength=n_cells + 2)
+    return counts
 
 
 def halved(weights: np.ndarray, counts: np.ndarray, deviation: float) -> np.ndarray:
@@ -264,14 +299,14 @@ def halved(weights: np.ndarray, counts: np.ndarray, deviation: float) -> np.ndar
     return 0.5 * pair.reshape(len(weights), 2 * weights.shape[1])
 
 
-def believed(counts: np.ndarray, deviation: float, n: int) -> np.ndarray:
+def believed(counts: np.ndarray, deviation: float, n: float) -> np.ndarray:
     """Counts of values that are rarely seen at all: 0 where they may be noise."""
     return np.where(counts > 3.0 * deviation, np.clip(counts, 0.0, n), 0.0)
 
 
-def category_shares(counts: np.ndarray, deviation: float, n: int) -> Shares:
+def category_shares(counts: np.ndarray, deviation: float, n: float) -> Shares:
     """Shares from noisy counts: as different from each other as noise does not explain."""
-    mean = float(n) / len(counts)
+    mean = n / len(counts)
     variance = max(float(np.square(counts - mean).mean()) - deviation**2, 0.0)
     missing = believed(counts[:1], deviation, n)
     counts = mean + (counts - mean) * variance / (variance + deviation**2)
@@ -281,7 +316,11 @@ def category_shares(counts: np.ndarray, deviation: float, n: int) -> Shares:
 
 
 def plan_densities(
-    n_samples: int, columns: tuple[TableColumn, ...], mu: float, added: bool
+    n_samples: int | None,
+    columns: tuple[TableColumn, ...],
+    mu: float,
+    added: bool,
+    share: float = DENSITIES.share,
 ) -> DensityPlan:
     """Spend a share of ``mu**2`` on counts of all columns.
 
@@ -297,7 +336,7 @@ def plan_densities(
     d = sum(not column.values for column in columns)
     names = names if d else names[:1]
     weights = DENSITIES.fall ** np.arange(len(names))
-    shares = (DENSITIES.share * weights / weights.sum()).tolist()
+    shares = (share * weights / weights.sum()).tolist()
     multipliers, event = share_mu(mu, {n: (s, 1) for n, s in zip(names, shares, strict=True)})
     plan = DensityPlan(n_samples, columns, multipliers, event, added)
     for name in names:  # for all columns, and for one

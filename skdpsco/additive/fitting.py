@@ -9,7 +9,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpsco.additive.densities import DENSITIES, Density, DensityPlan, Shares, plan_densities
+from skdpsco.additive.densities import (
+    Density,
+    DensityPlan,
+    Shares,
+    found_ranges,
+    plan_densities,
+)
 from skdpsco.additive.pairs import PairFunction, PairPlan, Products, plan_pairs
 from skdpsco.additive.shapes import (
     SHAPES,
@@ -142,10 +148,8 @@ class ShapePlan:
         if self.bounds is not None:
             values = np.nan_to_num(records.numbers[:, unknown])
             design = Dense(read_only(values), np.ones(values.shape[1]), 0)
-            found = self.bounds.release(design, np.zeros(len(values)), rng)
-            more = min(self.ratio / DENSITIES.reach_ratio, DENSITIES.most_reach)
-            reach[unknown] = max(more, 1.0)
-            ranges[unknown] = (reach[unknown] * found)[:, None] * np.array([-1.0, 1.0])
+            found = found_ranges(self.bounds, design, self.ratio, rng)
+            ranges[unknown], reach[unknown] = found
         return ranges, reach
 
     def apply(self, value: Conditioning, X: TableDesign, y: Any) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from skdpsco.data.columns import CATEGORY, NUMBER
 from skdpsco.data.frames import BOOLEANS, NUMBERS, kind_of, numbers_of, open_frame, read_quietly
 from skdpsco.data.schema import Schema
 
-__all__ = ["ColumnRecords", "TableColumn", "read_columns"]
+__all__ = ["CLOSEST", "ColumnRecords", "TableColumn", "read_columns"]
 
 CLOSEST = 2.0**-30  # of two bounds, relative to the larger one: densities have thousands of parts
 

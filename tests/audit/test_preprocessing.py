@@ -20,6 +20,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
 )
 from skdpsco.preprocessing import clipper as clipper_module
@@ -187,6 +188,8 @@ FITS = [
     (PrivateStandardScaler, {}),
     (PrivateStandardScaler, {"with_std": False}),
     (PrivateQuantileClipper, {}),
+    (PrivateSplineTransformer, {}),
+    (PrivateSplineTransformer, {"lower": -1, "upper": 1}),
     (PrivateFeatureSelector, SELECT),
     (PrivateFeatureSelector, {**SELECT, "task": "regression"}),
     (PrivateFeatureSelector, {**SELECT, "task": "regression", "target_bound": 2.0}),
