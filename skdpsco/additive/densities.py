@@ -23,7 +23,7 @@ from skdpsco.privacy import Event
 from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.feature_bounds import BoundPlan
 
-__all__ = ["DENSITIES", "Density", "DensityPlan", "Shares", "found_ranges", "plan_densities"]
+__all__ = ["Density", "DensityPlan", "Shares", "found_ranges", "plan_densities"]
 
 
 class DensityTuning(NamedTuple):
@@ -143,7 +143,7 @@ class DensityPlan:
             Cells.of(low, high, factor)
             for (low, high), factor in zip(ranges.tolist(), reach.tolist(), strict=True)
         ]
-        counts = counts_of(records.numbers, [cells.edges for cells in trees])
+        counts = numbers_in_cells(records.numbers, [cells.edges for cells in trees])
         sizes = [1 + len(column.values) for column in self.columns if column.values]
         first = self.first_counts(counts, records.codes, sizes)
         deviation = gaussian_mechanism(
@@ -161,7 +161,7 @@ class DensityPlan:
             for j, start in zip(narrow, starts, strict=True):
                 trees[j] = trees[j].closer(start)
             if len(narrow):
-                closer = counts_of(records.numbers, [trees[j].edges for j in narrow], narrow)
+                closer = numbers_in_cells(records.numbers, [trees[j].edges for j in narrow], narrow)
                 total = whole[narrow].sum(axis=1, keepdims=True)
                 finer = self.tree(closer[:, 2:], total, "closer level", rng)
                 for j, some in zip(narrow, finer, strict=True):
@@ -248,7 +248,7 @@ def found_ranges(
     return (reach * found)[:, None] * np.array([-1.0, 1.0]), np.full(len(found), reach)
 
 
-def counts_of(numbers: Any, edges: Sequence[np.ndarray], columns: Any = None) -> np.ndarray:
+def numbers_in_cells(numbers: Any, edges: Sequence[np.ndarray], columns: Any = None) -> np.ndarray:
     """Counts of records by `cell_counts`, for some columns of an array, or of records in blocks."""
     columns = np.arange(len(edges)) if columns is None else columns
     none = None
@@ -259,9 +259,7 @@ def counts_of(numbers: Any, edges: Sequence[np.ndarray], columns: Any = None) ->
     return found
 
 
-def cell_counts(
-    X: Dense, y: Any, edges: tuple[np.ndarray, ...], columns: np.ndarray
-) -> np.ndarray:
+def cell_counts(X: Dense, y: Any, edges: tuple[np.ndarray, ...], columns: np.ndarray) -> np.ndarray:
     """How many numbers of some columns are missing, are 0, and lie in each cell between edges.
 
     Numbers beyond the edges count in the cells at the ends.

@@ -113,8 +113,9 @@ class PrivateSplineTransformer(ColumnTransform):
         Public ranges of the columns that become splines, in units of X. A dict, a Series whose
         index holds strings, or a schema gives the bound of every column by its name. Bounds must be
         in [-1e100, 1e100], and differ by at least ``2**-30`` times the larger magnitude. If both
-        are None, ranges are found privately, for a part of the budget; if there are too few records
-        for that, they go from -1 to 1, and a `UtilityWarning` says so.
+        are None, ranges around 0 are found privately, for a part of the budget. If there are too
+        few records for that, they go from -1 to 1, and a `UtilityWarning` says so. Declare those of
+        columns that are far from 0, as knots are coarse there otherwise.
     epsilon : float, default=1.0
         Privacy budget, > 0. Smaller is more private.
     delta : float, default=1e-6
@@ -225,6 +226,8 @@ class PrivateSplineTransformer(ColumnTransform):
 
     def _learn(self, X):
         budget = self._budget()
+        if isinstance(self.degree, bool):
+            raise TypeError(f"degree must be an int in [0, 3], got {self.degree!r}.")
         self.columns_ = self._places(X.shape[1])
         ranges = self._ranges()
         declared = self._declared_knots(ranges)
@@ -328,18 +331,18 @@ class PrivateSplineTransformer(ColumnTransform):
 
     def _declared_knots(self, ranges: np.ndarray | None) -> np.ndarray | None:
         """Knots that are declared or equidistant; None if they are to be found."""
-        if isinstance(self.knots, str):
-            if self.knots not in ("quantile", "uniform"):
-                raise ValueError(
-                    "knots must be 'quantile', 'uniform' or numbers for each column, got "
-                    f"{self.knots!r}."
-                )
-            if self.knots == "uniform" and ranges is None:
-                raise ValueError("lower and upper must be declared with knots='uniform'.")
-            uniform = self.knots == "uniform"
-            knots = np.linspace(*ranges.T, self.n_knots) if uniform else None
-        else:
+        knots = None
+        if not isinstance(self.knots, str):
             knots = self._checked_knots()
+        elif self.knots == "uniform":
+            if ranges is None:
+                raise ValueError("lower and upper must be declared with knots='uniform'.")
+            knots = np.linspace(ranges[:, 0], ranges[:, 1], self.n_knots)
+        elif self.knots != "quantile":
+            raise ValueError(
+                "knots must be 'quantile', 'uniform' or numbers for each column, got "
+                f"{self.knots!r}."
+            )
         if self.extrapolation == "periodic":
             if knots is None:
                 raise ValueError(
