@@ -243,7 +243,9 @@ def found_ranges(
     How far they reach comes with them, as a factor. It follows from ``ratio``, the n mu of the fit
     over the root of the number of columns.
     """
-    found = plan.release(numbers, np.broadcast_to(0.0, plan.n_samples), rng)
+    in_blocks = isinstance(numbers, BlockDesign)
+    none = None if in_blocks else np.broadcast_to(0.0, len(numbers.values))  # no targets
+    found = plan.release(numbers, none, rng)
     reach = max(min(ratio / DENSITIES.reach_ratio, DENSITIES.most_reach), 1.0)
     return (reach * found)[:, None] * np.array([-1.0, 1.0]), np.full(len(found), reach)
 
