@@ -22,8 +22,8 @@ NOT_OURS = {
     "finalize", "minimize", "normalize", "optimize", "optimizer", "tokenizer",
     "studentized_range", "value_discretization_interval",
     "Binarizer", "CountVectorizer", "HashingVectorizer", "KBinsDiscretizer", "Normalizer",
-    "RandomizedSearchCV", "TfidfVectorizer", "Minimization", "minimization", "Optimization", "optimization",
-    "Generalized", "Regularization", "generalized", "penalized", "_penalized", "synthesizer",
+    "RandomizedSearchCV", "TfidfVectorizer", "Minimization", "minimization", "Optimization",
+    "optimization", "Generalized", "Regularization", "generalized", "penalized", "_penalized", "synthesizer",
     "PrivateSynthesizer", "tupleize_cols",
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from sklearn.preprocessing import SplineTransformer
 
 from skdpsco import (
     Ledger,
+    PrivateGridSearchCV,
     PrivateLogisticRegression,
     PrivateRidge,
     RowBlocks,
@@ -241,6 +242,19 @@ def test_mistakes_cost_nothing(params, match):
 
 
 # --- models of splines
+
+
+@each("strategy", ["composition", "random-stopping"])
+@each("knots", ["quantile", "uniform"])
+def test_a_search_tunes_splines(strategy, knots):
+    frame = pd.DataFrame(np.random.default_rng(0).uniform(-3, 3, (4000, 2)), columns=["a", "b"])
+    y = np.abs(frame["a"]) + 0.2 * frame["b"]
+    splines = PrivateSplineTransformer(degree=1, knots=knots, columns=["a"], lower=-3, upper=3)
+    pipeline = make_private_pipeline(splines, PrivateRidge(feature_bound=3.0))
+    grid = {"privatesplinetransformer__n_knots": [2, 5]}
+    search = PrivateGridSearchCV(pipeline, grid, strategy=strategy, epsilon=20.0, random_state=0)
+    assert search.fit(frame, y).best_params_ == {"privatesplinetransformer__n_knots": 5}
+    assert search.score(frame, y) > 0.9
 
 
 def test_a_schema_says_which_features_become_splines():

@@ -12,7 +12,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import SplineTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._typing import LedgerLike, MatrixLike, Seed
+from skdpsco._typing import LedgerLike, MatrixLike, Seed, Self
 from skdpsco._upstream import feature_names_in
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
@@ -43,7 +43,8 @@ from .raw_ranges import TOO_FEW
 __all__ = ["PrivateSplineTransformer"]
 
 LEAST_WEIGHT = 1e-9  # of a cell, so that knots differ where nothing is known of a column
-CLIPPED_TO_KNOTS = "columns are clipped to their outer knots"
+DECLARED = "knots are declared, so that nothing is released"
+CLIPPED_TO_KNOTS = "columns are clipped to their outer knots, which are released"
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ class PrivateSplineTransformer(ColumnTransform):
         ranges = self._ranges()
         declared = self._declared_knots(ranges)
         if declared is not None:
-            said = (f"{CLIPPED_TO_KNOTS}, which are declared",)
+            said = (DECLARED,)
             with self._releasing(self, NoOpEvent(), budget, stacklevel=3, assumptions=said):
                 self.knots_ = declared
             return
@@ -259,6 +260,14 @@ class PrivateSplineTransformer(ColumnTransform):
             records = ColumnRecords(plan.densities.columns, numbers, np.empty((n, 0), np.int64))
             known = plan.densities.release(records, ranges, reach, release.rng)
         self.knots_ = np.column_stack([knots_at_quantiles(one, self.n_knots) for one in known])
+
+    def _rehearse(self, X: MatrixLike) -> Self:
+        """Choose knots without a look at any number, for a rehearsal of the steps that follow."""
+        self.columns_ = self._places(self._records(X).shape[1])
+        declared = self._declared_knots(self._ranges())
+        uniform = np.linspace(np.full(len(self.columns_), -1.0), 1.0, self.n_knots)
+        self.knots_ = uniform if declared is None else declared
+        return self
 
     def _plan(self, n_samples: int, available: Any, ranges: np.ndarray | None) -> KnotPlan:
         """Spend all that is available on ranges, if none are declared, and on densities."""
