@@ -23,8 +23,8 @@ NOT_OURS = {
     "studentized_range", "value_discretization_interval",
     "Binarizer", "CountVectorizer", "HashingVectorizer", "KBinsDiscretizer", "Normalizer",
     "RandomizedSearchCV", "TfidfVectorizer", "Minimization", "minimization", "Optimization",
-    "optimization", "Generalized", "Regularization", "generalized", "penalized", "_penalized", "synthesizer",
-    "PrivateSynthesizer", "tupleize_cols",
+    "optimization", "Generalized", "Regularization", "generalized", "penalized", "_penalized",
+    "synthesizer", "PrivateSynthesizer", "tupleize_cols",
 }  # fmt: skip
 
 # Beginnings of descriptions that leave out what they are about.
