@@ -46,6 +46,7 @@ from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivatePCA,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
 )
 from skdpsco.privacy import (
@@ -470,6 +471,10 @@ FITS = {
     "PrivatePCA": lambda: PrivatePCA(**MUCH).fit(X),
     "PrivateStandardScaler": lambda: PrivateStandardScaler(**MUCH).fit(X),
     "PrivateQuantileClipper": lambda: PrivateQuantileClipper(**MUCH).fit(X),
+    "PrivateSplineTransformer": lambda: PrivateSplineTransformer(**MUCH).fit(AWAY),
+    "PrivateSplineTransformer, added": lambda: PrivateSplineTransformer(
+        lower=-1000, upper=1000, relation="add-or-remove-one", **MUCH
+    ).fit(X),
     "PrivateFeatureSelector": lambda: PrivateFeatureSelector(
         n_features_to_select=2, task="regression", **MUCH
     ).fit(X, HEIGHTS),

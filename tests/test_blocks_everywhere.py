@@ -35,6 +35,7 @@ from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivatePCA,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
     PublicBoundsScaler,
     RowClipper,
@@ -117,6 +118,8 @@ def file(tmp_path_factory):
         (PrivateStandardScaler(with_std=False), LABELS),
         (PrivateQuantileClipper(lower=-9.0, upper=9.0, epsilon=5.0), None),
         (PrivateQuantileClipper(lower=-9.0, upper=9.0, epsilon=0.5), None),  # no centre
+        (PrivateSplineTransformer(lower=-9.0, upper=9.0), None),
+        (PrivateSplineTransformer(columns=[1], epsilon=20.0), None),
         (PrivatePCA(epsilon=20.0), None),
         (PrivateMoments(epsilon=20.0), Y),
         (PrivateFeatureSelector(n_features_to_select=1, classes=CLASSES), LABELS),

@@ -39,6 +39,7 @@ from skdpsco.preprocessing import (
     ColumnClipper,
     PrivateFeatureSelector,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
     PublicBoundsScaler,
     RowClipper,
@@ -84,7 +85,13 @@ def test_one_helper_for_all(kind):
 @each_kind
 @each(
     "transformer",
-    [PublicBoundsScaler(), ColumnClipper(), PrivateQuantileClipper(), PrivateStandardScaler()],
+    [
+        PublicBoundsScaler(),
+        ColumnClipper(),
+        PrivateQuantileClipper(),
+        PrivateStandardScaler(),
+        PrivateSplineTransformer(),
+    ],
 )
 def test_bounds_of_transformers(kind, transformer):
     given = {"lower": KINDS[kind](LOWER), "upper": KINDS[kind](UPPER)}

@@ -34,6 +34,7 @@ from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivatePCA,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
     PublicBoundsScaler,
     RowClipper,
@@ -275,6 +276,7 @@ ESTIMATORS = {
     "PCA": PrivatePCA,
     "QuantileClipper": PrivateQuantileClipper,
     "StandardScaler": PrivateStandardScaler,
+    "SplineTransformer": PrivateSplineTransformer,
     "BoundsScaler": PublicBoundsScaler,
     "RowClipper": RowClipper,
     "Encoder": lambda: CategoricalDomainEncoder([[0, 1]] * D),
@@ -342,7 +344,7 @@ def test_predictions_and_scores_do_not_tell(name):
 
 TRANSFORMERS = [
     *("PCA", "QuantileClipper", "StandardScaler", "BoundsScaler", "RowClipper", "Encoder"),
-    *("FeatureSelector", "FeatureSelector of numbers"),
+    *("FeatureSelector", "FeatureSelector of numbers", "SplineTransformer"),
 ]
 
 

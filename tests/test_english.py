@@ -21,10 +21,10 @@ TESTS = sorted(set((ROOT / "tests").rglob("*.py")) - {Path(__file__)})
 NOT_OURS = {
     "finalize", "minimize", "normalize", "optimize", "optimizer", "tokenizer",
     "studentized_range", "value_discretization_interval",
-    "Binarizer", "CountVectorizer", "HashingVectorizer", "Normalizer", "RandomizedSearchCV",
-    "TfidfVectorizer", "Minimization", "minimization", "Optimization", "optimization",
-    "Generalized", "Regularization", "generalized", "penalized", "_penalized", "synthesizer",
-    "PrivateSynthesizer", "tupleize_cols",
+    "Binarizer", "CountVectorizer", "HashingVectorizer", "KBinsDiscretizer", "Normalizer",
+    "RandomizedSearchCV", "TfidfVectorizer", "Minimization", "minimization", "Optimization",
+    "optimization", "Generalized", "Regularization", "generalized", "penalized", "_penalized",
+    "synthesizer", "PrivateSynthesizer", "tupleize_cols",
 }  # fmt: skip
 
 # Beginnings of descriptions that leave out what they are about.

@@ -33,6 +33,7 @@ from skdpsco.inspection import PrivacyUtilityDisplay, epsilon_for, n_for, plan
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
 )
 from skdpsco.privacy import Budget, Risk, rho_of
@@ -71,6 +72,9 @@ CASES = [
     (PrivateMinimaxRegressor(tasks="columns"), np.column_stack([Y, X[:, 1]]), {}),
     (PrivateStandardScaler(), None, {}),
     (PrivateQuantileClipper(), None, {}),
+    (PrivateSplineTransformer(), None, {}),
+    (PrivateSplineTransformer(knots="uniform", lower=-1, upper=1), None, {}),
+    (PrivateSplineTransformer(lower=-1, upper=1, relation=ADD_OR_REMOVE), None, {}),
     (PrivateFeatureSelector(n_features_to_select=2), C, {}),
 ]
 

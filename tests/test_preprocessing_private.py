@@ -25,6 +25,7 @@ from skdpsco.data import as_design
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
 )
 from skdpsco.preprocessing.clipper import plan_ranges
@@ -42,6 +43,8 @@ CASES = {
     "clipper": PrivateQuantileClipper(),
     "rescaled": PrivateQuantileClipper(feature_range=(0, 1), lower=-50, upper=[9, 9, 99, 99]),
     "selector": PrivateFeatureSelector(n_features_to_select=2, feature_bound=3.0),
+    "splines": PrivateSplineTransformer(lower=-3, upper=[3, 3, 4, 9]),
+    "raw splines": PrivateSplineTransformer(4, 2, columns=[2, 0]),
     "regression": PrivateFeatureSelector(
         n_features_to_select=2, feature_bound=[3, 3, 3, 3.0], task="regression"
     ),
@@ -80,7 +83,9 @@ def same(model, other):
     PrivateStandardScaler(),
     PrivateQuantileClipper(),
     PrivateFeatureSelector(),
+    PrivateSplineTransformer(),
     others=[
+        PrivateSplineTransformer(2, 0, knots="uniform", lower=-1, upper=1),
         PrivateStandardScaler(with_std=False),
         PrivateQuantileClipper(feature_range=(-1, 1)),
         PrivateFeatureSelector(n_features_to_select=1),
@@ -139,7 +144,8 @@ def test_frame_to_frame(case, library):
         assert_array_equal(fitted(case, given).transform(given), plain.transform(given))
     with pytest.raises(ValueError, match="feature names"):
         model.transform(given[COLUMNS[::-1]])
-    assert len(out.columns) == (2 if case in ("selector", "regression") else 4)
+    widths = {"selector": 2, "regression": 2, "splines": 28, "raw splines": 12}
+    assert len(out.columns) == widths.get(case, 4)
 
 
 def test_pipeline():
@@ -211,9 +217,10 @@ def test_ledger_is_charged_before_noise(case, monkeypatch):
     assert charge.rho == model.privacy_.rho == rho_of(model.privacy_.event) > 0
     before = learnt(model)
     model.set_params(epsilon=1.0)
-    for module in ("scaler", "clipper", "selector"):
+    rooms = ("preprocessing.scaler", "preprocessing.clipper", "preprocessing.selector")
+    for module in (*rooms, "additive.densities"):
         for name in ("gaussian_mechanism", "choose"):
-            monkeypatch.delattr(f"skdpsco.preprocessing.{module}.{name}", raising=False)
+            monkeypatch.delattr(f"skdpsco.{module}.{name}", raising=False)
     with pytest.raises(BudgetExceededError):
         model.fit(X, Y)
     assert len(ledger.charges()) == 1

@@ -27,6 +27,7 @@ from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivatePCA,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
 )
 from skdpsco.privacy import rho_of
@@ -46,6 +47,7 @@ ESTIMATORS = [
     PrivateFeatureSelector,
     PrivatePCA,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
 ]
 
@@ -66,14 +68,18 @@ NUMBERS = {
     "average_weight": among(0.0, 0.3, 1.0),
     "clip": between(1e-3, 1e3),
     "cvar_level": between(0.01, 1.0),
+    "degree": among(0, 1, 3),
     "delta": between(1e-12, 0.5),
     "epsilon": between(1e-3, 1e5),
     "feature_bound": among(1e-6, 1.0, 7.5, 1e9),
+    "knots": among("quantile", "uniform"),
     "l1_ratio": among(0.0, 0.3, 1.0),
     "link": among("logistic", "probit", "ramp", "identity"),
+    "lower": among(0.5, -1.0, -1e6),
     "max_weight": among(2.0),
     "n_features_to_select": among(1, 2, 3),
     "n_iter": among(1, 2, 5),
+    "n_knots": among(2, 5, 40),
     "p": among(1.0, 1.5, 2.0),
     "quantile": among(0.01, 0.5, 0.9),
     "radius": between(1e-3, 1e3),

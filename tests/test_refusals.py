@@ -64,6 +64,7 @@ from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivatePCA,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
     PublicBoundsScaler,
     RowClipper,
@@ -82,7 +83,12 @@ MODELS = [
     if name != "PrivateSynthesizer"  # it takes values of any kind, and has no targets
 ]
 WEIGHTED = [model for model in MODELS if "max_weight" in signature(model).parameters]
-TRANSFORMERS = [PrivateFeatureSelector, PrivateQuantileClipper, PrivateStandardScaler]
+TRANSFORMERS = [
+    PrivateFeatureSelector,
+    PrivateQuantileClipper,
+    PrivateSplineTransformer,
+    PrivateStandardScaler,
+]
 PUBLIC_TRANSFORMERS = [
     CategoricalDomainEncoder,
     ColumnClipper,
@@ -91,7 +97,7 @@ PUBLIC_TRANSFORMERS = [
     RowClipper,
 ]
 TAKES_MISSING = [skdpsco.PrivateAdditiveClassifier, skdpsco.PrivateAdditiveRegressor]
-WITHOUT_TARGETS = (PrivateQuantileClipper, PrivateStandardScaler)
+WITHOUT_TARGETS = (PrivateQuantileClipper, PrivateSplineTransformer, PrivateStandardScaler)
 # They inherit the code that reads records from another model: some cases show that they use it.
 INHERITING = [
     PrivateElasticNet,

@@ -41,6 +41,7 @@ from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivatePCA,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
 )
 from skdpsco.privacy import Budget, rho_of
@@ -234,10 +235,11 @@ def test_a_pipeline_passes_units_on():
             FunctionTransformer(),
             PrivateStandardScaler(lower=-1, upper=1, max_records_per_unit=K),
             PrivateQuantileClipper(lower=-9, upper=9, max_records_per_unit=K),
+            PrivateSplineTransformer(lower=-9, upper=9, max_records_per_unit=K),
             PrivateRidge(feature_bound=9, target_bound=2, max_records_per_unit=K),
         )
         model = make_pipeline(*steps).fit(pd.DataFrame(X), Y, units=PERSON)
-        assert [step.privacy_.relation for step in model[1:]] == [unit_relation(K)] * 3
+        assert [step.privacy_.relation for step in model[1:]] == [unit_relation(K)] * 4
         assert model[1].n_samples_seen_ == 200 * K
         assert privacy_report(model).relation == unit_relation(K)
         steps[1].set_params(max_records_per_unit=None)  # a step that forgets

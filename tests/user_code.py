@@ -38,6 +38,7 @@ from skdpsco.preprocessing import (
     ColumnClipper,
     PrivateFeatureSelector,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
     PublicBoundsScaler,
     RowClipper,
@@ -85,6 +86,7 @@ link: Link = glm.link_
 
 scaler = PrivateStandardScaler(lower=0, upper=[1.0, 2.0, 3.0], with_std=False)
 means: NDArray[np.float64] = scaler.fit(X).mean_
+knots: NDArray[np.float64] = PrivateSplineTransformer(n_knots=4, columns=[0, 1]).fit(X).knots_
 clipped: NDArray[np.float64] = PrivateQuantileClipper(quantile_range=(0.05, 0.95)).fit(X).lower_
 kept: NDArray[np.bool_] = PrivateFeatureSelector(n_features_to_select=2).fit(X, y).support_
 ColumnClipper(lower={"a": 0.0, "b": 0.0, "c": 0.0}, upper=1.0).fit(frame)

@@ -21,8 +21,9 @@ from skdpsco.data.record_sums import map_reduce
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy.spending import share_mu
+from skdpsco.scaling.feature_bounds import BoundPlan
 
-__all__ = ["DENSITIES", "Density", "DensityPlan", "Shares", "plan_densities"]
+__all__ = ["Density", "DensityPlan", "Shares", "found_ranges", "plan_densities"]
 
 
 class DensityTuning(NamedTuple):
@@ -97,7 +98,8 @@ class DensityPlan:
 
     Parameters
     ----------
-    n_samples : int
+    n_samples : int or None
+        None if the number of records is private, and follows from the counts.
     columns : tuple of TableColumn
     multipliers : dict of str to float
         Noise multipliers of the counts of every level.
@@ -106,7 +108,7 @@ class DensityPlan:
         As in `skdpsco._problem.Problem`.
     """
 
-    n_samples: int
+    n_samples: int | None
     columns: tuple[TableColumn, ...]
     multipliers: dict[str, float]
     event: Event
@@ -115,7 +117,7 @@ class DensityPlan:
     def grid(self, name: str, n_columns: int, n_counts: int) -> float:
         """Grid of the counts of a level, of which a record has one in each of the columns."""
         change = math.sqrt(n_columns * (1.0 if self.added else 2.0))
-        most = MOST_RECORDS_ADDED if self.added else self.n_samples
+        most = MOST_RECORDS_ADDED if self.added or self.n_samples is None else self.n_samples
         return gaussian_grid(change, self.multipliers[name], n_counts, float(most))
 
     def release(
@@ -133,7 +135,7 @@ class DensityPlan:
             How far the range goes beyond most numbers, as a factor.
         rng : numpy.random.Generator
         """
-        n, d = self.n_samples, len(ranges)
+        d = len(ranges)
         numbers = [j for j, column in enumerate(self.columns) if not column.values]
         others = [j for j, column in enumerate(self.columns) if column.values]
         trees = [
@@ -152,6 +154,7 @@ class DensityPlan:
             rng, first, self.grid("level 1", len(self.columns), len(first))
         )
         own = first[: 4 * d].reshape(d, 4)
+        n = max(own.sum() / d, 1.0) if self.n_samples is None else self.n_samples
         missing, zero = (believed(own[:, k], deviation, n) for k in (0, 1))
         rest = np.maximum(n - missing - zero, 0.0)
         weights: list[np.ndarray] = []
@@ -222,6 +225,19 @@ class Cells(NamedTuple):
         return Cells(np.linspace(low, high, (1 << DENSITIES.closer_levels) + 1))
 
 
+def found_ranges(
+    plan: BoundPlan, X: Any, y: Any, ratio: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ranges of undeclared columns, which reach beyond released bounds for tails.
+
+    How far they reach comes with them, as a factor. It follows from ``ratio``, the n mu of the fit
+    over the root of the number of columns.
+    """
+    found = plan.release(X, y, rng)
+    reach = max(min(ratio / DENSITIES.reach_ratio, DENSITIES.most_reach), 1.0)
+    return (reach * found)[:, None] * np.array([-1.0, 1.0]), np.full(len(found), reach)
+
+
 def entry_counts(X: Any, y: Any, kinds: Sequence[tuple[int, Any]]) -> list[np.ndarray]:
     """Counts of some columns, given by their places; see `count_entries`."""
     sizes = [1 + kind if isinstance(kind, int) else 1 + len(kind) for _, kind in kinds]
@@ -269,14 +285,14 @@ def halved(weights: np.ndarray, counts: np.ndarray, deviation: float) -> np.ndar
     return 0.5 * pair.reshape(len(weights), 2 * weights.shape[1])
 
 
-def believed(counts: np.ndarray, deviation: float, n: int) -> np.ndarray:
+def believed(counts: np.ndarray, deviation: float, n: float) -> np.ndarray:
     """Counts of values that are rarely seen at all: 0 where they may be noise."""
     return np.where(counts > 3.0 * deviation, np.clip(counts, 0.0, n), 0.0)
 
 
-def category_shares(counts: np.ndarray, deviation: float, n: int) -> Shares:
+def category_shares(counts: np.ndarray, deviation: float, n: float) -> Shares:
     """Shares from noisy counts: as different from each other as noise does not explain."""
-    mean = float(n) / len(counts)
+    mean = n / len(counts)
     variance = max(float(np.square(counts - mean).mean()) - deviation**2, 0.0)
     missing = believed(counts[:1], deviation, n)
     counts = mean + (counts - mean) * variance / (variance + deviation**2)
@@ -286,7 +302,11 @@ def category_shares(counts: np.ndarray, deviation: float, n: int) -> Shares:
 
 
 def plan_densities(
-    n_samples: int, columns: tuple[TableColumn, ...], mu: float, added: bool
+    n_samples: int | None,
+    columns: tuple[TableColumn, ...],
+    mu: float,
+    added: bool,
+    share: float = DENSITIES.share,
 ) -> DensityPlan:
     """Spend a share of ``mu**2`` on counts of all columns.
 
@@ -302,7 +322,7 @@ def plan_densities(
     d = sum(not column.values for column in columns)
     names = names if d else names[:1]
     weights = DENSITIES.fall ** np.arange(len(names))
-    shares = (DENSITIES.share * weights / weights.sum()).tolist()
+    shares = (share * weights / weights.sum()).tolist()
     multipliers, event = share_mu(mu, {n: (s, 1) for n, s in zip(names, shares, strict=True)})
     plan = DensityPlan(n_samples, columns, multipliers, event, added)
     for name in names:  # for all columns, and for one

@@ -10,7 +10,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier
 
-from skdpsco.additive.densities import DENSITIES, Density, DensityPlan, Shares, plan_densities
+from skdpsco.additive.densities import (
+    Density,
+    DensityPlan,
+    Shares,
+    found_ranges,
+    plan_densities,
+)
 from skdpsco.additive.pairs import PairFunction, PairPlan, Products, plan_pairs
 from skdpsco.additive.shapes import (
     SHAPES,
@@ -143,10 +149,8 @@ class ShapePlan:
         if self.bounds is not None:
             some = NumbersOf(np.array(numbers)[unknown])
             X = X._replace(conditioning=some) if isinstance(X, BlockDesign) else some.apply(X)
-            found = self.bounds.release(X, y, rng)
-            more = min(self.ratio / DENSITIES.reach_ratio, DENSITIES.most_reach)
-            reach[unknown] = max(more, 1.0)
-            ranges[unknown] = (reach[unknown] * found)[:, None] * np.array([-1.0, 1.0])
+            found = found_ranges(self.bounds, X, y, self.ratio, rng)
+            ranges[unknown], reach[unknown] = found
         return ranges, reach
 
     def apply(self, value: Conditioning, X: Any, y: Any) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from skdpsco.data.frames import BOOLEANS, NUMBERS, kind_of, numbers_of, open_fra
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.data.schema import Schema
 
-__all__ = ["ColumnRecords", "TableColumn", "codes_of", "read_blocks", "read_columns"]
+__all__ = ["CLOSEST", "ColumnRecords", "TableColumn", "codes_of", "read_blocks", "read_columns"]
 
 CLOSEST = 2.0**-30  # of two bounds, relative to the larger one: densities have thousands of parts
 

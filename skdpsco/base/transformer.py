@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import TransformerMixin
 
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import check_features, check_width
@@ -68,8 +68,8 @@ BlockTransformerMixin.fit_transform = _fit_transform  # type: ignore[method-assi
 _fit_transform.__name__ = "fit_transform"
 
 
-class ColumnTransform(OneToOneFeatureMixin, BlockTransformerMixin, PrivateEstimator):
-    """Base of private maps of single columns, each within public bounds; see the subclasses."""
+class ColumnTransform(BlockTransformerMixin, PrivateEstimator):
+    """Base of private maps of single columns; see the subclasses."""
 
     def fit(self, X: MatrixLike, y: TargetLike = None, *, units: Any = None) -> Self:
         """Release the parameters of the map of every column.

@@ -51,6 +51,7 @@ from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivatePCA,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
     PublicBoundsScaler,
     RowClipper,
@@ -268,6 +269,7 @@ ALWAYS_DENSE = (
     PolynomialCountSketch,
     PrivatePCA,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
     RBFSampler,
     SkewedChi2Sampler,
@@ -350,7 +352,10 @@ def bounds(step: Any, given: bool) -> bool:
     elif kind is FrozenEstimator:
         parts = [step.estimator]
     else:
-        return kind in BOUNDED or (given and kind is PrivateFeatureSelector)
+        if kind is PrivateSplineTransformer and step.columns is None:
+            return True  # otherwise it passes other columns on
+        passed_on = (PrivateFeatureSelector, PrivateSplineTransformer)
+        return kind in BOUNDED or (given and kind in passed_on)
     if kind is not FrozenEstimator and enlarges(step):
         return False
     return all(bounds(part, given) for part in parts if not _is_dropped(part))

@@ -69,7 +69,7 @@ FOLLOWS = "follows from moments, whose release is counted"
 FROZEN = "frozen; counted as if it was fitted on the same records"
 _LASSO, _ELASTIC, _RIDGE = "PrivateLasso", "PrivateElasticNet", "PrivateRidge"
 _LOGISTIC, _BOUNDS = "PrivateLogisticRegression", "PublicBoundsScaler"
-_SELECTOR = "PrivateFeatureSelector"
+_SELECTOR, _SPLINES = "PrivateFeatureSelector", "PrivateSplineTransformer"
 ALTERNATIVES = {
     "CountVectorizer": "HashingVectorizer",
     "ElasticNet": _ELASTIC,
@@ -77,6 +77,7 @@ ALTERNATIVES = {
     "GammaRegressor": "PrivateGammaRegressor",
     "GenericUnivariateSelect": _SELECTOR,
     "GridSearchCV": "PrivateGridSearchCV",
+    "KBinsDiscretizer": _SPLINES,
     "HalvingGridSearchCV": "PrivateGridSearchCV",
     "HalvingRandomSearchCV": "PrivateGridSearchCV",
     "Lasso": _LASSO,
@@ -102,6 +103,7 @@ ALTERNATIVES = {
     "SelectKBest": _SELECTOR,
     "SelectPercentile": _SELECTOR,
     "SimpleImputer": "TableEncoder",
+    "SplineTransformer": _SPLINES,
     "StandardScaler": f"PrivateStandardScaler or {_BOUNDS}",
     "TfidfVectorizer": "HashingVectorizer",
     "TruncatedSVD": "PrivatePCA",

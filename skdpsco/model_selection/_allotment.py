@@ -24,6 +24,7 @@ from skdpsco.inspection import check_private_steps, privacy_report, private_step
 from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps
 from skdpsco.inspection._steps import check_record_wise
 from skdpsco.preprocessing.pca import PrivatePCA
+from skdpsco.preprocessing.splines import PrivateSplineTransformer
 
 __all__ = [
     "allot",
@@ -146,7 +147,7 @@ def rehearse(estimator: Any, part: Any) -> list[str]:
     """Let every step check its parameters, its input and its plan, without drawing noise.
 
     Steps after a private transformer of single columns get its input in place of its output, which
-    is similar. Steps after a selector or after principal components get as many columns as there
+    is similar. Steps after a selector, principal components or splines get as many columns as there
     will be. A private model is not fitted again, so that the steps beside it are reached, too. A
     step that is fitted without asking for its budget is refused.
 
@@ -192,8 +193,8 @@ def _stand_in(step: PrivateEstimator) -> Any:
         return FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
 
     @wraps(type(step).fit)  # it takes the same arguments
-    def fit(self: Any, *args: Any, **fit_params: Any) -> Any:
-        return self
+    def fit(self: Any, X: Any, *args: Any, **fit_params: Any) -> Any:
+        return self._rehearse(X) if isinstance(self, PrivateSplineTransformer) else self
 
     stand_in = copy(step)
     stand_in.__class__ = type(type(step).__name__, (type(step),), {"fit": fit})

@@ -6,6 +6,7 @@ from .clipper import PrivateQuantileClipper
 from .pca import PrivatePCA
 from .scaler import PrivateStandardScaler
 from .selector import PrivateFeatureSelector
+from .splines import PrivateSplineTransformer
 from .table import TableEncoder, make_private_pipeline
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "PrivateFeatureSelector",
     "PrivatePCA",
     "PrivateQuantileClipper",
+    "PrivateSplineTransformer",
     "PrivateStandardScaler",
     "PublicBoundsScaler",
     "RowClipper",

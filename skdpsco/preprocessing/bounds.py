@@ -365,8 +365,12 @@ def _rebuild(X, design, data: np.ndarray):
     return type(X)((data, design.indices, design.indptr), shape=X.shape, copy=True)
 
 
-def check_bounds(transformer: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+def check_bounds(
+    transformer: Any, n_features: int, names: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Check the public bounds ``lower`` and ``upper`` of the columns that a transformer has seen.
+
+    ``names`` are those of the columns, if they are not all that it has seen.
 
     Raises
     ------
@@ -374,7 +378,7 @@ def check_bounds(transformer: Any, n_features: int) -> tuple[np.ndarray, np.ndar
         If a bound is not a finite number, there is not one per column, or a lower bound is not
         below its upper one.
     """
-    names = getattr(transformer, "feature_names_in_", None)
+    names = getattr(transformer, "feature_names_in_", None) if names is None else names
     lower = check_columns("lower", transformer.lower, n_features, names)
     upper = check_columns("upper", transformer.upper, n_features, names)
     wrong = np.flatnonzero(~(upper - lower >= SMALLEST))

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import LedgerLike, MatrixLike, Seed
@@ -137,7 +138,7 @@ def release_ranges(
     return np.where(known, low, lower), np.where(known, high, upper)
 
 
-class PrivateQuantileClipper(ColumnTransform):
+class PrivateQuantileClipper(OneToOneFeatureMixin, ColumnTransform):
     """Clip columns into private ranges, found within generous public bounds.
 
     Each range goes approximately from a low to a high quantile of its column. It is meant for

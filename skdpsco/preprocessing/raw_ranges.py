@@ -8,7 +8,12 @@ from skdpsco.privacy.spending import left_after
 from skdpsco.scaling.conditioning import CONDITIONING, conditioning_pays, plan_conditioning
 from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, plan_bounds
 
-__all__ = ["plan_raw_ranges", "records_for_ranges"]
+__all__ = ["TOO_FEW", "plan_raw_ranges", "records_for_ranges"]
+
+TOO_FEW = (
+    "Bounds of the columns cannot be found from {} at epsilon={:g}, so that they are -1 and 1. "
+    "Declare lower and upper. Without them {} records would do."
+)
 
 
 def records_for_ranges(n_features: int, rho: float) -> int:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import LedgerLike, MatrixLike, Seed
@@ -22,7 +23,7 @@ from skdpsco.privacy import Event, GaussianEvent, compose
 from skdpsco.scaling.stages import Stage
 
 from .bounds import check_bounds, map_range
-from .raw_ranges import plan_raw_ranges, records_for_ranges
+from .raw_ranges import TOO_FEW, plan_raw_ranges, records_for_ranges
 
 __all__ = ["PrivateStandardScaler"]
 
@@ -30,10 +31,6 @@ __all__ = ["PrivateStandardScaler"]
 SQUARES = 1.665
 FLOOR = 0.5  # smallest variance, in standard deviations of its noise
 FOUND = "columns are clipped to private bounds, lower_ and upper_, which a part of the budget found"
-TOO_FEW = (
-    "Bounds of the columns cannot be found from {} at epsilon={:g}, so that they are -1 and 1. "
-    "Declare lower and upper. Without them {} records would do."
-)
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ def find_ranges(
     return centring.release(design._replace(bounds=bounds), none, rng).ranges(bounds)
 
 
-class PrivateStandardScaler(ColumnTransform):
+class PrivateStandardScaler(OneToOneFeatureMixin, ColumnTransform):
     """Standardise columns with private means and standard deviations.
 
     It does what `sklearn.preprocessing.StandardScaler` does, after clipping into bounds.

@@ -14,7 +14,10 @@ from skdpsco.base.grants import Grant
 from skdpsco.base.private_estimator import PrivateEstimator, check_steps, needs_units
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
+from skdpsco.data.columns import NUMBER
 from skdpsco.data.schema import Schema
+
+from .splines import PrivateSplineTransformer
 
 __all__ = ["PrivatePipeline", "TableEncoder", "make_private_pipeline"]
 
@@ -255,7 +258,8 @@ def make_private_pipeline(
     *steps : Schema or estimators
         The last step is a private estimator, or a search for one. A `Schema` as the first one
         stands for a `TableEncoder` of its columns, and tells the last step about the target and
-        groups. The pipeline holds copies.
+        groups. A `PrivateSplineTransformer` right after the schema turns its numbers into splines,
+        and passes everything else on. The pipeline holds copies.
     epsilon, delta : float or None, default=None
         The privacy budget of the last step; None keeps its own.
     ledger : Ledger or None, default=None
@@ -333,7 +337,7 @@ def make_private_pipeline(
 
 
 def _declare(schema: Schema, parts: list[Any]) -> None:
-    """Hand to the steps of a pipeline what a schema declares about target and persons.
+    """Hand to the steps of a pipeline what a schema declares.
 
     Raises
     ------
@@ -352,12 +356,24 @@ def _declare(schema: Schema, parts: list[Any]) -> None:
             f"{holds}; got {type(model).__name__}."
         )
     model.set_params(**_about_target(schema, model.get_params(deep=True)))
+    if isinstance(parts[0], PrivateSplineTransformer):
+        _declare_encoded(schema, parts[0])
     for part in parts if schema.person is not None else ():
         if isinstance(part, PrivateEstimator) and part.max_records_per_unit is None:
             of_ledger = getattr(part.ledger, "max_records_per_unit", 1)
             if of_ledger == 1:
                 raise ValueError(needs_units(str(schema.person)))
             part.set_params(max_records_per_unit=of_ledger)
+
+
+def _declare_encoded(schema: Schema, splines: PrivateSplineTransformer) -> None:
+    """Tell a step that follows the encoder where its numbers are, and that they are in [-1, 1]."""
+    numbers = [name for name in schema.features if schema.columns[name].kind == NUMBER]
+    if splines.columns is None and numbers:
+        places = schema.feature_names_out()
+        splines.set_params(columns=[places.index(name) for name in numbers])
+    if splines.lower is None and splines.upper is None:
+        splines.set_params(lower=-1.0, upper=1.0)
 
 
 def _about_target(schema: Schema, params: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
     PrivateQuantileClipper,
+    PrivateSplineTransformer,
     PrivateStandardScaler,
 )
 from skdpsco.preprocessing import clipper as clipper_module
@@ -187,6 +188,8 @@ FITS = [
     (PrivateStandardScaler, {}),
     (PrivateStandardScaler, {"with_std": False}),
     (PrivateQuantileClipper, {}),
+    (PrivateSplineTransformer, {}),
+    (PrivateSplineTransformer, {"lower": -1, "upper": 1}),
     (PrivateFeatureSelector, SELECT),
     (PrivateFeatureSelector, {**SELECT, "task": "regression"}),
     (PrivateFeatureSelector, {**SELECT, "task": "regression", "target_bound": 2.0}),
@@ -214,7 +217,7 @@ def test_the_whole_budget_is_charged_and_no_more(Estimator, params, epsilon):
     event = model.privacy_.event
     assert model.privacy_.rho == rho_of(event)
     assert epsilon_of(event, 1e-6) <= epsilon
-    if Estimator is PrivateStandardScaler:
+    if Estimator in (PrivateStandardScaler, PrivateSplineTransformer):
         assert mu_of(event) == pytest.approx(budget.mu, rel=1e-12)
     else:
         assert rho_of(event) == pytest.approx(budget.rho, rel=1e-12)
