@@ -94,8 +94,7 @@ class PrivateSplineTransformer(ColumnTransform):
     n_knots : int, default=5
         Number of knots of every column, in [2, 100], unless they are declared one by one.
     degree : int, default=3
-        Degree of the polynomials between knots, in [0, 3]. With 0 every interval between two knots
-        is a bin, whose indicator is a feature.
+        Degree of the polynomials between knots, at most 3. With 0 each interval is a bin.
     knots : {"quantile", "uniform"}, array-like, dict or Series, default="quantile"
         "quantile" finds quantiles privately. "uniform" places equidistant knots from ``lower`` to
         ``upper``. Declared knots have the shape (n_knots, n_columns), or are given by name.
@@ -106,9 +105,8 @@ class PrivateSplineTransformer(ColumnTransform):
         Names or places of the columns that become splines; the others are passed on. None takes
         all.
     lower, upper : float, array-like, dict, Series, Schema or None, default=None
-        Public ranges of the columns that become splines, in order or by name. None finds ranges
-        around 0 privately, or takes -1 and 1 if records are few. Declare those of columns far from
-        0, where knots would be coarse.
+        Public ranges of the columns that become splines, in order or by name. None finds them
+        privately, around 0, or takes ±1 if records are few. Columns far from it need declared ones.
     {epsilon, delta, ledger, max_records_per_unit, relation}
         It needs ``lower`` and ``upper``.
     {random_state}
