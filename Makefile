@@ -161,6 +161,10 @@ laws: $(VENV)/.installed-test  ## measure laws of data, and compare with a store
 	@set -e; cd $(FIELD)/..; python=$(abspath $(VENV))/bin/python; \
 		$$python -m laws run $(LABEL) $(LAWS_ARGS); $$python -m laws compare $(LAWS_BASE) $(LABEL)
 
+.PHONY: utility
+utility: $(VENV)/.installed-test  ## check that default fits score no less than stored ones (2 minutes)
+	cd $(FIELD)/..; $(abspath $(VENV))/bin/python -m laws check $(LAWS_BASE) $(LAWS_ARGS)
+
 .PHONY: docs
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html, and test it in a browser
 	$(MACHINE_CODE) $(VENV)/bin/python -m sphinx -W --keep-going -b html docs docs/_build/html
