@@ -120,7 +120,7 @@ def test_a_check_fails_where_scores_are_less(laws, measured, tmp_path, monkeypat
 def test_a_check_fails_where_the_mean_is_less(laws, measured, tmp_path, monkeypatch):
     stored(laws, measured.assign(score=measured.score + 0.01), tmp_path)
     monkeypatch.setattr(laws.runs, "measure", lambda job, done: laws_rows(measured, job))
-    with pytest.raises(SystemExit, match="mean change of the score: -0.0"):
+    with pytest.raises(SystemExit, match="mean change of the score: -"):
         laws.__main__.check(options_of(tmp_path))
 
 

@@ -35,7 +35,7 @@ from skdpsco.preprocessing import (
     PrivateQuantileClipper,
     PrivateStandardScaler,
 )
-from skdpsco.privacy import Budget, rho_of
+from skdpsco.privacy import Budget, epsilon_of, rho_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 
 N, D = 600, 4
@@ -97,7 +97,10 @@ def test_a_plan_is_what_a_fit_is_charged_for(model, y, others, ledger):
     assert (planned.epsilon, planned.delta, planned.rho) == (1.0 * model.epsilon, 1e-6, report.rho)
     assert planned.relation == report.relation
     assert planned.warnings == told
-    if book is not None:
+    assert report.rho == rho_of(report.event)
+    if book is None:  # otherwise charges add up in zCDP
+        assert 0.8 * model.epsilon < epsilon_of(report.event, 1e-6) <= model.epsilon * (1 + 1e-12)
+    else:
         assert [one.rho for one in book.charges()] == [planned.rho]
 
 

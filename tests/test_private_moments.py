@@ -64,18 +64,6 @@ def test_without_noise_they_are_those_of_the_records(conditioning):
     assert repr(moments.moments_) == f"ReleasedMoments({sizes})"
 
 
-@pytest.mark.parametrize("epsilon", [1e7, 1.0])
-def test_dense_sparse_and_blocks_are_the_same(epsilon):
-    rows = np.where(np.abs(X) > 1.0, X, 0.0)
-    make = PrivateMoments(**{**WIDE, "epsilon": epsilon})
-    dense = clone(make).fit(rows, Y)
-    others = sparse.csr_matrix(rows), RowBlocks.from_arrays(rows, Y, block_size=700)
-    for other, y in zip(others, (Y, None), strict=True):
-        again = clone(make).fit(other, y)
-        assert np.allclose(again.mean_, dense.mean_, rtol=1e-10)
-        assert np.allclose(again.covariance_, dense.covariance_, rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("intercept", [True, False])
 def test_models_are_those_of_scikit_learn(moments, intercept):
     options = {"fit_intercept": intercept}

@@ -25,7 +25,6 @@ from bad_inputs import (
     sources,
 )
 from cases import each
-from scipy import sparse
 from sklearn.linear_model import LinearRegression
 
 import skdpsco
@@ -54,7 +53,6 @@ from skdpsco import (
 from skdpsco._upstream import validate_parameter_constraints
 from skdpsco._validation import check_X_y
 from skdpsco.base.private_estimator import fitted_names
-from skdpsco.data.design import as_design
 from skdpsco.group_dro import group_report
 from skdpsco.losses import Logistic
 from skdpsco.model_selection import private_cross_val_score
@@ -357,62 +355,6 @@ def test_messages_of_the_first_hour(tmp_path):
 # ------------------------------------------------------------------------------ odd, but legal
 
 
-def unsorted(matrix):
-    matrix = matrix.copy()
-    for i in range(N):
-        row = slice(matrix.indptr[i], matrix.indptr[i + 1])
-        matrix.indices[row] = matrix.indices[row][::-1]
-        matrix.data[row] = matrix.data[row][::-1]
-    matrix.has_sorted_indices = False
-    return matrix
-
-
-def halved(matrix):
-    """Every entry as two halves."""
-    twice = [np.repeat(values, 2) for values in (matrix.data / 2, matrix.indices)]
-    return sparse.csr_array((*twice, 2 * matrix.indptr), shape=matrix.shape)
-
-
-def with_wide_indices(matrix):
-    wide = [indices.astype(np.int64) for indices in (matrix.indices, matrix.indptr)]
-    found = sparse.csr_array(matrix.shape)
-    found.data, found.indices, found.indptr = matrix.data, *wide
-    return found
-
-
-def read_only(array):
-    array = array.copy()
-    array.flags.writeable = False
-    return array
-
-
-MEMORY = {
-    "by columns": np.asfortranarray,
-    "every other column": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
-    "reversed twice": lambda X: X[::-1].copy()[::-1],
-    "big-endian": lambda X: X.astype(">f8"),
-    "read-only": read_only,
-    "not aligned": lambda X: np.frombuffer(b"0" + X.tobytes(), "f8", offset=1).reshape(X.shape),
-    "lists": lambda X: X.tolist(),
-    "objects": lambda X: X.astype(object),
-}
-LAYOUTS = {
-    "unsorted": unsorted,
-    "halved": halved,
-    "wide indices": with_wide_indices,
-    "by columns": sparse.csc_matrix,
-    "by coordinates": lambda X: X.tocoo(),
-    "objects": lambda X: sparse.csr_array((X.data.astype(object), X.indices, X.indptr)),
-}
-
-
-def designs_of(odd):
-    """Records as a solver sees them: after a check of this memory, and of tidy memory."""
-    tidy = sparse.csr_matrix(X) if sparse.issparse(odd) else X
-    checked = (check_X_y(PrivateLasso(), one, Y, y_numeric=True)[0] for one in (odd, tidy))
-    return [as_design(one, np.ones(3), True) for one in checked]
-
-
 def test_numbers_whose_sum_is_infinite_are_finite():
     large = np.full((4, 3), 1e308)
     model = PrivateLasso()
@@ -422,18 +364,3 @@ def test_numbers_whose_sum_is_infinite_are_finite():
     for odd in (np.nan, np.inf, -np.inf):
         with pytest.raises(ValueError, match="Input X contains"):
             check_X_y(model, np.append(large, [[0, odd, 0]], axis=0), np.zeros(5), y_numeric=True)
-
-
-@each("case", MEMORY)
-def test_odd_memory_is_read_as_tidy_memory(case):
-    odd, tidy = designs_of(MEMORY[case](X))
-    np.testing.assert_array_equal(odd.values, tidy.values)
-    assert odd.values.flags.c_contiguous
-    assert odd.values.dtype == np.float64
-
-
-@each("case", LAYOUTS)
-def test_odd_matrices_are_read_as_tidy_ones(case):
-    odd, tidy = designs_of(LAYOUTS[case](sparse.csr_matrix(X)))
-    for part in ("data", "indices", "indptr"):
-        np.testing.assert_array_equal(getattr(odd, part), getattr(tidy, part))

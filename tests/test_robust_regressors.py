@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import HuberRegressor, QuantileRegressor
 from sklearn.metrics import d2_pinball_score
 
-from skdpsco import PrivateHuberRegressor, PrivateQuantileRegressor, RowBlocks, UtilityWarning
+from skdpsco import PrivateHuberRegressor, PrivateQuantileRegressor, UtilityWarning
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Quantile, SmoothQuantile, lipschitz_l2, value
 from skdpsco.penalties import L2
@@ -133,16 +133,6 @@ def test_units_make_no_difference(Model):
     large = Model(target_bound=2e7, **params).fit(X, 1e6 * y)
     assert_allclose(large.coef_ / 1e6, plain.coef_, atol=0.02)
     assert_allclose(large.intercept_ / 1e6, plain.intercept_, atol=0.02)
-
-
-@each_model
-def test_blocks(Model):
-    X, y = planted(900)
-    model = Model(epsilon=20.0, feature_bound=2.0, target_bound=8.0)
-    whole = model.fit(X, y).score(X, y)
-    parts = model.fit(RowBlocks.from_arrays(X, y, block_size=300)).score(X, y)
-    assert parts == pytest.approx(whole, abs=0.05)
-    assert model.to_sklearn().predict(X) == pytest.approx(model.predict(X))
 
 
 # ---- what noise leaves

@@ -86,6 +86,8 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column.
+    n_iter_ : int
+        0: no steps follow the release of the moments.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
