@@ -200,29 +200,6 @@ def test_the_mean_of_a_phase_is_that_of_its_last_points(schedule, n_averaged):
     np.testing.assert_allclose(coef, points[-n_averaged:].mean(axis=0), rtol=1e-3, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("ball", "loss"), [*((ball, Squared()) for ball in BALLS), (L2Ball(1.5), Multinomial(3))]
-)
-def test_layouts_and_python_agree(ball, loss, monkeypatch):
-    n, d = 60, 5
-    X, rng = data(n, d)
-    y = rng.integers(0, 3, n) - (loss.n_outputs == 1) * 1.0
-    problem = Problem(loss, ball._replace(radius=0.3 * ball.radius), n, d + 1, True, 1.0, 1.2)
-    solver = PhasedSGD()
-    plan = solver.plan(problem, ALMOST_NONE, 3)
-    bounds = np.linspace(0.5, 2.0, d)
-    dense = run(solver, plan, problem, X, y, 0, bounds)
-    if ball == BALLS[1] or loss.n_outputs > 1:  # rows are read before the set has a say
-        csr = run(solver, plan, problem, sparse.csr_matrix(X), y, 0, bounds)
-        np.testing.assert_allclose(dense, csr, atol=1e-6)
-    monkeypatch.setattr(module, "sgd_pass", module.sgd_pass.py_func)
-    python = run(solver, plan, problem, X, y, 0, bounds)
-    np.testing.assert_allclose(dense, python, atol=1e-6)
-    assert np.abs(dense).max() > 1e-3
-    other = run(solver, plan, problem, X, y, 1, bounds)  # another order
-    assert np.abs(dense - other).max() > 1e-3
-
-
 @schedules
 @pytest.mark.parametrize("layout", ["dense", "csr", "memmap"])
 def test_nothing_depends_on_where_blocks_are_cut(layout, schedule, tmp_path):

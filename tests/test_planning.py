@@ -37,6 +37,7 @@ from skdpsco.preprocessing import (
 )
 from skdpsco.privacy import Budget, epsilon_of, rho_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE
+from skdpsco.solvers import SGD
 
 N, D = 600, 4
 rng = np.random.default_rng(0)
@@ -163,7 +164,7 @@ def test_inverses_are_where_warnings_end():
     assert f"{n} records would do" in line
     assert plan(PrivateRidge(epsilon=0.5), n, 10).warnings == ()
     assert (
-        epsilon_for(PrivateRidge(solver="sgd"), 300, 10) < 10.0
+        epsilon_for(PrivateRidge(solver=SGD(accountant="rdp")), 300, 10) < 10.0
     )  # its bounds are 1 at any epsilon
 
 

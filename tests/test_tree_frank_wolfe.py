@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from cases import each
-from scipy import sparse
 
 from skdpsco import PrivateLinearRegressor
 from skdpsco._clipping import shorten
@@ -309,23 +308,6 @@ def test_the_default_is_better_than_nothing(noise):
 
 
 # ------------------------------------------------------------------------------ layouts
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("intercept", "row_norm"), [(False, math.inf), (True, 0.9)])
-def test_dense_is_sparse_and_machine_code_is_python(loss, intercept, row_norm, monkeypatch):
-    n, d = 120, 4  # Python is slow
-    X, y = data(n, d, loss)
-    ball = LpBall(1.5, 2.0)
-    problem = Problem(loss, ball, n, d + intercept, intercept, row_norm=row_norm)
-    solver = TreeFrankWolfe("gaussian")
-    plan = solver.plan(problem, Allowance(10.0), 20)
-    dense = run(solver, plan, problem, X, y).coef
-    assert np.abs(dense).min() > 0
-    csr = run(solver, plan, problem, sparse.csr_matrix(X), y).coef
-    np.testing.assert_allclose(csr, dense, rtol=1e-6, atol=1e-7)
-    monkeypatch.setattr(module, "add_node_gradients", add_node_gradients.py_func)
-    np.testing.assert_allclose(run(solver, plan, problem, X, y).coef, dense, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("noise", NOISES)

@@ -1,0 +1,191 @@
+"""What holds for every solver of records: one test of each law, over a table of solvers.
+
+As a script, without Numba, it prints what solvers find: machine code must find the same.
+"""
+
+import dataclasses
+import itertools
+import json
+import math
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex
+from skdpsco.data.design import as_design
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.penalties import ElasticNet
+from skdpsco.privacy import Budget, GaussianEvent, epsilon_of, is_gaussian, mu_of, rho_of
+from skdpsco.solvers import (
+    SGD,
+    Allowance,
+    AnytimeMirrorDescent,
+    CompositeProblem,
+    CoordinateDescent,
+    FrankWolfe,
+    GradientDescent,
+    GreedyCoordinateDescent,
+    Moments,
+    NoisyFrankWolfe,
+    OnePassFrankWolfe,
+    PhasedERM,
+    PhasedSGD,
+    Problem,
+    ProjectedDescent,
+    Stagewise,
+    TreeFrankWolfe,
+    check_cost,
+)
+
+# ------------------------------------------------------------------------------ solvers
+
+ELASTIC, CORNERS = ElasticNet(0.02, 0.02), Polytope(np.vstack([np.eye(4), -np.eye(4)]))
+
+
+class Case(NamedTuple):
+    """A solver, what it minimises over what, and a number of steps or None."""
+
+    solver: object
+    loss: object
+    over: object
+    n_iter: int | None = None
+
+    def __str__(self):
+        parts = (self.solver, self.loss, self.over)
+        return " ".join([*(type(part).__name__ for part in parts), str(self.n_iter)])
+
+    def problem(self, n, d, intercept=True, **options):
+        if isinstance(self.over, ElasticNet):
+            unit = (1.0,) * d + (0.0,) * intercept
+            options = {"penalty": self.over, "unit": unit, **options}
+            return CompositeProblem(self.loss, None, n, d + intercept, intercept, **options)
+        return Problem(self.loss, self.over, n, d + intercept, intercept, **options)
+
+
+L1, L2 = L1Ball(1.5), L2Ball(1.5)
+CASES = [
+    Case(FrankWolfe(), Logistic(), L1, 8),
+    Case(FrankWolfe("laplace"), Squared(1.0), Simplex(1.0), 8),
+    Case(FrankWolfe(), Multinomial(3), L1, 8),
+    Case(FrankWolfe(), SmoothHinge(0.5), CORNERS, 8),
+    Case(NoisyFrankWolfe(), Logistic(), L2, 8),
+    Case(NoisyFrankWolfe(), Multinomial(3), L1, 8),
+    Case(NoisyFrankWolfe(), Huber(0.5), Simplex(1.0), 8),
+    Case(Stagewise(), Logistic(), None),
+    Case(Stagewise(), Logistic(), None, 8),
+    Case(Stagewise(), Multinomial(3), L1, 8),
+    Case(OnePassFrankWolfe(), Multinomial(3), L1, 8),
+    Case(OnePassFrankWolfe(1), Logistic(), L1),
+    Case(AnytimeMirrorDescent(), Multinomial(3), L1, 8),
+    Case(AnytimeMirrorDescent(3), Logistic(), L1, 8),
+    Case(TreeFrankWolfe("gaussian"), Logistic(), L2),
+    Case(TreeFrankWolfe("generalised-gaussian"), Squared(1.0), LpBall(1.5, 1.0)),
+    Case(TreeFrankWolfe("exponential"), Logistic(), L1),
+    Case(PhasedSGD(), Logistic(), L2),
+    Case(PhasedSGD(), Multinomial(3), LpBall(1.5, 1.0)),
+    Case(PhasedERM(), Logistic(), L1),
+    Case(PhasedERM("localised"), Squared(1.0), L2, 6),
+    Case(ProjectedDescent(), Logistic(), L2, 4),
+    Case(CoordinateDescent(), Logistic(), ELASTIC, 3),
+    Case(CoordinateDescent("random"), Squared(1.0), ELASTIC, 3),
+    Case(GreedyCoordinateDescent("gs-r"), Logistic(), ELASTIC, 5),
+    Case(GreedyCoordinateDescent("gs-s"), Squared(1.0), ELASTIC, 5),
+    Case(GradientDescent(), Logistic(), ELASTIC, 4),
+    Case(GradientDescent(), Multinomial(3), ELASTIC, 4),
+    Case(SGD(batch_size=10.0, accountant="rdp"), Logistic(), ELASTIC, 5),
+    Case(Moments(), Squared(), ELASTIC),
+    Case(Moments(), Logistic(), ELASTIC, 2),
+]
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def run(case, layout=np.asarray, seed=0):
+    """The coefficients of a run with a seed and little noise."""
+    rng = np.random.default_rng(1)
+    n, d = 60, 3
+    X = rng.uniform(-1.0, 1.0, (n, d)) * (rng.uniform(size=(n, d)) < 0.7)
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    if case.loss.n_outputs > 1:
+        y = np.arange(n) % 3 * 1.0
+    problem = case.problem(n, d)
+    plan = case.solver.plan(problem, Budget(8.0, 1e-6), case.n_iter)
+    design = as_design(layout(X), np.ones(d), True)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    return case.solver.run(plan, problem, design, y, rng, np.zeros(1, dtype=np.int64)).coef
+
+
+def script():
+    with np.errstate(all="ignore"):
+        print(json.dumps([run(case).tolist() for case in CASES]))
+
+
+# ------------------------------------------------------------------------------ laws
+
+
+@each_case
+def test_plans_keep_to_the_budget_and_spend_it(case):
+    most = 0.0
+    for (n, d), budget in itertools.product(
+        ((60, 3), (1001, 40), (200_000, 20)),
+        (Budget(1e-2, 1e-12), Budget(1.0, 1e-6), Budget(100.0, 1e-2), Allowance(0.02)),
+    ):
+        if n > 60 and (isinstance(case.solver, SGD) or case.over is CORNERS):
+            continue  # the former takes seconds, the latter has four columns
+        problem = case.problem(n, d)
+        try:
+            plan = case.solver.plan(problem, budget, case.n_iter)
+        except ValueError as error:
+            assert "noise" in str(error) or "budget" in str(error), error  # noqa: PT017
+            continue
+        check_cost(plan.event, budget)
+        if isinstance(budget, Budget):
+            assert epsilon_of(plan.event, budget.delta) <= budget.epsilon * (1.0 + 1e-12)
+        else:
+            assert rho_of(plan.event) <= budget.rho * (1.0 + 1e-12)
+        spent = rho_of(plan.event) / budget.rho
+        if isinstance(budget, Budget) and is_gaussian(plan.event):
+            spent = mu_of(plan.event) / budget.mu
+        most = max(most, spent)
+        twin = case.solver.plan(dataclasses.replace(problem), budget, case.n_iter)
+        assert plan == twin
+        assert hash(plan) == hash(twin)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            plan.event = GaussianEvent(1.0)
+    assert most > 0.999
+
+
+@each_case
+def test_layouts_are_the_same_records(case):
+    dense = run(case)
+    assert np.abs(dense).max() > 0.0
+    np.testing.assert_allclose(run(case, sparse.csr_matrix), dense, rtol=1e-9, atol=1e-9)
+    others = (run(case, seed=seed) for seed in range(1, 30))
+    assert any(np.abs(other - dense).max() > 1e-6 for other in others)  # there is noise
+
+
+@pytest.fixture(scope="module")
+def in_python():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", __file__],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=300,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("k", range(len(CASES)), ids=[str(case) for case in CASES])
+def test_machine_code_finds_what_python_finds(k, in_python):
+    """The same choices; sums to rounding, as exp may differ in its last bit."""
+    np.testing.assert_allclose(run(CASES[k]), in_python[k], rtol=1e-9, atol=1e-9)
+    assert math.isfinite(sum(in_python[k]))
+
+
+if __name__ == "__main__":
+    script()
