@@ -8,6 +8,8 @@ import inspect
 import itertools
 import pickle
 import re
+import warnings
+from functools import partial
 from typing import NamedTuple
 
 import joblib
@@ -266,10 +268,49 @@ def test_copies_are_the_same_model(case, tmp_path):
                 assert_array_equal(getattr(model.path_, name), getattr(other.path_, name))
 
 
+def reachable(thing, depth=8):
+    """Every object that attributes and containers lead to."""
+    yield thing
+    if depth == 0 or isinstance(thing, (str, bytes, int, float)):
+        return
+    children = []
+    if isinstance(thing, dict):
+        children = list(thing.values())
+    elif isinstance(thing, (list, tuple, set)):
+        children = list(thing)
+    elif isinstance(thing, partial):
+        children = [thing.func.__self__, *thing.args, *thing.keywords.values()]
+    elif hasattr(thing, "__dict__") and not isinstance(thing, type):
+        children = list(vars(thing).values())
+    for child in children:
+        yield from reachable(child, depth - 1)
+
+
+@each_case
+def test_no_generator_and_no_data_are_kept(case):
+    n = 173  # a size that nothing else has
+    X, y = data(n)
+    model = fitted(case, X, y)
+    for thing in reachable(model):
+        kinds = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+        assert not isinstance(thing, kinds)
+        if isinstance(thing, np.ndarray):  # nothing per record
+            assert n not in thing.shape
+            assert thing.base is None or not np.shares_memory(thing, X)
+    stored = pickle.dumps(model)
+    for word in (b"PCG64", b"AESCounter", b"BitGenerator", b"randomgen", b"Generator", b"lambda"):
+        assert word not in stored
+    assert X.tobytes()[:64] not in stored
+    model.rng_ = np.random.default_rng(0)  # which the search would find
+    assert any(isinstance(thing, np.random.Generator) for thing in reachable(model))
+
+
 @each_case
 def test_noise_is_fresh_and_a_seed_repeats_it(case):
     X, y = data()
-    secret = fitted(case, X, y, random_state=None, epsilon=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)  # secret noise is nothing to warn of
+        secret = fitted(case, X, y, random_state=None, epsilon=1.0)
     assert not secret.privacy_.seeded
     first = released(secret)[0]  # of vertices, which two fits may choose alike
     others = (released(fit(clone(secret), case, X, y))[0] for _ in range(30))
