@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 from cases import each
-from test_one_pass_frank_wolfe import OCTAHEDRON, Declared, data, objective
+from test_one_pass_frank_wolfe import Declared, data
 
 from skdpsco import PrivateLasso, PrivateLogisticL1
-from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
+from skdpsco.constraints import L1Ball, L2Ball, Polytope
 from skdpsco.data import record_stream as _records
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
-from skdpsco.losses import Hinge, Logistic, Multinomial, Squared
+from skdpsco.losses import Hinge, Logistic
 from skdpsco.mechanisms.samplers import SCALE_BITS, summation_error
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import Allowance, AnytimeMirrorDescent, Problem, check_supported
@@ -162,51 +162,6 @@ def test_bad_options_and_problems():
 
 
 # ------------------------------------------------------------------------------ convergence
-
-
-@pytest.mark.parametrize(
-    ("loss", "constraint", "fresh"),
-    [
-        (Squared(10.0), L1Ball(1.0), 0),
-        (Squared(10.0), Simplex(0.5), 0),
-        (Squared(10.0), OCTAHEDRON, 0),
-        (Logistic(), L1Ball(3.0), 0),
-        (Multinomial(3), L1Ball(3.0), 0),
-        (Squared(10.0), L1Ball(1.0), 30),
-    ],
-    ids=["squared", "simplex", "polytope", "logistic", "multinomial", "fresh"],
-)
-def test_without_noise_the_constrained_optimum_is_reached(loss, constraint, fresh):
-    import cvxpy as cp
-
-    n, d = 20_000, 3
-    X, y = data(n, d, loss)
-    problem = Problem(loss, constraint, n, d)
-    D = problem.n_coefficients
-    radius = getattr(constraint, "radius", 1.0)
-    w = cp.Variable(D)
-    inside = [cp.norm1(w) <= radius]
-    if isinstance(constraint, Simplex):
-        inside = [w >= 0, cp.sum(w) == radius]
-    some = slice(None, None, 10)  # to save time: fresh records of the same law
-    best = cp.Problem(cp.Minimize(objective(loss, X[some], y[some], w)), inside)
-    best.solve()
-    value = objective(loss, X[some], y[some], np.asarray(w.value)).value
-    start = objective(loss, X[some], y[some], np.zeros(D)).value
-    solver = AnytimeMirrorDescent(fresh)
-    result = run(solver, solver.plan(problem, NOISELESS), problem, X, y)
-    found = objective(loss, X[some], y[some], result.coef).value
-    assert abs(found - value) < 0.05 * (start - value)
-    assert np.abs(result.coef).sum() <= (1.0 + 1e-9) * radius
-
-
-@FRESH
-def test_the_minimum_is_sought(fresh):
-    X = np.random.default_rng(0).uniform(0.5, 1, (2000, 2)) * [1, 0.1]
-    problem, solver = Problem(Squared(2.0), L1Ball(1.0), 2000, 2), AnytimeMirrorDescent(fresh)
-    for sign in (-1.0, 1.0):
-        coef = run(solver, solver.plan(problem, Allowance(1.0)), problem, X, sign * X[:, 0]).coef
-        assert sign * coef[0] > 0.5
 
 
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")

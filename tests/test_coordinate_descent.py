@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from cases import each
 from scipy import sparse
-from sklearn.linear_model import ElasticNet as SklearnElasticNet
-from sklearn.linear_model import LogisticRegression, Ridge
 
 from skdpsco.data.design import CSC, Columns, as_columns, as_design, columns_of
 from skdpsco.losses import (
@@ -19,7 +17,7 @@ from skdpsco.losses import (
     derivative,
     derivatives,
 )
-from skdpsco.penalties import L1, L2, Box, ElasticNet
+from skdpsco.penalties import L1, L2, Box
 from skdpsco.privacy import Budget
 from skdpsco.scaling.column_scales import Scales
 from skdpsco.solvers import Allowance, check_supported
@@ -185,58 +183,6 @@ def regression():
     X = rng.uniform(-2, 2, (400, 5))
     X[:, 1] = np.clip(X[:, 1] + 0.5 * X[:, 0], -2, 2)
     return X, X @ [2, -1, 0.5, 0, 0] + 0.7 + 0.2 * rng.normal(size=400)
-
-
-def user_units(coef, K, scale, bounds):
-    W = coef.reshape(K, -1) * scale
-    W[:, :-1] /= bounds
-    return W
-
-
-WITHOUT_NOISE = [
-    (CoordinateDescent(), None), (CoordinateDescent("random"), 300),
-    (CoordinateDescent(average=True), None), (GreedyCoordinateDescent(), None),
-    (GreedyCoordinateDescent("gs-s"), None),
-]  # fmt: skip
-without_noise = pytest.mark.parametrize(("solver", "n_iter"), WITHOUT_NOISE)
-
-
-@without_noise
-def test_elastic_net_without_noise_is_that_of_scikit_learn(solver, n_iter):
-    X, y = regression()
-    scale = float(np.abs(y).max())
-    for alpha, ratio in ((0.1, 0.5), (0.3, 1.0), (0.01, 0.0)):
-        if ratio > 0.0:
-            exact = SklearnElasticNet(alpha=alpha, l1_ratio=ratio, tol=1e-14, max_iter=10**5)
-        else:
-            exact = Ridge(alpha=alpha * len(y), tol=1e-12)
-        exact.fit(X, y)
-        penalty = ElasticNet(alpha * ratio, alpha * (1 - ratio))
-        problem = make_problem(Squared(1.0), 400, 5, True, penalty, 2.0, scale)
-        result = solve(solver, problem, X, y / scale, HUGE, n_iter, bounds=2.0)
-        found = user_units(result.coef, 1, scale, 2.0)[0]
-        assert found == pytest.approx([*exact.coef_, exact.intercept_], abs=1e-6)
-        if not getattr(solver, "average", False):
-            assert (found[:5] == 0.0).tolist() == (exact.coef_ == 0.0).tolist()
-
-
-@without_noise
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_logistic_regression_without_noise_is_that_of_scikit_learn(solver, n_iter, n_classes):
-    X, y = regression()
-    y = np.digitize(y, [-1.0, 2.0][: n_classes - 1])
-    exact = LogisticRegression(C=1 / (400 * 0.02), tol=1e-12, max_iter=10**4).fit(X, y)
-    if n_classes == 2:
-        problem = make_problem(Logistic(), 400, 5, True, L2(0.02), 2.0)
-        targets, K = 2.0 * y - 1.0, 1
-    else:
-        problem = make_problem(Multinomial(3), 400, 5, True, L2(0.02), 2.0)
-        targets, K = y * 1.0, 3
-    result = solve(solver, problem, X, targets, HUGE, n_iter, bounds=2.0)
-    found = user_units(result.coef, K, 1.0, 2.0)
-    assert found[:, :5] == pytest.approx(exact.coef_, abs=2e-6)
-    intercept = found[:, 5] - (found[:, 5].mean() - exact.intercept_.mean() if K > 1 else 0.0)
-    assert intercept == pytest.approx(exact.intercept_, abs=2e-6)
 
 
 def test_a_box_is_kept_to():

@@ -7,9 +7,6 @@ import math
 import numpy as np
 import pytest
 from cases import each
-from scipy import sparse
-from sklearn.linear_model import ElasticNet as SklearnElasticNet
-from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
@@ -160,48 +157,6 @@ def test_a_derivative_without_a_bound_needs_a_clipping_norm(cls):
 
 
 # ------------------------------------------------------------------------------ convergence
-
-REGRESSIONS = [
-    (L2(0.1), lambda n: Ridge(alpha=0.1 * n, tol=1e-12)),
-    (L1(0.1), lambda n: Lasso(alpha=0.1, tol=1e-12)),
-    (ElasticNet(0.05, 0.05), lambda n: SklearnElasticNet(alpha=0.1, l1_ratio=0.5, tol=1e-12)),
-]
-
-
-@pytest.mark.parametrize(
-    ("penalty", "make", "layout"),
-    [*((*case, "dense") for case in REGRESSIONS), (*REGRESSIONS[-1], "csr")],
-    ids=["ridge", "lasso", "elastic-net", "sparse"],
-)
-def test_regression_with_a_huge_budget_is_that_of_scikit_learn(penalty, make, layout):
-    X, z, bounds, rng = small_data()
-    y = np.clip(z + 0.3 * rng.standard_normal(len(z)), -8, 8)
-    problem = make_problem(Squared(), len(z), X.shape[1], True, penalty, bounds, 8.0)
-    given = X if layout == "dense" else sparse.csr_matrix(X)
-    found = solve(GradientDescent(), problem, given, y / 8.0, bounds=bounds).coef
-    coef, intercept = in_user_units(found, problem, bounds, 8.0)
-    expected = make(len(z)).fit(X, y)
-    scale = X.std(axis=0)  # coefficients of features of size 1
-    np.testing.assert_allclose(coef[0] * scale, expected.coef_ * scale, atol=1e-6)
-    np.testing.assert_allclose(intercept[0], expected.intercept_, atol=1e-6)
-    assert ((coef[0] == 0.0) == (expected.coef_ == 0.0)).all()
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("preconditioned", [True, False])
-def test_logistic_regression_with_a_huge_budget_is_that_of_scikit_learn(n_classes, preconditioned):
-    X, z, bounds, rng = small_data(n=600, d=3)
-    y = np.digitize(z + rng.logistic(size=len(z)), [0.0] if n_classes == 2 else [-1.0, 1.0])
-    loss, targets = Logistic(), 2.0 * y - 1.0
-    if n_classes > 2:
-        loss, targets = Multinomial(n_classes), y.astype(float)
-    problem = make_problem(loss, len(y), 3, True, L2(0.02 / bounds.max()), bounds)
-    solver = GradientDescent(preconditioned=preconditioned)
-    found = solve(solver, problem, X, targets, bounds=bounds).coef
-    coef, _ = in_user_units(found, problem, bounds)
-    C = 1 / (len(y) * 0.02 / bounds.max())
-    expected = LogisticRegression(C=C, tol=1e-13, max_iter=10_000).fit(X, y).coef_
-    np.testing.assert_allclose(coef * X.std(axis=0), expected * X.std(axis=0), atol=1e-5)
 
 
 def test_a_box_is_kept_to():

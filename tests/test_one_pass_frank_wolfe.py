@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases import each
 
-from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
+from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.data import record_stream as _records
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
@@ -24,7 +24,6 @@ from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import (
 )
 
 LOSSES = [Squared(1.0), Huber(0.5), Logistic(), SmoothHinge(0.5), Multinomial(3)]
-OCTAHEDRON = Polytope(np.vstack([np.eye(3), -np.eye(3)]))
 NOISELESS = Allowance(1e12)
 
 
@@ -232,71 +231,6 @@ def test_a_loss_need_not_have_a_curvature_constant():
     plan = solver.plan(declared, Budget(1.0, 1e-6))
     assert plan == solver.plan(known, Budget(1.0, 1e-6))
     assert plan.n_iter > plan.bounds.n_plain
-
-
-# ------------------------------------------------------------------------------ convergence
-
-
-def objective(loss, X, y, w):
-    """Mean loss of flat coefficients, for cvxpy or for numbers."""
-    import cvxpy as cp
-
-    if loss.n_outputs > 1:
-        W = [w[k * X.shape[1] : (k + 1) * X.shape[1]] for k in range(loss.n_outputs)]
-        Z = cp.vstack([X @ part for part in W])
-        own = cp.sum(cp.multiply(np.eye(loss.n_outputs)[y.astype(int)].T, Z))
-        return (cp.sum(cp.log_sum_exp(Z, axis=0)) - own) / len(y)
-    if isinstance(loss, Logistic):
-        return cp.sum(cp.logistic(-cp.multiply(y, X @ w))) / len(y)
-    return cp.sum_squares(X @ w - y) / (2 * len(y))
-
-
-@pytest.mark.parametrize(
-    ("loss", "constraint"),
-    [
-        (Squared(10.0), L1Ball(1.0)),
-        (Squared(10.0), Simplex(0.5)),
-        (Squared(10.0), OCTAHEDRON),
-        (Logistic(), L1Ball(3.0)),
-        (Multinomial(3), L1Ball(3.0)),
-    ],
-    ids=["squared", "simplex", "polytope", "logistic", "multinomial"],
-)
-def test_without_noise_the_constrained_optimum_is_reached(loss, constraint):
-    import cvxpy as cp
-
-    n, d = 20_000, 3
-    X, y = data(n, d, loss)
-    problem = Problem(loss, constraint, n, d)
-    D = problem.n_coefficients
-    w = cp.Variable(D)
-    inside = [cp.norm1(w) <= 1.0]
-    if not isinstance(constraint, Polytope):
-        inside = [cp.norm1(w) <= constraint.radius]
-    if isinstance(constraint, Simplex):
-        inside = [w >= 0, cp.sum(w) == constraint.radius]
-    some = slice(None, None, 10)  # to save time: fresh records of the same law
-    best = cp.Problem(cp.Minimize(objective(loss, X[some], y[some], w)), inside)
-    best.solve()
-    value = objective(loss, X[some], y[some], np.asarray(w.value)).value
-    start = objective(loss, X[some], y[some], np.zeros(D)).value
-    solver = OnePassFrankWolfe()
-    result = run(solver, solver.plan(problem, NOISELESS), problem, X, y)
-    found = objective(loss, X[some], y[some], result.coef).value
-    assert abs(found - value) < 0.04 * (start - value)
-    assert np.abs(result.coef).sum() <= (1.0 + 1e-9) * (
-        1.0 if isinstance(constraint, Polytope) else constraint.radius
-    )
-    assert n < result.n_gradients <= 1.5 * n
-
-
-@pytest.mark.parametrize("batch_size", [1, "auto"])
-def test_the_minimum_is_sought(batch_size):
-    X = np.random.default_rng(0).uniform(0.5, 1, (2000, 2)) * [1, 0.1]
-    problem, solver = Problem(Squared(2.0), L1Ball(1.0), 2000, 2), OnePassFrankWolfe(batch_size)
-    for sign in (-1.0, 1.0):
-        coef = run(solver, solver.plan(problem, Allowance(1.0)), problem, X, sign * X[:, 0]).coef
-        assert sign * coef[0] > 0.5
 
 
 # ------------------------------------------------------------------------------ layouts and chunks

@@ -161,22 +161,6 @@ def optimum(loss, ball, X, y):
     return problem.value
 
 
-@pytest.mark.parametrize(
-    ("loss", "ball"),
-    [(Hinge(), ball) for ball in BALLS]
-    + [(Absolute(), BALLS[0]), (Quantile(0.9), BALLS[1]), (Logistic(), BALLS[4])],
-    ids=str,
-)
-def test_without_noise_one_phase_finds_the_optimum(loss, ball):
-    X, y = make_data(loss, 120, 3)
-    problem = Problem(loss, ball, 120, 3)
-    result = solve(PhasedERM(), problem, X, y, n_iter=4000)
-    assert np.linalg.norm(result.coef, ball.p) <= ball.radius * (1 + 1e-9)
-    best = optimum(loss, ball, X, y)
-    assert best - 1e-7 < mean_loss(loss, X, y, result.coef) < best + 2e-3
-    assert result.n_gradients == 120 * 4000
-
-
 @pytest.mark.parametrize("loss", [Hinge(), Absolute(), Logistic()], ids=str)
 def test_without_noise_phases_and_smoothing_find_the_optimum(loss):
     X, y = make_data(loss, 400, 3)

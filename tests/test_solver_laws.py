@@ -12,6 +12,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -88,6 +89,7 @@ CASES = [
     Case(TreeFrankWolfe("exponential"), Logistic(), L1),
     Case(PhasedSGD(), Logistic(), L2),
     Case(PhasedSGD(), Multinomial(3), LpBall(1.5, 1.0)),
+    Case(PhasedSGD("theorem"), Squared(), L1),
     Case(PhasedERM(), Logistic(), L1),
     Case(PhasedERM("localised"), Squared(1.0), L2, 6),
     Case(ProjectedDescent(), Logistic(), L2, 4),
@@ -166,6 +168,80 @@ def test_layouts_are_the_same_records(case):
     np.testing.assert_allclose(run(case, sparse.csr_matrix), dense, rtol=1e-9, atol=1e-9)
     others = (run(case, seed=seed) for seed in range(1, 30))
     assert any(np.abs(other - dense).max() > 1e-6 for other in others)  # there is noise
+
+
+def mean_loss(loss, X, y, w):
+    """Of flat coefficients, for cvxpy."""
+    if isinstance(loss, Multinomial):
+        W = [w[k * X.shape[1] : (k + 1) * X.shape[1]] for k in range(3)]
+        Z = cp.vstack([X @ part for part in W])
+        own = cp.sum(cp.multiply(np.eye(3)[y.astype(int)].T, Z))
+        return (cp.sum(cp.log_sum_exp(Z, axis=0)) - own) / len(y)
+    if isinstance(loss, Logistic):
+        return cp.sum(cp.logistic(-cp.multiply(y, X @ w))) / len(y)
+    if isinstance(loss, Huber):
+        return cp.sum(cp.huber(X @ w - y, loss.delta)) / (2 * len(y))
+    return cp.sum_squares(X @ w - y) / (2 * len(y))  # no residual reaches a clip
+
+
+def limits(over, w):
+    """A penalty, and what a set demands."""
+    if isinstance(over, ElasticNet):
+        return over.l1 * cp.norm1(w) + over.l2 / 2 * cp.sum_squares(w), []
+    if over is None:
+        return 0.0, []
+    if isinstance(over, Simplex):
+        return 0.0, [w >= 0, cp.sum(w) == over.radius]
+    order = {L1Ball: 1, L2Ball: 2}.get(type(over)) or over.p
+    return 0.0, [cp.pnorm(w, order) <= over.radius]
+
+
+# How many steps lead to an optimum, where that is not the solver's own number
+STEPS = {
+    FrankWolfe: 400,
+    NoisyFrankWolfe: 400,
+    OnePassFrankWolfe: None,
+    AnytimeMirrorDescent: None,
+    PhasedERM: 2000,
+    ProjectedDescent: 200,
+    CoordinateDescent: 60,
+    GreedyCoordinateDescent: 400,
+    GradientDescent: 200,
+    SGD: 600,
+}
+# A step sees some of the records, and what is left is their sampling.
+READ_IN_PARTS = (OnePassFrankWolfe, AnytimeMirrorDescent, TreeFrankWolfe, PhasedSGD, PhasedERM, SGD)
+KNOWN = [case for case in CASES if not isinstance(case.loss, SmoothHinge)]
+
+
+@pytest.mark.parametrize("case", KNOWN, ids=str)
+def test_without_noise_the_optimum_is_found(case):
+    n, d, copies = 1000, 3, 10  # an objective of 1,000 records takes less time
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (n, d))
+    z = X @ [1.0, -0.6, 0.1]
+    y = np.clip(z + 0.1 * rng.normal(size=n), -1.0, 1.0)
+    if isinstance(case.loss, Logistic):
+        y = np.where(2.0 * z + rng.logistic(size=n) > 0.0, 1.0, -1.0)
+    if isinstance(case.loss, Multinomial):
+        y = np.digitize(z + 0.3 * rng.normal(size=n), [-0.4, 0.4]) * 1.0
+    problem = case.problem(copies * n, d, intercept=False)
+    plan = case.solver.plan(problem, Budget(1e8, 1e-6), STEPS.get(type(case.solver)))
+    design, targets = as_design(np.tile(X, (copies, 1)), np.ones(d), False), np.tile(y, copies)
+    rng, progress = np.random.Generator(np.random.PCG64(0)), np.zeros(1, dtype=np.int64)
+    found = case.solver.run(plan, problem, design, targets, rng, progress).coef
+    w = cp.Variable(problem.n_coefficients)
+    penalty, inside = limits(case.over, w)
+    objective = mean_loss(case.loss, X, y, w) + penalty
+    best = cp.Problem(cp.Minimize(objective), inside).solve(cp.CLARABEL)
+    values = []
+    for point in (found, np.zeros_like(found)):
+        w.value = point
+        values.append(float(objective.value))
+    of_parts = isinstance(case.solver, READ_IN_PARTS)
+    assert abs(values[0] - best) < (0.03 if of_parts else 1e-3) * (values[1] - best)
+    w.value = found
+    assert all(np.max(part.violation()) < 1e-6 for part in inside)
 
 
 @pytest.fixture(scope="module")
