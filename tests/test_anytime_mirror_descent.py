@@ -12,7 +12,7 @@ from skdpsco.constraints import L1Ball, L2Ball, Polytope
 from skdpsco.data import record_stream as _records
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Blocks
-from skdpsco.losses import Hinge, Logistic
+from skdpsco.losses import Logistic
 from skdpsco.mechanisms.samplers import SCALE_BITS, summation_error
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import Allowance, AnytimeMirrorDescent, Problem, check_supported
@@ -134,25 +134,14 @@ def test_noise_falls_as_epsilon_grows_until_steps_are_long():
     assert rho_of(plan.event) == pytest.approx(largest_rho(cut(500, 10, 0), plan.bounds))
 
 
-@each("bad", [-1, 1001, 1.0, True, None, "all", math.nan, [10], np.bool_(1)])
-def test_bad_numbers_of_fresh_vertices(bad):
-    with pytest.raises((TypeError, ValueError), match=r"fresh must be an int in \[0, 1000\]"):
-        AnytimeMirrorDescent(bad)
-
-
 def test_bad_options_and_problems():
-    with pytest.raises(TypeError, match="shuffle must be a bool"):
-        AnytimeMirrorDescent(shuffle=1)
     problem, solver = Problem(Logistic(), L1Ball(1.0), 20, 3), AnytimeMirrorDescent()
     assert solver.plan(problem, Budget(1.0, 1e-6), 20).n_iter == 20
     with pytest.raises(ValueError, match="n_iter must be at most the number of records, 20, got"):
         solver.plan(problem, Budget(1.0, 1e-6), 21)
-    for loss in (Hinge(), Declared(1.0, math.inf), Declared(1.0, math.nan)):
+    for loss in (Declared(1.0, math.inf), Declared(1.0, math.nan)):
         with pytest.raises(ValueError, match="AnytimeMirrorDescent needs a smooth loss"):
             solver.plan(Problem(loss, L1Ball(1.0), 20, 3), Budget(1.0, 1e-6))
-    for slope in (0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(ValueError, match="constant of Declared must be positive and finite"):
-            solver.plan(Problem(Declared(slope, 1.0), L1Ball(1.0), 20, 3), Budget(1.0, 1e-6))
     for slope, radius in ((5e-324, 1.0), (1e-300, 1.0), (1e300, 1.0), (1e-200, 1e-100)):
         with pytest.raises(ValueError, match="too large or too small for float64"):
             solver.plan(Problem(Declared(slope, slope), L1Ball(radius), 50, 3), NOISELESS, 7)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from cases import each
 
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.data import record_stream as _records
@@ -178,15 +177,7 @@ def test_noise_falls_as_epsilon_grows():
     assert np.all(np.diff(np.log(grids)) < -1.0)
 
 
-@each("bad", [0, -1, 1.0, True, None, "all", math.nan, [10]])
-def test_bad_batch_sizes(bad):
-    with pytest.raises((TypeError, ValueError), match="batch_size must be 'auto' or an int >= 1"):
-        OnePassFrankWolfe(bad)
-
-
 def test_bad_options_and_problems():
-    with pytest.raises(TypeError, match="shuffle must be a bool"):
-        OnePassFrankWolfe(shuffle=1)
     problem = Problem(Logistic(), L1Ball(1.0), 20, 3)
     for size, most in (("auto", 12), (5, 4), (1, 12)):
         solver = OnePassFrankWolfe(size)
@@ -197,9 +188,6 @@ def test_bad_options_and_problems():
     for bend, match in ((math.inf, not_smooth), (math.nan, not_smooth), (-1.0, "a bound >= 0")):
         with pytest.raises(ValueError, match=match):
             solver.plan(Problem(Declared(1.0, bend), L1Ball(1.0), 20, 3), Budget(1.0, 1e-6))
-    for slope in (0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(ValueError, match="constant of Declared must be positive and finite"):
-            solver.plan(Problem(Declared(slope, 1.0), L1Ball(1.0), 20, 3), Budget(1.0, 1e-6))
     with pytest.raises(TypeError, match="needs the kernel `n_vertices`, which the constraint L2"):
         check_supported(OnePassFrankWolfe(), Problem(Logistic(), L2Ball(1.0), 20, 3))
     check_supported(OnePassFrankWolfe(), problem)

@@ -317,18 +317,6 @@ def test_projections_are_as_exact_as_the_proof_says():
 # ------------------------------------------------------------------------------ input
 
 
-@each("bad", ["auto", None, 1, "Theorem", ["theorem"]])
-def test_bad_schedules(bad):
-    with pytest.raises(ValueError, match="schedule must be one of"):
-        PhasedSGD(schedule=bad)
-
-
-@each("bad", ["yes", None, 1, 0.0])
-def test_bad_shuffles(bad):
-    with pytest.raises(TypeError, match="shuffle must be a bool"):
-        PhasedSGD(shuffle=bad)
-
-
 def test_what_the_solver_cannot_do():
     budget = Budget(1.0, 1e-6)
     for check in (PhasedSGD().plan, lambda problem, _: check_supported(PhasedSGD(), problem)):

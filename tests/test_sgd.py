@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 
 from skdpsco._random import UtilityWarning
@@ -131,18 +130,6 @@ def test_a_budget_in_zcdp_is_charged_without_sampling():
     assert rho_of(plan.event) == pytest.approx(rest.rho, rel=3e-3)
     assert rho_of(plan.event) <= rest.rho
     check_cost(plan.event, rest)
-
-
-@each("bad", [0, -1.0, math.nan, math.inf, True, None, "all", [10]])
-def test_bad_batch_sizes(bad):
-    with pytest.raises((TypeError, ValueError), match="batch_size must be"):
-        SGD(batch_size=bad)
-
-
-@each("bad", ["prv", None, 1, ""])
-def test_bad_accountants(bad):
-    with pytest.raises(ValueError, match="accountant must be one of"):
-        SGD(accountant=bad)
 
 
 # ------------------------------------------------------------------------------ convergence

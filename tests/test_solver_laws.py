@@ -15,11 +15,12 @@ from typing import NamedTuple
 import cvxpy as cp
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex
 from skdpsco.data.design import as_design
-from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.penalties import ElasticNet
 from skdpsco.privacy import Budget, GaussianEvent, epsilon_of, is_gaussian, mu_of, rho_of
 from skdpsco.solvers import (
@@ -127,6 +128,56 @@ def script():
 
 
 # ------------------------------------------------------------------------------ laws
+
+NO_NUMBERS = (0.0, -1.0, math.nan, math.inf, True, "none", [1.0])
+NO_SIZES = (0, -1, -1.0, math.nan, True, None, "all", [10])
+NO_WORDS = ("", "laplace", None, 1, True, ["gaussian"])
+OPTIONS = [
+    (AnytimeMirrorDescent, "fresh", (-1, 1001, 1.0, *NO_SIZES[2:]), r"fresh .* int in \[0, 1000\]"),
+    (OnePassFrankWolfe, "batch_size", (1.0, *NO_SIZES), "batch_size must be 'auto' or an int >= 1"),
+    (SGD, "batch_size", (math.inf, *NO_SIZES), "batch_size must be"),
+    (SGD, "accountant", NO_WORDS, "accountant must be one of"),
+    (TreeFrankWolfe, "noise", NO_WORDS, "noise must be one of"),
+    (PhasedSGD, "schedule", ("auto", *NO_WORDS), "schedule must be one of"),
+    (PhasedERM, "schedule", NO_WORDS, "schedule must be one of"),
+    (PhasedERM, "smoothing", NO_WORDS, "smoothing must be one of"),
+    (FrankWolfe, "mechanism", ("gumbel", *NO_WORDS[2:]), "mechanism must be one of"),
+    (CoordinateDescent, "order", ("greedy", *NO_WORDS), "order must be 'cyclic' or 'random'"),
+    (GreedyCoordinateDescent, "rule", ("gs-q", *NO_WORDS), "rule must be 'gs-r' or 'gs-s'"),
+    (Moments, "row_norm", (1e101, *NO_NUMBERS), r"row_norm must be (in|a positive number)"),
+    *(
+        (solver, "clip", (None, *NO_NUMBERS), "clip must be")
+        for solver in (CoordinateDescent, GreedyCoordinateDescent, GradientDescent, SGD)
+    ),
+    *(
+        (solver, name, (1, None, "yes", np.bool_(True)), f"{name} must be a bool")
+        for solver, name in (
+            (AnytimeMirrorDescent, "shuffle"),
+            (OnePassFrankWolfe, "shuffle"),
+            (TreeFrankWolfe, "shuffle"),
+            (PhasedSGD, "shuffle"),
+            (CoordinateDescent, "average"),
+            (GradientDescent, "preconditioned"),
+            (SGD, "preconditioned"),
+        )
+    ),
+]
+
+
+@each(("solver", "name", "values", "match"), OPTIONS)
+def test_options_that_are_not_legal_are_refused_by_name(solver, name, values, match):
+    for value in values:
+        with pytest.raises((TypeError, ValueError), match=match):
+            solver(**{name: value})
+
+
+SMOOTH = (OnePassFrankWolfe, AnytimeMirrorDescent, TreeFrankWolfe, PhasedSGD)
+
+
+@each("solver", SMOOTH)
+def test_losses_that_are_not_smooth_are_refused(solver):
+    with pytest.raises(ValueError, match="smooth loss"):
+        solver().plan(Problem(Hinge(), L1Ball(1.0), 100, 3), Budget(1.0, 1e-6))
 
 
 @each_case

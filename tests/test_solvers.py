@@ -130,11 +130,6 @@ def test_supported_combinations_pass():
         check_supported(Stagewise(), Problem(loss, None, 10, 2))
 
 
-def test_unknown_mechanism():
-    with pytest.raises(ValueError, match="mechanism must be one of"):
-        FrankWolfe("gumbel")
-
-
 @each("n", [10, 1000])
 @each("T", [1, 7, 100])
 @each("loss", [Squared(1.0), Logistic(), Multinomial(3), SmoothHinge(0.5)])

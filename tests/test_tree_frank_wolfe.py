@@ -333,18 +333,6 @@ def test_shorten():
 # ------------------------------------------------------------------------------ bad options
 
 
-@each("bad", ["laplace", None, 1, "", ["gaussian"], True])
-def test_bad_noises(bad):
-    with pytest.raises(ValueError, match="noise must be one of"):
-        TreeFrankWolfe(noise=bad)
-
-
-@each("bad", [1, None, "yes", np.bool_(True)])
-def test_bad_shuffles(bad):
-    with pytest.raises(TypeError, match="shuffle must be a bool"):
-        TreeFrankWolfe(shuffle=bad)
-
-
 def test_problems_that_are_refused():
     budget, solver = Budget(1.0, 1e-6), TreeFrankWolfe()
     for loss in (Hinge(), Absolute()):
