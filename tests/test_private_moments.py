@@ -284,34 +284,6 @@ def test_principal_components(moments):
     assert PrivatePCA(3, **HARDLY_ANY).fit(blocks).components_.shape == (3, D)
 
 
-@each(
-    ("options", "error"),
-    [
-        ({"feature_bound": -1.0}, ValueError),
-        ({"feature_bound": [1.0, 2.0]}, ValueError),
-        ({"target_bound": 0.0}, ValueError),
-        ({"conditioning": "yes"}, ValueError),
-        ({"row_norm": 0.0}, ValueError),
-        ({"epsilon": 0.0}, ValueError),
-        ({"ledger": Ledger}, TypeError),
-    ],
-)
-def test_bad_parameters_cost_nothing(options, error):
-    ledger = Ledger(9.0, 1e-5)
-    (name,) = options
-    with pytest.raises(error, match=name):
-        PrivateMoments(**{"ledger": ledger, **options}).fit(X, Y)
-    assert ledger.charges() == []
-
-
-@pytest.mark.parametrize("model", [PrivateMoments, PrivatePCA])
-def test_units_whose_squares_vanish_cost_nothing(model):
-    ledger = Ledger(9.0, 1e-5)
-    with pytest.raises(ValueError, match="row_norm"):
-        model(ledger=ledger, feature_bound=1e-60, row_norm=1e-60).fit(X)
-    assert ledger.charges() == []
-
-
 def test_bad_input_costs_nothing(moments):
     ledger = Ledger(9.0, 1e-5)
     with pytest.raises(ValueError, match="n_components"):

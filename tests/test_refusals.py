@@ -25,6 +25,7 @@ from bad_inputs import (
     sources,
 )
 from cases import each
+from scipy.special import expit
 from sklearn.linear_model import LinearRegression
 
 import skdpsco
@@ -38,13 +39,17 @@ from skdpsco import (
     PrivateGroupDRO,
     PrivateHuberRegressor,
     PrivateLasso,
+    PrivateLinearDiscriminantAnalysis,
     PrivateLinearRegressor,
     PrivateLinearSVC,
     PrivateLogisticL1,
+    PrivateMinimaxClassifier,
     PrivateMinimaxRegressor,
     PrivateMoments,
+    PrivateMonotoneGLM,
     PrivatePoissonRegressor,
     PrivateQuantileRegressor,
+    PrivateRidge,
     PrivateSynthesizer,
     Schema,
     draw_records,
@@ -54,7 +59,8 @@ from skdpsco._upstream import validate_parameter_constraints
 from skdpsco._validation import check_X_y
 from skdpsco.base.private_estimator import fitted_names
 from skdpsco.group_dro import group_report
-from skdpsco.losses import Logistic
+from skdpsco.linear_model import Link
+from skdpsco.losses import Hinge, Huber, Logistic
 from skdpsco.model_selection import private_cross_val_score
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
@@ -67,7 +73,14 @@ from skdpsco.preprocessing import (
     RowClipper,
 )
 from skdpsco.privacy import GaussianEvent, Poisson, calibrate, epsilon_of
-from skdpsco.solvers import BoostedMirrorDescent, FrankWolfe
+from skdpsco.solvers import (
+    AcceleratedRecursive,
+    BoostedMirrorDescent,
+    FrankWolfe,
+    MirrorDescent,
+    Moments,
+)
+from skdpsco.solvers.groups.moments import GroupMoments
 from skdpsco.variational import BilinearGame, MatrixGame, MaximalLoss, QuadraticGame
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
@@ -130,6 +143,10 @@ def refuses(call, names):
         assert SECRET not in str(error) + str(error.args)
         assert str(NUMBER) not in str(error)
         error = error.__cause__ or error.__context__
+
+
+class OwnLink(Link):
+    """Its tricks would see data."""
 
 
 UNTOUCHED = Ledger(epsilon=100.0, delta=0.1)  # by all that is refused
@@ -240,6 +257,126 @@ def test_every_parameter_is_refused_by_its_name(Estimator):
             said = str(error)
         legal = name in LEGAL.get(case, ())
         assert legal if said is None else re.search(rf"\b{name}\b", said), (name, case, said)
+
+
+PRIVATE = {"group_membership": "private", "groups": ["f", "m"]}
+IDENTITY = {"link": "identity"}
+OUT_OF_RANGE = {
+    PrivateQuantileRegressor: [
+        ({"quantile": 1.0}, "quantile"),
+        ({"solver": "moments"}, "solver"),
+    ],
+    PrivateHuberRegressor: [
+        ({"threshold": 0.0}, "threshold"),
+        ({"threshold": 1e-200}, "threshold"),
+        ({"solver": "coordinate-descent"}, "solver"),
+    ],
+    PrivateLinearSVC: [
+        ({"solver": "moments"}, "solver"),
+        ({"solver": Moments()}, "respond"),
+        ({"penalty": None}, "penalty"),
+        ({"C": 0.0}, "C"),
+    ],
+    PrivatePoissonRegressor: [
+        ({"solver": "moments"}, "solver"),
+        ({"target_bound": 0.0}, "target_bound"),
+        ({"target_bound": 1e200}, "target_bound"),
+        ({"alpha": 1e200}, "alpha"),
+        ({"feature_bound": 1e-200}, "feature_bound"),
+    ],
+    PrivateRidge: [({"alpha": 1e200}, "alpha")],
+    PrivateElasticNet: [({"alpha": 1e-200}, "alpha"), ({"l1_ratio": 1e-200}, "l1_ratio")],
+    PrivateLasso: [
+        ({"radius": 1e200}, "radius"),
+        ({"radius": 1.0, "feature_bound": None}, "feature_bound"),
+    ],
+    PrivateLinearDiscriminantAnalysis: [
+        ({"priors": [0.5, 0.2, 0.3]}, "priors"),
+        ({"priors": [0.5, -1.0]}, "priors"),
+        ({"priors": ["a", "b"]}, "priors"),
+        ({"covariance": "tied"}, "covariance"),
+        ({"class_weight": "balanced"}, "would count the labels"),
+        ({"class_weight": {7: 2.0}}, "label 7 that is not among"),
+        ({"classes": [0, 2]}, "labels that are not among"),
+    ],
+    PrivateMoments: [
+        ({"feature_bound": [1.0, 2.0]}, "feature_bound"),
+        ({"target_bound": 0.0}, "target_bound"),
+        ({"conditioning": "yes"}, "conditioning"),
+        ({"row_norm": 0.0}, "row_norm"),
+        ({"row_norm": 1e-60, "feature_bound": 1e-60}, "row_norm"),
+    ],
+    PrivateMonotoneGLM: [
+        ({"link": OwnLink(expit, 0, 1)}, "link must be a Link itself, got its subclass Own"),
+        ({"link": "cloglog"}, "link must be one of .*'identity'.* or a Link"),
+        ({"link": expit}, "'link' parameter"),
+        ({"link": Link}, "'link' parameter"),
+        ({"target_bound": 1.0}, "target_bound=1.0 is for link='identity' only"),
+        ({**IDENTITY, "target_bound": 1e101}, "target_bound must be in"),
+        ({**IDENTITY, "target_bound": np.inf}, "'target_bound' parameter"),
+        ({"solver": "newton"}, r"solver must be one of \('auto', 'moments', 'mirror-pro"),
+        ({"radius": 1e101}, "radius must be in"),
+        ({"feature_bound": [1.0, 1.0]}, r"shape \(3,\)"),
+        ({"epsilon": 1e-30}, "epsilon=1e-30 is too small"),
+        ({"ledger": Ledger}, "ledger must be an instance"),
+    ],
+    PrivateGroupDRO: [
+        ({"loss": "huber"}, "'loss' .* must be a str among"),
+        ({"objective": "best"}, "'objective' .* must be a str among"),
+        ({"group_membership": "secret"}, "'group_membership' .* a str among"),
+        ({"group_membership": "private"}, "groups must be declared"),
+        ({"group_prior": [0.5, 0.5]}, "group_prior must be None"),
+        ({"group_prior": 0.5, **PRIVATE}, "'group_prior' parameter"),
+        ({"group_prior": [1.0], **PRIVATE}, r"group_prior must have shape \(2,\)"),
+        ({"group_prior": [[0.5, 0.5]], **PRIVATE}, r"group_prior must have shape \(2,\)"),
+        ({"group_prior": [0.5, 0.50001], **PRIVATE}, "group_prior must sum to 1"),
+        ({"group_prior": [0.0, 1.0], **PRIVATE}, r"shares in \[1e-09, 1\]"),
+        ({"group_prior": [np.nan, 1.0], **PRIVATE}, r"shares in \[1e-09, 1\]"),
+        ({"group_prior": [True, True], **PRIVATE}, "one number per group"),
+        ({"group_prior": [[0.5], [0.2, 0.3]], **PRIVATE}, "one number per group"),
+        ({"solver": GroupMoments}, r"an instance, GroupMoments\(\), not a class"),
+        ({"solver": FrankWolfe()}, "FrankWolfe needs the kernel"),
+        ({"average_weight": 1.1}, r"average_weight' .* in the range \[0.0, 1.0\]"),
+        ({"cvar_level": 0.0}, r"cvar_level' .* in the range \[1e-09, 1.0\]"),
+        ({"classes": [0, 1, 2]}, "classes"),
+    ],
+    PrivateMinimaxClassifier: [
+        ({"losses": "squared"}, "losses must be among"),
+        ({"losses": []}, "losses must"),
+        ({"losses": [Logistic]}, "must be an instance"),
+        ({"losses": [3]}, "losses=3 cannot be used"),
+        ({"tasks": "groups"}, "tasks"),
+        ({"tasks": "columns"}, "y must have shape"),
+        ({"class_prior": [0.5, 0.6]}, "class_prior must sum to 1"),
+        ({"class_prior": [1.0]}, "class_prior must have shape"),
+        ({"class_prior": [0.0, 1.0]}, "class_prior must hold shares"),
+        ({"class_prior": [0.5, 0.5], "tasks": None}, "class_prior must be None"),
+        ({"solver": "accelerated-recursive"}, "solver"),
+        ({"solver": MirrorDescent}, "solver"),
+        ({"solver": "moments", "losses": "hinge"}, "solver='moments' needs"),
+        ({"solver": AcceleratedRecursive()}, "must not be AcceleratedRecursive"),
+        ({"n_iter": 9000, "solver": "mirror-descent"}, "n_iter"),
+    ],
+    PrivateMinimaxRegressor: [
+        ({"losses": "logistic"}, "losses must be among"),
+        ({"losses": [Huber(0.1), Hinge()]}, "is not for PrivateMinimaxRegressor"),
+        ({"tasks": "classes"}, "tasks"),
+        ({"target_bound": 1e-100, "radius": 10.0}, r"radius \* max\(feature_bound\)"),
+        ({"solver": "moments", "losses": "huber"}, "solver='moments' needs"),
+        ({"solver": "bias-reduced-mirror-descent"}, "second_smoothness"),
+    ],
+}
+
+
+@each(
+    ("Estimator", "params", "match"),
+    [(Estimator, *case) for Estimator, cases in OUT_OF_RANGE.items() for case in cases],
+)
+def test_parameters_beyond_their_ranges_cost_nothing(Estimator, params, match):
+    groups = {"sensitive_features": GROUPS} if Estimator is PrivateGroupDRO else {}
+    with pytest.raises((ValueError, TypeError), match=match):
+        Estimator(**{"ledger": UNTOUCHED, **params}).fit(X, targets_of(Estimator), **groups)
+    assert UNTOUCHED.charges() == []
 
 
 @each("Estimator", MODELS)

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import each
 from numpy.testing import assert_allclose
 from sklearn.linear_model import HuberRegressor, QuantileRegressor
 from sklearn.metrics import d2_pinball_score
@@ -193,25 +192,6 @@ def test_few_steps_reach_an_outer_quantile():
 
 
 # ---- input
-
-
-@each(
-    ("model", "error", "match"),
-    [
-        (PrivateQuantileRegressor(quantile=1.0), ValueError, "quantile"),
-        (PrivateQuantileRegressor(quantile="median"), ValueError, "quantile"),
-        (PrivateQuantileRegressor(solver="moments"), ValueError, "solver"),
-        (PrivateQuantileRegressor(alpha=-1.0), ValueError, "alpha"),
-        (PrivateHuberRegressor(threshold=0.0), ValueError, "threshold"),
-        (PrivateHuberRegressor(threshold=True), TypeError, "threshold"),
-        (PrivateHuberRegressor(threshold=1e-200), ValueError, "threshold"),
-        (PrivateHuberRegressor(solver="coordinate-descent"), ValueError, "solver"),
-    ],
-)
-def test_bad_parameters(model, error, match):
-    X, y = planted(300)
-    with pytest.raises(error, match=match):
-        model.fit(X, y)
 
 
 def test_the_score_of_a_quantile_names_the_one_that_suits_it():
