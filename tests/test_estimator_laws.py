@@ -107,7 +107,6 @@ CASES = [
     Case(PrivateLogisticRegression(), three_classes),
     Case(PrivateLogisticRegression(solver="coordinate-descent"), labels),
     Case(PrivateLogisticRegression(solver="greedy-coordinate-descent"), labels),
-    Case(PrivateLogisticRegression(solver="moments"), labels),
     Case(PrivateLogisticRegression(solver=SAMPLES, n_iter=20), labels),
     Case(PrivateLinearSVC(), labels),
     Case(PrivateLinearDiscriminantAnalysis(), labels),

@@ -78,7 +78,6 @@ from skdpsco.solvers import (
     BoostedMirrorDescent,
     FrankWolfe,
     MirrorDescent,
-    Moments,
 )
 from skdpsco.solvers.groups.moments import GroupMoments
 from skdpsco.variational import BilinearGame, MatrixGame, MaximalLoss, QuadraticGame
@@ -273,7 +272,6 @@ OUT_OF_RANGE = {
     ],
     PrivateLinearSVC: [
         ({"solver": "moments"}, "solver"),
-        ({"solver": Moments()}, "respond"),
         ({"penalty": None}, "penalty"),
         ({"C": 0.0}, "C"),
     ],

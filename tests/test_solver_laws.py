@@ -32,7 +32,6 @@ from skdpsco.solvers import (
     FrankWolfe,
     GradientDescent,
     GreedyCoordinateDescent,
-    Moments,
     NoisyFrankWolfe,
     OnePassFrankWolfe,
     PhasedERM,
@@ -101,8 +100,6 @@ CASES = [
     Case(GradientDescent(), Logistic(), ELASTIC, 4),
     Case(GradientDescent(), Multinomial(3), ELASTIC, 4),
     Case(SGD(batch_size=10.0, accountant="rdp"), Logistic(), ELASTIC, 5),
-    Case(Moments(), Squared(), ELASTIC),
-    Case(Moments(), Logistic(), ELASTIC, 2),
 ]
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -144,7 +141,6 @@ OPTIONS = [
     (FrankWolfe, "mechanism", ("gumbel", *NO_WORDS[2:]), "mechanism must be one of"),
     (CoordinateDescent, "order", ("greedy", *NO_WORDS), "order must be 'cyclic' or 'random'"),
     (GreedyCoordinateDescent, "rule", ("gs-q", *NO_WORDS), "rule must be 'gs-r' or 'gs-s'"),
-    (Moments, "row_norm", (1e101, *NO_NUMBERS), r"row_norm must be (in|a positive number)"),
     *(
         (solver, "clip", (None, *NO_NUMBERS), "clip must be")
         for solver in (CoordinateDescent, GreedyCoordinateDescent, GradientDescent, SGD)
