@@ -5,7 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
+from sklearn.linear_model import ElasticNet as SkElasticNet
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivatives
@@ -263,6 +266,12 @@ def test_what_is_released_where():
     assert plan(10**5, 20, Squared(), n_iter=3) == sufficient
 
 
+@each("row_norm", [0.0, -1.0, 1e-101, 1e101, math.inf, math.nan, True, "1", 1j])
+def test_wrong_row_norms(row_norm):
+    with pytest.raises((TypeError, ValueError), match=r"row_norm must be (in|a positive number)"):
+        Moments(row_norm)
+
+
 @pytest.mark.parametrize("loss", [Huber(0.5), SmoothHinge()])
 def test_losses_whose_targets_are_in_no_moment(loss):
     with pytest.raises(TypeError, match="Moments needs the kernel `respond`"):
@@ -311,6 +320,25 @@ def test_without_noise_the_minimum_is_found(no_noise, loss, penalty):
 def fitted(model, X, y):
     model.fit(X, y)
     return np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+
+
+@pytest.mark.parametrize(
+    ("loss", "penalty", "model"),
+    [
+        (Logistic(), L2(1 / 300), LogisticRegression(tol=1e-12, max_iter=10_000)),
+        (Logistic(), L2(0.1 / 300), LogisticRegression(C=10.0, tol=1e-12, max_iter=10_000)),
+        (Multinomial(3), L2(1 / 300), LogisticRegression(tol=1e-12, max_iter=10_000)),
+        (Squared(), L2(2 / 300), Ridge(alpha=2.0)),
+        (Squared(), L1(0.01), Lasso(alpha=0.01, tol=1e-14)),
+        (Squared(), ElasticNet(0.005, 0.005), SkElasticNet(alpha=0.01, l1_ratio=0.5, tol=1e-14)),
+    ],
+)
+def test_against_scikit_learn(no_noise, loss, penalty, model):
+    X, y = data(loss)
+    coef, intercept = fitted(model, X, y)
+    W, b, _ = fit(X, y, loss, penalty, PLENTY)
+    assert pytest.approx(coef, abs=1e-6 * np.abs(coef).max()) == W
+    assert b[:, 0] == pytest.approx(intercept, abs=1e-6)
 
 
 @each_loss

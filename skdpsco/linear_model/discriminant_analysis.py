@@ -80,14 +80,14 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         Means of the classes, drawn to the mean of all records as far as noise moves them.
     priors_ : ndarray of shape (n_classes,)
         Probabilities of the classes, after their weights.
+    n_iter_ : int
+        0: no steps follow the release of the moments.
     covariance_ : ndarray of shape (n_features, n_features)
         Covariance within classes; positive definite.
     feature_bound_ : ndarray of shape (n_features,)
         The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
         Interval to which predictions clip every column.
-    n_iter_ : int
-        0: no steps follow the release of the moments.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Only if X has string column names.
