@@ -218,7 +218,7 @@ def test_layouts_are_the_same_records(case):
 
 
 def mean_loss(loss, X, y, w):
-    """Of flat coefficients, for cvxpy."""
+    """The mean loss of flat coefficients, as cvxpy sees it."""
     if isinstance(loss, Multinomial):
         W = [w[k * X.shape[1] : (k + 1) * X.shape[1]] for k in range(3)]
         Z = cp.vstack([X @ part for part in W])
