@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -317,63 +316,6 @@ def solve(solver, problem, X, y, n_iter, seed=0, epsilon=HUGE):
     design = as_design(X, np.ones(X.shape[1]), problem.intercept)
     rng = np.random.Generator(np.random.PCG64(seed))
     return solver.run(plan, problem, design, y, rng, np.zeros(1, dtype=np.int64))
-
-
-POLYTOPE = np.random.default_rng(5).normal(size=(12, 4))
-
-
-def inside(constraint, w):
-    """The constraint as cvxpy sees it."""
-    import cvxpy as cp
-
-    if isinstance(constraint, L1Ball):
-        return [cp.norm1(w) <= constraint.radius]
-    if isinstance(constraint, L2Ball):
-        return [cp.norm2(w) <= constraint.radius]
-    if isinstance(constraint, Simplex):
-        return [w >= 0, cp.sum(w) == constraint.radius]
-    weights = cp.Variable(len(constraint.vertices), nonneg=True)
-    return [cp.sum(weights) == 1, w == constraint.vertices.T @ weights]
-
-
-@pytest.mark.parametrize(
-    ("solver", "constraint"),
-    [
-        (FrankWolfe(), L1Ball(1.0)),
-        (FrankWolfe(), Simplex(1.0)),
-        (FrankWolfe(), Polytope(POLYTOPE)),
-        (FrankWolfe("laplace"), Simplex(2.0)),
-        (NoisyFrankWolfe(), L2Ball(0.8)),
-        (NoisyFrankWolfe(), L1Ball(1.0)),
-        (NoisyFrankWolfe(), Simplex(1.0)),
-        (NoisyFrankWolfe(), Polytope(POLYTOPE)),
-        (Stagewise(), L1Ball(1.0)),
-    ],
-)
-@pytest.mark.parametrize("loss", [Squared(4.0), Logistic()])
-def test_constrained_optimum_by_cvxpy(solver, constraint, loss):
-    import cvxpy as cp
-
-    rng = np.random.default_rng(1)
-    n = 500
-    X = rng.uniform(-1, 1, (n, 4))
-    y = np.clip(X @ [1.0, -0.5, 0.2, 0.0] + 0.1 * rng.normal(size=n), -1, 1)
-    if isinstance(loss, Logistic):
-        y = np.where(y > 0, 1.0, -1.0)
-    w = cp.Variable(4)
-    if isinstance(loss, Logistic):
-        objective = cp.sum(cp.logistic(-cp.multiply(y, X @ w)))
-    else:  # no residual reaches 4: the clip does not bind
-        objective = cp.sum_squares(X @ w - y) / 2
-    with warnings.catch_warnings():
-        # Clarabel stops short of its own tolerance of 1e-8 on two cases; 1e-4 is enough here.
-        warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-        best = cp.Problem(cp.Minimize(objective), inside(constraint, w)).solve(cp.CLARABEL)
-    optimum = w.value.copy()
-    w.value = solve(solver, Problem(loss, constraint, n, 4), X, y, 2000).coef
-    # The rate is 2 Gamma / T, Gamma = smoothness * diameter**2: at most 0.02 here.
-    assert objective.value / n == pytest.approx(best / n, abs=1e-3)
-    assert w.value == pytest.approx(optimum, abs=0.03)
 
 
 # ------------------------------------------------------------------------------ stages
