@@ -42,6 +42,8 @@ FIELD_ARGS ?=
 # as "--quick" (two minutes) or "--only years normal_20"
 LABEL ?=
 LAWS_BASE ?= 2026-11-28
+# For `make utility`: a label with the tables of --quick, and others of the same cells
+UTILITY_BASE ?= 2026-11-28-quick
 LAWS_ARGS ?=
 
 # Another environment's packages and pip's wish to be asked have no place here. Without bytecode,
@@ -163,7 +165,7 @@ laws: $(VENV)/.installed-test  ## measure laws of data, and compare with a store
 
 .PHONY: utility
 utility: $(VENV)/.installed-test  ## check that default fits score no less than stored ones (2 minutes)
-	cd $(FIELD)/..; $(abspath $(VENV))/bin/python -m laws check $(LAWS_BASE) $(LAWS_ARGS)
+	cd $(FIELD)/..; $(abspath $(VENV))/bin/python -m laws check $(UTILITY_BASE)
 
 .PHONY: docs
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html, and test it in a browser
