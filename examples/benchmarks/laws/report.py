@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from laws.law import QUICK_SEEDS
 from laws.results import Store
 from laws.runs import CONSTANT, KEYS, OPTIMUM
 
@@ -127,10 +128,17 @@ class Less(NamedTuple):
         return f"{self.mean:+.3f} +- {self.se:.3f}  {name_of(self)}"
 
 
-def doubtful(old, new):
-    """Cells whose scores are less by more than three standard errors can explain."""
+def doubtful(old, new, by_chance=True):
+    """Cells whose scores are less by more than three standard errors, or what Student's law says.
+
+    Three tables give a standard error that is too small by chance in one of twenty cells.
+    """
     cells = changes(old, new)
-    found = cells[cells["mean"] + 3.0 * cells["se"] < -LESS_IN_A_CELL]
+    factor = 3.0
+    if not by_chance:  # of cells that were measured on other tables, too
+        cells = cells[cells["count"] > QUICK_SEEDS]
+        factor = stats.t.ppf(stats.norm.cdf(3.0), np.maximum(cells["count"] - 1, 1))
+    found = cells[cells["mean"] + factor * cells["se"] < -LESS_IN_A_CELL]
     return [Less(*(getattr(cell, name) for name in Less._fields)) for cell in found.itertuples()]
 
 
