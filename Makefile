@@ -17,9 +17,9 @@ SITE_TESTS := tests/test_site.py tests/test_docstrings.py
 # What `make floor` runs: a third of the suite, the files that touch what dependencies offer, such
 # as the checks of scikit-learn, frames and Arrow, Dask, compiled kernels, and files of ledgers
 FLOOR_TESTS ?= $(addprefix tests/test_,$(addsuffix .py, \
-	bad_input blocks blocks_input composite_input constraints design displays estimators \
-	generalised_gaussian group_display group_dro_estimator group_dro_input inspection kernels \
-	ledger ledger_estimators ledger_files linear_model_lp linear_model_lp_input mechanisms \
+	bad_input blocks blocks_input composite_input constraints design displays \
+	estimator_laws estimators generalised_gaussian group_display group_dro_estimator group_dro_input \
+	inspection kernels ledger ledger_estimators ledger_files linear_model_lp linear_model_lp_input mechanisms \
 	minimax_estimators model_selection model_selection_input monotone_glm_estimator own_sets \
 	preprocessing_private preprocessing_private_input preprocessing_public progress random \
 	shape_display streaming synthesizer synthesizer_input))
@@ -42,6 +42,8 @@ FIELD_ARGS ?=
 # as "--quick" (two minutes) or "--only years normal_20"
 LABEL ?=
 LAWS_BASE ?= 2026-11-28
+# For `make utility`: a label with the tables of --quick, and others of the same cells
+UTILITY_BASE ?= 2026-11-28-quick
 LAWS_ARGS ?=
 
 # Another environment's packages and pip's wish to be asked have no place here. Without bytecode,
@@ -160,6 +162,10 @@ laws: $(VENV)/.installed-test  ## measure laws of data, and compare with a store
 	@test -n "$(LABEL)" || { echo "make laws needs a name for this state: make laws LABEL=..."; exit 1; }
 	@set -e; cd $(FIELD)/..; python=$(abspath $(VENV))/bin/python; \
 		$$python -m laws run $(LABEL) $(LAWS_ARGS); $$python -m laws compare $(LAWS_BASE) $(LABEL)
+
+.PHONY: utility
+utility: $(VENV)/.installed-test  ## check that default fits score no less than stored ones (2 minutes)
+	cd $(FIELD)/..; $(abspath $(VENV))/bin/python -m laws check $(UTILITY_BASE)
 
 .PHONY: docs
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html, and test it in a browser

@@ -14,11 +14,9 @@ from scipy import sparse
 from skdpsco import (
     Ledger,
     PrivacyWarning,
-    PrivateElasticNet,
     PrivateLasso,
     PrivateLinearRegressor,
     PrivateLogisticL1,
-    PrivateLogisticRegression,
     PrivateRidge,
     RowBlocks,
     config_context,
@@ -53,29 +51,6 @@ def same(model, *data, X=X, y=Y):
 
 
 # ------------------------------------------------------------------------------ solvers
-
-
-@pytest.mark.parametrize(
-    ("Model", "parameters", "y"),
-    [
-        (PrivateLasso, {}, Y),
-        (PrivateLasso, {"n_iter": 5}, Y),  # a path, whose radius is chosen
-        (PrivateLasso, {"n_iter": 5, "radius": 3.0}, Y),
-        (PrivateLasso, {"solver": "frank-wolfe", "radius": 3.0}, Y),
-        (PrivateLasso, {"solver": "noisy-frank-wolfe", "radius": 3.0}, Y),
-        (PrivateLogisticL1, {"n_iter": 5}, LABELS),
-        (PrivateLogisticL1, {"solver": "frank-wolfe-laplace", "radius": 3.0}, LABELS),
-        (PrivateLogisticL1, {}, THREE),
-        (PrivateRidge, {"solver": "gradient-descent", "n_iter": 5, "feature_bound": None}, Y),
-        (PrivateElasticNet, {"alpha": 0.01, "epsilon": 20.0}, Y),
-        (PrivateLogisticRegression, {"solver": "gradient-descent", "n_iter": 5}, THREE),
-        (PrivateLogisticRegression, {"epsilon": 30.0}, LABELS),
-    ],
-)
-def test_full_batch_solvers_run_unchanged(Model, parameters, y):
-    if y is not Y:
-        parameters = {"classes": np.unique(y).tolist(), **parameters}
-    same(Model(**parameters), RowBlocks.from_arrays(X, y, block_size=400), y=y)
 
 
 @pytest.mark.parametrize("solver", ["coordinate-descent", "greedy-coordinate-descent", "sgd"])

@@ -152,16 +152,6 @@ def test_one_record_changes_correlations_by_two_at_most(form, intercept):
     assert largest == pytest.approx(2.0, rel=1e-13)
 
 
-def stale(data, indices, indptr, shape, flag, index=np.int32):
-    """CSR matrix of arrays that SciPy has not checked, with flags that claim that it has."""
-    X = sparse.csr_matrix(shape)
-    X.data = np.array(data, dtype=float)
-    X.indices, X.indptr = np.array(indices, dtype=index), np.array(indptr, dtype=index)
-    if flag is not None:
-        X.has_canonical_format = X.has_sorted_indices = flag
-    return X
-
-
 def arrays_of(X):
     return [X.data.copy(), X.indices.copy(), X.indptr.copy()]
 
@@ -177,58 +167,6 @@ def seen(X, bounds, intercept=False):
     predict(wrapped, np.ones(D), Z)
     np.testing.assert_allclose(Z[:, 0], A.sum(axis=1), rtol=1e-14)
     return A
-
-
-@each("flag", [None, True, False])
-@each("index", [np.int32, np.int64])
-def test_duplicates_are_summed_before_they_are_clipped(index, flag):
-    # Cell (0, 1) is 0.8 + 0.8 - 0.1 and (1, 0) is 5 - 4.75; row 1 is not sorted either.
-    X = stale(
-        [0.8, 0.8, -0.1, 0.5, 5.0, -4.75], [1, 1, 1, 2, 0, 0], [0, 3, 6, 6], (3, 3), flag, index
-    )
-    before = arrays_of(X)
-    np.testing.assert_array_equal(
-        seen(X, np.ones(3)), [[0.0, 1.0, 0.0], [0.25, 0.0, 0.5], [0.0, 0.0, 0.0]]
-    )
-    for array, original in zip((X.data, X.indices, X.indptr), before, strict=True):
-        np.testing.assert_array_equal(array, original)
-
-
-@pytest.mark.parametrize("flag", [None, True, False])
-def test_unsorted_columns(flag):
-    X = stale([3.0, 1.0, 0.5], [2, 0, 1], [0, 2, 3], (2, 3), flag)
-    before = arrays_of(X)
-    expected = [[0.5, 0.0, 1.0], [0.0, 0.25, 0.0]]
-    np.testing.assert_array_equal(seen(X, np.full(3, 2.0)), expected)
-    for array, original in zip((X.data, X.indices, X.indptr), before, strict=True):
-        np.testing.assert_array_equal(array, original)
-
-
-@each("flag", [None, True])
-@each(
-    ("values", "indices", "indptr"),
-    [
-        ([1.0, 1.0], [0, 3], [0, 1, 2]),  # a column too far
-        ([1.0, 1.0], [0, 2**31 - 1], [0, 1, 2]),
-        ([1.0, 1.0], [-1, 1], [0, 1, 2]),
-        ([1.0], [0, 1], [0, 1, 2]),  # fewer numbers than places for them
-        ([1.0, 1.0], [0, 1], [0, 1, 3]),  # rows beyond the end,
-        ([1.0, 1.0], [0, 1], [0, 2, 1]),  # of negative length,
-        ([1.0, 1.0], [0, 1], [1, 1, 2]),  # that do not start at the beginning,
-        ([1.0, 1.0], [0, 1], [0, 1, 2, 2]),  # too many
-        ([1.0, 1.0], [0, 1], [0, 2]),  # and too few
-    ],
-)
-def test_broken_matrices_are_refused(values, indices, indptr, flag):
-    X = stale(values, indices, indptr, (2, 3), flag)
-    with pytest.raises(ValueError, match="X is not a valid CSR matrix"):
-        as_design(X, np.ones(3), False)
-
-
-def test_infinite_sums_are_refused():
-    X = stale([1e308, 1e308], [1, 1], [0, 2], (1, 3), True)
-    with pytest.raises(ValueError, match="X has duplicate entries whose sum is infinite"):
-        as_design(X, np.ones(3), False)
 
 
 @formats
@@ -285,12 +223,6 @@ def test_kernels_leave_the_data_alone():
         np.testing.assert_array_equal(array, original)
 
 
-def test_fortran_order_is_converted():
-    X = np.asfortranarray(data(12, 6))
-    assert as_design(X, np.ones(6), False).values.flags.c_contiguous
-    np.testing.assert_array_equal(seen(X, np.ones(6)), features(X, np.ones(6), False))
-
-
 def test_what_arrays_hold_beyond_the_last_row_is_not_seen():
     X = sparse.csr_matrix(np.eye(3))
     X.indptr = np.array([0, 1, 2, 2], dtype=X.indptr.dtype)
@@ -298,21 +230,3 @@ def test_what_arrays_hold_beyond_the_last_row_is_not_seen():
     design = as_design(X, np.ones(3), False)
     assert design.data.tolist() == [1.0, 1.0]
     assert design.indices.tolist() == [0, 1]
-
-
-@pytest.mark.parametrize("name", ["data", "indices", "indptr"])
-def test_swapped_bytes_are_read_right(name):
-    # Numba would take them for native ones, and read far beyond the arrays.
-    X = data(12, 4)
-    S = csr(X)
-    array = getattr(S, name)
-    setattr(S, name, array.astype(array.dtype.newbyteorder()))
-    np.testing.assert_array_equal(seen(S, np.ones(4)), features(X, np.ones(4), False))
-
-
-@pytest.mark.parametrize("name", ["indices", "indptr"])
-def test_float_indices_are_refused(name):
-    S = csr(data(12, 4))
-    setattr(S, name, getattr(S, name).astype(np.float64))
-    with pytest.raises(ValueError, match="X is not a valid CSR matrix"):
-        as_design(S, np.ones(4), False)

@@ -11,9 +11,9 @@ from sklearn.linear_model import ElasticNet, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from skdpsco import Ledger, PrivateElasticNet, PrivateGridSearchCV, PrivateRidge
+from skdpsco import PrivateElasticNet, PrivateGridSearchCV, PrivateRidge
 from skdpsco.preprocessing import PublicBoundsScaler
-from skdpsco.privacy import BudgetExceededError, NoOpEvent, epsilon_of, rho_of
+from skdpsco.privacy import NoOpEvent, epsilon_of, rho_of
 from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, plan_bounds
 from skdpsco.solvers import SGD, CoordinateDescent, GradientDescent
 
@@ -155,23 +155,6 @@ def test_targets_are_clipped(Estimator):
     model = fitted(Estimator, X, y, feature_bound=bounds)
     other = fitted(Estimator, X, np.clip(y, -60.0, 60.0), feature_bound=bounds)
     assert_array_equal(model.coef_, other.coef_)
-
-
-@BOTH
-@pytest.mark.parametrize("feature_bound", [3.0, None])
-@pytest.mark.parametrize("target_bound", [60.0, None])
-@pytest.mark.parametrize("n", [100, 3000])
-def test_cost_is_the_budget(Estimator, feature_bound, target_bound, n):
-    X, y, _ = data(n)
-    params = {"feature_bound": feature_bound, "target_bound": target_bound}
-    model = fitted(Estimator, X, y, epsilon=0.7, **params)
-    report = model.privacy_
-    assert report.rho == rho_of(report.event)
-    assert 0.6 < epsilon_of(report.event, 1e-6) <= 0.7
-    ledger = Ledger(epsilon=0.7, delta=1e-6)
-    fitted(Estimator, X, y, epsilon=0.7, ledger=ledger, **params)
-    with pytest.raises(BudgetExceededError):
-        fitted(Estimator, X, y, epsilon=0.7, ledger=ledger, **params)
 
 
 # --- bounds that are found

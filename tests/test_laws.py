@@ -13,11 +13,27 @@ pytest.importorskip("pandas")
 BENCHMARKS = Path(__file__).parents[1] / "examples" / "benchmarks"
 
 
-@pytest.fixture
-def laws(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    names = ("__main__", "law", "references", "report", "results", "runs")
-    return SimpleNamespace(**{name: importlib.import_module(f"laws.{name}") for name in names})
+QUICK = {"quick": True, "only": ["small_normal"], "models": ["PrivateRidge"], "jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def laws():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCHMARKS)
+        names = ("__main__", "law", "references", "report", "results", "runs")
+        yield SimpleNamespace(**{name: importlib.import_module(f"laws.{name}") for name in names})
+
+
+def options_of(folder):
+    return SimpleNamespace(labels=["old"], results=folder, seeds=None, **QUICK)
+
+
+@pytest.fixture(scope="module")
+def measured(laws, tmp_path_factory):
+    """Rows of a quick run."""
+    folder = tmp_path_factory.mktemp("laws")
+    laws.__main__.run(options_of(folder))
+    return laws.results.Store("old", folder).read()
 
 
 def test_tables_follow_from_law_and_seed(laws):
@@ -50,15 +66,18 @@ def test_private_constant(laws):
     assert laws.references.gaussian_mu(1.0, 1e-6) == pytest.approx(0.2356, rel=0.01)
 
 
-def test_run_resume_and_compare(laws, tmp_path, capsys):
-    options = {"quick": True, "only": ["small_normal"], "jobs": 1, "results": tmp_path}
-    options["seeds"] = None
-    laws.__main__.run(SimpleNamespace(labels=["old"], models=["PrivateRidge"], **options))
-    rows = laws.results.Store("old", tmp_path).read()
+def stored(laws, rows, folder):
+    store = laws.results.Store("old", folder)
+    store.append(rows)
+    return store
+
+
+def test_run_resume_and_compare(laws, measured, tmp_path, capsys):
+    rows = measured.copy()
     assert (rows.failure == "").all()
     assert rows.score.le(1.0).all()
-    capsys.readouterr()
-    laws.__main__.run(SimpleNamespace(labels=["old"], models=["PrivateRidge"], **options))
+    stored(laws, rows, tmp_path)
+    laws.__main__.run(options_of(tmp_path))
     assert "tables" not in capsys.readouterr().out  # none is measured again
     ridge = rows.model == "PrivateRidge"
     rows.loc[ridge & (rows.n == 800) & (rows.epsilon == 1.0), "score"] -= 0.5
@@ -76,3 +95,38 @@ def test_run_resume_and_compare(laws, tmp_path, capsys):
     assert "cells worse" not in capsys.readouterr().out
     laws.report.plot(["old", "new"], tmp_path)
     assert (tmp_path / "old_new.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("less", [False, True])
+def test_a_check_fails_where_scores_are_less(laws, measured, tmp_path, monkeypatch, less):
+    """Where a cell is less on the tables of quick runs only, that is chance."""
+    ridge = measured.model == "PrivateRidge"
+    cell = ridge & (measured.n == 1200) & (measured.epsilon == 1.0)
+    rows = measured.assign(score=np.where(ridge, -0.9, measured.score))  # less than new ones
+    rows.loc[cell, "score"] = 3.0
+    store = stored(laws, rows, tmp_path)
+    for seed in range(3, 24):
+        others = rows[cell & (rows.seed == 0)]
+        store.append(others.assign(seed=seed, score=3.0 if less else -1.0))
+    monkeypatch.setattr(laws.runs, "measure", lambda job, done: laws_rows(measured, job))
+    if not less:
+        return laws.__main__.check(options_of(tmp_path))
+    with pytest.raises(SystemExit, match="Scores are below those of old") as caught:
+        laws.__main__.check(options_of(tmp_path))
+    assert "PrivateRidge, n 1200, eps 1" in str(caught.value)
+    assert "mean change" not in str(caught.value)
+
+
+def test_a_check_fails_where_the_mean_is_less(laws, measured, tmp_path, monkeypatch):
+    stored(laws, measured.assign(score=measured.score + 0.01), tmp_path)
+    monkeypatch.setattr(laws.runs, "measure", lambda job, done: laws_rows(measured, job))
+    with pytest.raises(SystemExit, match="mean change of the score: -"):
+        laws.__main__.check(options_of(tmp_path))
+
+
+def laws_rows(measured, job):
+    """What was measured, for any table."""
+    rows = measured[(measured.n == job.cells.n) & (measured.relation == job.cells.relation)]
+    rows = rows[rows.model.isin(job.models) & rows.epsilon.isin([*job.cells.epsilons, np.inf])]
+    rows = rows[rows.seed == job.seed % 3]
+    return rows.assign(seed=job.seed).to_dict("records")

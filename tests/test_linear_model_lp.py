@@ -3,14 +3,11 @@
 Most tests use the solver of an example, which needs no compilation.
 """
 
-import inspect
 import math
-import pickle
 import re
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 import pytest
 from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
@@ -20,20 +17,15 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import get_tags
-from test_estimators import FRAME_COLUMNS, KINDS, data, duplicates_and_disorder, same
+from test_estimators import data, same
 
 from skdpsco import (
-    Ledger,
     PrivateGridSearchCV,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
     PrivateMinimaxRegressor,
 )
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
-from skdpsco.inspection import privacy_report
 from skdpsco.linear_model._lp_ball import BALL_SOLVERS, automatic_ball_solver, make_ball_solver
 from skdpsco.losses import (
     Absolute,
@@ -111,19 +103,6 @@ def test_the_automatic_radius_of_projections(Estimator, solver, expected):
 @pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
-
-
-@BOTH
-def test_tags_and_parameters(Estimator):
-    tags = get_tags(Estimator())
-    assert (tags.regressor_tags or tags.classifier_tags).poor_score
-    assert tags.input_tags.sparse
-    assert not tags.input_tags.allow_nan
-    model = Estimator(solver=PhasedERM(), p=math.inf)
-    assert list(model.get_params()) == sorted(inspect.signature(Estimator).parameters)
-    assert type(clone(model).solver) is PhasedERM
-    with pytest.raises(TypeError):
-        Estimator(1.0)  # keyword only
 
 
 # --- the problem that solvers see
@@ -387,81 +366,7 @@ def test_every_solver_learns(Estimator, params):
     assert_allclose(sparse_model.coef_, model.coef_, rtol=1e-6, atol=1e-9)
 
 
-# --- kinds of input
-
-
-@BOTH
-@each("kind", KINDS)
-def test_kinds_of_X(Estimator, kind):
-    X, y = data()
-    y = target_of(Estimator, y)
-    given = KINDS[kind](X)
-    model, reference = fitted(Estimator, given, y), fitted(Estimator, X, y)
-    same(model, reference)
-    assert_allclose(model.predict(given), reference.predict(X), rtol=1e-5, atol=1e-5)
-    named = kind.startswith(("pandas", "polars"))
-    assert list(getattr(model, "feature_names_in_", ())) == (FRAME_COLUMNS if named else [])
-    assert model.n_features_in_ == 4
-
-
-@BOTH
-def test_features_are_clipped_and_data_kept(Estimator):
-    X, y = data()
-    y = target_of(Estimator, y)
-    bounds = np.array([1.0, 2.0, 1.5, 0.5])
-    X[::7] *= 1e300
-    before, targets = X.copy(), y.copy()
-    model = fitted(Estimator, X, y, feature_bound=bounds)
-    assert_array_equal(X, before)
-    assert_array_equal(y, targets)
-    same(model, fitted(Estimator, np.clip(X, -bounds, bounds), y, feature_bound=bounds))
-    same(model, fitted(Estimator, duplicates_and_disorder(X), y, feature_bound=bounds))
-
-
-@BOTH
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_attributes(Estimator, fit_intercept):
-    X, y = data()
-    frame = pd.DataFrame(X, columns=FRAME_COLUMNS)
-    y = target_of(Estimator, y)
-    model = fitted(Estimator, frame, y, fit_intercept=fit_intercept, n_samples=500)
-    section = re.search(r"Attributes\n    -+\n(.*?)\n\n", Estimator.__doc__, re.DOTALL)
-    documented = set(re.findall(r"^    (\w+_) :", section.group(1), re.MULTILINE))
-    documented.remove("feature_bound_")  # bounds are declared here
-    assert {name for name in vars(model) if name not in model.get_params()} == {
-        *documented,
-        "_n_fits",
-    }
-    assert type(model.n_iter_) is int
-    assert np.any(model.intercept_) == fit_intercept
-    if Estimator is PrivateLinearRegressor:
-        assert model.coef_.shape == (4,)
-        assert type(model.intercept_) is float
-    model = fitted(Estimator, X, y, solver="auto", n_iter=3)
-    other = pickle.loads(pickle.dumps(model))
-    same(model, other)
-    assert_array_equal(model.predict(X), other.predict(X))
-
-
 # --- budgets, and scikit-learn's tools
-
-
-@BOTH
-def test_ledger_and_report(Estimator):
-    X, y = data()
-    y = target_of(Estimator, y)
-    ledger = Ledger(3.0, 1e-6)
-    pipeline = make_pipeline(FunctionTransformer(np.tanh), Estimator(ledger=ledger))
-    assert privacy_report(pipeline.fit(X, y)).private
-    (charge,) = ledger.charges()
-    model = pipeline[-1]
-    assert charge.rho == model.privacy_.rho == pytest.approx(Budget(1.0, 1e-6).rho)
-    assert charge.estimator == Estimator.__name__
-    report = privacy_report(model)
-    assert report.private
-    assert report.rho == pytest.approx(charge.rho)
-    assert privacy_report(Estimator(epsilon=2.0)).epsilon == pytest.approx(2.0)
-    assert "rho (zCDP)" in model._repr_html_()
 
 
 @pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")

@@ -6,27 +6,20 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from cases import each
-from scipy import sparse
 from test_bad_input import (
-    BAD_CLASSES,
-    BAD_TARGET_BOUNDS,
-    BAD_X,
-    BAD_Y,
     INF,
     NAN,
     ONE_OF_EACH,
-    D,
     N,
     X,
     Y,
-    predictions,
     refuses,
 )
-from test_linear_model_lp import BOTH, OneGradient, fitted
+from test_linear_model_lp import BOTH
 
 from skdpsco import Ledger, PrivateLinearClassifier, PrivateLinearRegressor
 from skdpsco.losses import Hinge, Logistic, Multinomial, SmoothHinge, derivative, value
-from skdpsco.solvers import PhasedERM, PhasedSGD
+from skdpsco.solvers import PhasedSGD
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -76,38 +69,10 @@ def test_parameters(Estimator, name, value, match):
     assert "array([[" not in message
 
 
-@each(("value", "match"), BAD_TARGET_BOUNDS)
-def test_target_bound(value, match):
-    refuses(PrivateLinearRegressor(target_bound=value), match)
-
-
-@each(("value", "match"), BAD_CLASSES)
-def test_classes(value, match):
-    refuses(PrivateLinearClassifier(classes=value), match)
-
-
-@BOTH
-@each(
-    "params",
-    [
-        {"radius": 1e60, "feature_bound": 1e60},
-        {"radius": 1e-60, "feature_bound": 1e-60},
-        {"radius": 1e60, "feature_bound": [1, 1, 1e60, 1]},
-    ],
-)
-def test_products_of_bounds(Estimator, params):
-    refuses(Estimator(**params), r"radius \* max\(feature_bound\) must be in \[1e-100, 1e\+100\]")
-
-
 @pytest.mark.parametrize(("radius", "target_bound"), [(1e60, 1e-60), (1e-60, 1e60)])
 def test_quotients_of_bounds(radius, target_bound):
     model = PrivateLinearRegressor(radius=radius, target_bound=target_bound)
     refuses(model, r"radius \* max\(feature_bound\) / target_bound must be in \[1e-100, 1e\+100\]")
-
-
-@BOTH
-def test_too_small_a_budget(Estimator):
-    refuses(Estimator(epsilon=1e-9, delta=1e-12), "epsilon=1e-09 is too small with delta=1e-12")
 
 
 # --- losses
@@ -195,74 +160,9 @@ def test_solvers_that_need_vertices(Estimator):
 
 
 @BOTH
-@each("case", BAD_X)
-def test_X(Estimator, case):
-    bad, match = BAD_X[case]
-    if case == "words":
-        bad = [list(row) for row in bad]
-    refuses(Estimator(), match, X=bad)
-
-
-@BOTH
-@each("case", BAD_Y)
-def test_y(Estimator, case):
-    bad, match, of_classifiers = BAD_Y[case]
-    if Estimator is PrivateLinearClassifier and of_classifiers != "same":
-        match = of_classifiers
-    if match is None:
-        assert np.isfinite(Estimator(solver=OneGradient()).fit(X, bad).coef_).all()
-    else:
-        refuses(Estimator(), match, y=bad)
-
-
-@BOTH
-def test_sparse_entries_whose_sum_is_infinite(Estimator):
-    indptr, zeros = np.arange(0, 2 * N + 1, 2), np.zeros(2 * N, dtype=int)
-    bad = sparse.csr_matrix((np.full(2 * N, 1e308), zeros, indptr), shape=(N, D))
-    refuses(Estimator(), "duplicate entries whose sum is infinite", X=bad)
-
-
-@BOTH
-def test_arguments_of_fit(Estimator):
-    refuses(Estimator(), "sample_weight is not supported", sample_weight=np.ones(N))
-    refuses(Estimator(), r"unexpected arguments \['groups'\]", groups=1)
-
-
-@BOTH
 def test_a_mistake_costs_nothing(Estimator):
     ledger = Ledger(1.0, 1e-6)
     for params in ({"p": 0.5}, {"radius": -1.0}, {"n_samples": 3}, {"solver": "none"}):
         with pytest.raises(ValueError, match=next(iter(params))):
             Estimator(ledger=ledger, **params).fit(X, Y)
     assert ledger.charges() == []
-
-
-@BOTH
-@pytest.mark.parametrize("solver", [OneGradient(), PhasedERM(), "auto"])
-def test_hardly_any_records(Estimator, solver):
-    """A fit, or a sentence that says how many records are needed."""
-    params = {"classes": [0, 1]} if Estimator is PrivateLinearClassifier else {}
-    for n in (1, 2, 5):
-        model = Estimator(solver=solver, **params)
-        try:
-            model.fit(X[:n], Y[:n])
-        except ValueError as error:
-            assert f"{n} records" in str(error)  # noqa: PT017
-        else:
-            assert np.isfinite(model.predict(X)).all()
-
-
-@BOTH
-@each("value", [0.0, 1e-320, 3.0, 1e308])
-def test_constant_columns(Estimator, value):
-    assert np.isfinite(fitted(Estimator, np.full_like(X, value), Y).coef_).all()
-
-
-@BOTH
-def test_predictions(Estimator):
-    model = Estimator(solver=OneGradient()).fit(X, Y)
-    for name in ["predict"] if Estimator is PrivateLinearRegressor else predictions(Estimator):
-        with pytest.raises(ValueError, match="X has 3 features"):
-            getattr(model, name)(X[:, :3])
-        with pytest.raises(ValueError, match="NaN"):
-            getattr(model, name)(np.full((2, D), NAN))

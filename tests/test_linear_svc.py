@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from sklearn.linear_model import SGDClassifier
@@ -131,20 +130,6 @@ def test_labels_blocks_and_plain_pipelines():
     plain = whole.to_sklearn()
     assert isinstance(plain[-1], SGDClassifier)
     assert (plain.predict(X) == whole.predict(X)).all()
-
-
-@each(
-    ("params", "error", "match"),
-    [
-        ({"solver": "moments"}, ValueError, "solver"),
-        ({"penalty": None}, ValueError, "penalty"),
-        ({"C": 0.0}, ValueError, "C"),
-    ],
-)
-def test_bad_parameters(params, error, match):
-    X, y = labelled(100)
-    with pytest.raises(error, match=match):
-        PrivateLinearSVC(**params).fit(X, y)
 
 
 def test_parameters_of_scikit_learn_that_have_another_place():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from cases import each
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
 from skdpsco.data.design import as_design
@@ -200,29 +199,6 @@ def test_the_mean_of_a_phase_is_that_of_its_last_points(schedule, n_averaged):
     np.testing.assert_allclose(coef, points[-n_averaged:].mean(axis=0), rtol=1e-3, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("ball", "loss"), [*((ball, Squared()) for ball in BALLS), (L2Ball(1.5), Multinomial(3))]
-)
-def test_layouts_and_python_agree(ball, loss, monkeypatch):
-    n, d = 60, 5
-    X, rng = data(n, d)
-    y = rng.integers(0, 3, n) - (loss.n_outputs == 1) * 1.0
-    problem = Problem(loss, ball._replace(radius=0.3 * ball.radius), n, d + 1, True, 1.0, 1.2)
-    solver = PhasedSGD()
-    plan = solver.plan(problem, ALMOST_NONE, 3)
-    bounds = np.linspace(0.5, 2.0, d)
-    dense = run(solver, plan, problem, X, y, 0, bounds)
-    if ball == BALLS[1] or loss.n_outputs > 1:  # rows are read before the set has a say
-        csr = run(solver, plan, problem, sparse.csr_matrix(X), y, 0, bounds)
-        np.testing.assert_allclose(dense, csr, atol=1e-6)
-    monkeypatch.setattr(module, "sgd_pass", module.sgd_pass.py_func)
-    python = run(solver, plan, problem, X, y, 0, bounds)
-    np.testing.assert_allclose(dense, python, atol=1e-6)
-    assert np.abs(dense).max() > 1e-3
-    other = run(solver, plan, problem, X, y, 1, bounds)  # another order
-    assert np.abs(dense - other).max() > 1e-3
-
-
 @schedules
 @pytest.mark.parametrize("layout", ["dense", "csr", "memmap"])
 def test_nothing_depends_on_where_blocks_are_cut(layout, schedule, tmp_path):
@@ -262,49 +238,6 @@ def test_chunks_of_a_kernel_call_do_not_show(monkeypatch):
 
 
 # ------------------------------------------------------------------------------ convergence
-
-
-@balls
-def test_without_noise_the_constrained_optimum_is_approached(ball):
-    """One pass leaves an error of about 1 / sqrt(n)."""
-    import cvxpy as cp
-
-    n, d = 40_000, 4
-    X, rng = data(n, d)
-    X = np.clip(X, -1, 1)
-    y = np.clip(X @ [0.8, -0.5, 0.3, 0.0] + 0.1 * rng.standard_normal(n), -1, 1)
-    ball = ball._replace(radius=0.5 * norm([0.8, -0.5, 0.3, 0.0], ball))
-    gram, moments = X.T @ X / n, X.T @ y / n
-    w = cp.Variable(d)
-    objective = 0.5 * cp.quad_form(w, cp.psd_wrap(gram)) - moments @ w
-    cp.Problem(cp.Minimize(objective), [cp.norm(w, ball.p) <= ball.radius]).solve()
-    risk = [0.5 * v @ gram @ v - moments @ v for v in (np.zeros(d), w.value)]
-    problem = Problem(Squared(), ball, n, d)
-    for schedule, share in (("practical", 0.01), ("theorem", 0.05)):
-        solver = PhasedSGD(schedule)
-        v = run(solver, solver.plan(problem, ALMOST_NONE), problem, X, y)
-        assert 0.5 * v @ gram @ v - moments @ v - risk[1] < share * (risk[0] - risk[1])
-
-
-@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
-def test_classifiers_approach_those_of_scikit_learn(loss):
-    n, d = 40_000, 3
-    X, rng = data(n, d)
-    X = np.clip(X, -1, 1)
-    K = loss.n_outputs
-    W = np.array([[2.0, -1.0, 0.0], [-1.0, 2.0, 1.0], [0.0, -1.0, -1.0]])[:K]
-    z = X @ W.T + 0.3
-    y = np.where(z[:, 0] + rng.logistic(size=n) > 0, 1.0, -1.0)
-    if K > 1:
-        y = np.argmax(z + rng.gumbel(size=z.shape), axis=1).astype(float)
-    expected = LogisticRegression(C=1e6).fit(X, y)
-    problem = Problem(loss, L2Ball(4.0), n, d + 1, True)
-    plan = PhasedSGD().plan(problem, ALMOST_NONE)
-    coef = run(PhasedSGD(), plan, problem, X, y).reshape(K, d + 1)
-    P = np.column_stack([X, np.ones(n)]) @ coef.T
-    Q = X @ expected.coef_.T + expected.intercept_
-    assert np.sqrt(np.mean((P - P.mean(1, keepdims=True) * (K > 1) - Q) ** 2)) < 0.1
-    assert np.sqrt(np.mean(Q**2)) > 1.0
 
 
 def test_noise_that_is_huge_ends_in_the_ball():
@@ -382,18 +315,6 @@ def test_projections_are_as_exact_as_the_proof_says():
 
 
 # ------------------------------------------------------------------------------ input
-
-
-@each("bad", ["auto", None, 1, "Theorem", ["theorem"]])
-def test_bad_schedules(bad):
-    with pytest.raises(ValueError, match="schedule must be one of"):
-        PhasedSGD(schedule=bad)
-
-
-@each("bad", ["yes", None, 1, 0.0])
-def test_bad_shuffles(bad):
-    with pytest.raises(TypeError, match="shuffle must be a bool"):
-        PhasedSGD(shuffle=bad)
 
 
 def test_what_the_solver_cannot_do():

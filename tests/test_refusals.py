@@ -25,7 +25,7 @@ from bad_inputs import (
     sources,
 )
 from cases import each
-from scipy import sparse
+from scipy.special import expit
 from sklearn.linear_model import LinearRegression
 
 import skdpsco
@@ -39,13 +39,17 @@ from skdpsco import (
     PrivateGroupDRO,
     PrivateHuberRegressor,
     PrivateLasso,
+    PrivateLinearDiscriminantAnalysis,
     PrivateLinearRegressor,
     PrivateLinearSVC,
     PrivateLogisticL1,
+    PrivateMinimaxClassifier,
     PrivateMinimaxRegressor,
     PrivateMoments,
+    PrivateMonotoneGLM,
     PrivatePoissonRegressor,
     PrivateQuantileRegressor,
+    PrivateRidge,
     PrivateSynthesizer,
     Schema,
     draw_records,
@@ -54,9 +58,9 @@ from skdpsco import (
 from skdpsco._upstream import validate_parameter_constraints
 from skdpsco._validation import check_X_y
 from skdpsco.base.private_estimator import fitted_names
-from skdpsco.data.design import as_design
 from skdpsco.group_dro import group_report
-from skdpsco.losses import Logistic
+from skdpsco.linear_model import Link
+from skdpsco.losses import Hinge, Huber, Logistic
 from skdpsco.model_selection import private_cross_val_score
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
@@ -70,7 +74,13 @@ from skdpsco.preprocessing import (
     RowClipper,
 )
 from skdpsco.privacy import GaussianEvent, Poisson, calibrate, epsilon_of
-from skdpsco.solvers import BoostedMirrorDescent, FrankWolfe
+from skdpsco.solvers import (
+    AcceleratedRecursive,
+    BoostedMirrorDescent,
+    FrankWolfe,
+    MirrorDescent,
+)
+from skdpsco.solvers.groups.moments import GroupMoments
 from skdpsco.variational import BilinearGame, MatrixGame, MaximalLoss, QuadraticGame
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
@@ -138,6 +148,10 @@ def refuses(call, names):
         assert SECRET not in str(error) + str(error.args)
         assert str(NUMBER) not in str(error)
         error = error.__cause__ or error.__context__
+
+
+class OwnLink(Link):
+    """Its tricks would see data."""
 
 
 UNTOUCHED = Ledger(epsilon=100.0, delta=0.1)  # by all that is refused
@@ -248,6 +262,125 @@ def test_every_parameter_is_refused_by_its_name(Estimator):
             said = str(error)
         legal = name in LEGAL.get(case, ())
         assert legal if said is None else re.search(rf"\b{name}\b", said), (name, case, said)
+
+
+PRIVATE = {"group_membership": "private", "groups": ["f", "m"]}
+IDENTITY = {"link": "identity"}
+OUT_OF_RANGE = {
+    PrivateQuantileRegressor: [
+        ({"quantile": 1.0}, "quantile"),
+        ({"solver": "moments"}, "solver"),
+    ],
+    PrivateHuberRegressor: [
+        ({"threshold": 0.0}, "threshold"),
+        ({"threshold": 1e-200}, "threshold"),
+        ({"solver": "coordinate-descent"}, "solver"),
+    ],
+    PrivateLinearSVC: [
+        ({"solver": "moments"}, "solver"),
+        ({"penalty": None}, "penalty"),
+        ({"C": 0.0}, "C"),
+    ],
+    PrivatePoissonRegressor: [
+        ({"solver": "moments"}, "solver"),
+        ({"target_bound": 0.0}, "target_bound"),
+        ({"target_bound": 1e200}, "target_bound"),
+        ({"alpha": 1e200}, "alpha"),
+        ({"feature_bound": 1e-200}, "feature_bound"),
+    ],
+    PrivateRidge: [({"alpha": 1e200}, "alpha")],
+    PrivateElasticNet: [({"alpha": 1e-200}, "alpha"), ({"l1_ratio": 1e-200}, "l1_ratio")],
+    PrivateLasso: [
+        ({"radius": 1e200}, "radius"),
+        ({"radius": 1.0, "feature_bound": None}, "feature_bound"),
+    ],
+    PrivateLinearDiscriminantAnalysis: [
+        ({"priors": [0.5, 0.2, 0.3]}, "priors"),
+        ({"priors": [0.5, -1.0]}, "priors"),
+        ({"priors": ["a", "b"]}, "priors"),
+        ({"covariance": "tied"}, "covariance"),
+        ({"class_weight": "balanced"}, "would count the labels"),
+        ({"class_weight": {7: 2.0}}, "label 7 that is not among"),
+        ({"classes": [0, 2]}, "labels that are not among"),
+    ],
+    PrivateMoments: [
+        ({"feature_bound": [1.0, 2.0]}, "feature_bound"),
+        ({"target_bound": 0.0}, "target_bound"),
+        ({"conditioning": "yes"}, "conditioning"),
+        ({"row_norm": 0.0}, "row_norm"),
+        ({"row_norm": 1e-60, "feature_bound": 1e-60}, "row_norm"),
+    ],
+    PrivateMonotoneGLM: [
+        ({"link": OwnLink(expit, 0, 1)}, "link must be a Link itself, got its subclass Own"),
+        ({"link": "cloglog"}, "link must be one of .*'identity'.* or a Link"),
+        ({"link": expit}, "'link' parameter"),
+        ({"link": Link}, "'link' parameter"),
+        ({"target_bound": 1.0}, "target_bound=1.0 is for link='identity' only"),
+        ({**IDENTITY, "target_bound": 1e101}, "target_bound must be in"),
+        ({**IDENTITY, "target_bound": np.inf}, "'target_bound' parameter"),
+        ({"solver": "newton"}, r"solver must be one of \('auto', 'moments', 'mirror-pro"),
+        ({"radius": 1e101}, "radius must be in"),
+        ({"feature_bound": [1.0, 1.0]}, r"shape \(3,\)"),
+        ({"epsilon": 1e-30}, "epsilon=1e-30 is too small"),
+        ({"ledger": Ledger}, "ledger must be an instance"),
+    ],
+    PrivateGroupDRO: [
+        ({"loss": "huber"}, "'loss' .* must be a str among"),
+        ({"objective": "best"}, "'objective' .* must be a str among"),
+        ({"group_membership": "secret"}, "'group_membership' .* a str among"),
+        ({"group_membership": "private"}, "groups must be declared"),
+        ({"group_prior": [0.5, 0.5]}, "group_prior must be None"),
+        ({"group_prior": 0.5, **PRIVATE}, "'group_prior' parameter"),
+        ({"group_prior": [1.0], **PRIVATE}, r"group_prior must have shape \(2,\)"),
+        ({"group_prior": [[0.5, 0.5]], **PRIVATE}, r"group_prior must have shape \(2,\)"),
+        ({"group_prior": [0.5, 0.50001], **PRIVATE}, "group_prior must sum to 1"),
+        ({"group_prior": [0.0, 1.0], **PRIVATE}, r"shares in \[1e-09, 1\]"),
+        ({"group_prior": [np.nan, 1.0], **PRIVATE}, r"shares in \[1e-09, 1\]"),
+        ({"group_prior": [True, True], **PRIVATE}, "one number per group"),
+        ({"group_prior": [[0.5], [0.2, 0.3]], **PRIVATE}, "one number per group"),
+        ({"solver": GroupMoments}, r"an instance, GroupMoments\(\), not a class"),
+        ({"solver": FrankWolfe()}, "FrankWolfe needs the kernel"),
+        ({"average_weight": 1.1}, r"average_weight' .* in the range \[0.0, 1.0\]"),
+        ({"cvar_level": 0.0}, r"cvar_level' .* in the range \[1e-09, 1.0\]"),
+        ({"classes": [0, 1, 2]}, "classes"),
+    ],
+    PrivateMinimaxClassifier: [
+        ({"losses": "squared"}, "losses must be among"),
+        ({"losses": []}, "losses must"),
+        ({"losses": [Logistic]}, "must be an instance"),
+        ({"losses": [3]}, "losses=3 cannot be used"),
+        ({"tasks": "groups"}, "tasks"),
+        ({"tasks": "columns"}, "y must have shape"),
+        ({"class_prior": [0.5, 0.6]}, "class_prior must sum to 1"),
+        ({"class_prior": [1.0]}, "class_prior must have shape"),
+        ({"class_prior": [0.0, 1.0]}, "class_prior must hold shares"),
+        ({"class_prior": [0.5, 0.5], "tasks": None}, "class_prior must be None"),
+        ({"solver": "accelerated-recursive"}, "solver"),
+        ({"solver": MirrorDescent}, "solver"),
+        ({"solver": "moments", "losses": "hinge"}, "solver='moments' needs"),
+        ({"solver": AcceleratedRecursive()}, "must not be AcceleratedRecursive"),
+        ({"n_iter": 9000, "solver": "mirror-descent"}, "n_iter"),
+    ],
+    PrivateMinimaxRegressor: [
+        ({"losses": "logistic"}, "losses must be among"),
+        ({"losses": [Huber(0.1), Hinge()]}, "is not for PrivateMinimaxRegressor"),
+        ({"tasks": "classes"}, "tasks"),
+        ({"target_bound": 1e-100, "radius": 10.0}, r"radius \* max\(feature_bound\)"),
+        ({"solver": "moments", "losses": "huber"}, "solver='moments' needs"),
+        ({"solver": "bias-reduced-mirror-descent"}, "second_smoothness"),
+    ],
+}
+
+
+@each(
+    ("Estimator", "params", "match"),
+    [(Estimator, *case) for Estimator, cases in OUT_OF_RANGE.items() for case in cases],
+)
+def test_parameters_beyond_their_ranges_cost_nothing(Estimator, params, match):
+    groups = {"sensitive_features": GROUPS} if Estimator is PrivateGroupDRO else {}
+    with pytest.raises((ValueError, TypeError), match=match):
+        Estimator(**{"ledger": UNTOUCHED, **params}).fit(X, targets_of(Estimator), **groups)
+    assert UNTOUCHED.charges() == []
 
 
 @each("Estimator", MODELS)
@@ -363,62 +496,6 @@ def test_messages_of_the_first_hour(tmp_path):
 # ------------------------------------------------------------------------------ odd, but legal
 
 
-def unsorted(matrix):
-    matrix = matrix.copy()
-    for i in range(N):
-        row = slice(matrix.indptr[i], matrix.indptr[i + 1])
-        matrix.indices[row] = matrix.indices[row][::-1]
-        matrix.data[row] = matrix.data[row][::-1]
-    matrix.has_sorted_indices = False
-    return matrix
-
-
-def halved(matrix):
-    """Every entry as two halves."""
-    twice = [np.repeat(values, 2) for values in (matrix.data / 2, matrix.indices)]
-    return sparse.csr_array((*twice, 2 * matrix.indptr), shape=matrix.shape)
-
-
-def with_wide_indices(matrix):
-    wide = [indices.astype(np.int64) for indices in (matrix.indices, matrix.indptr)]
-    found = sparse.csr_array(matrix.shape)
-    found.data, found.indices, found.indptr = matrix.data, *wide
-    return found
-
-
-def read_only(array):
-    array = array.copy()
-    array.flags.writeable = False
-    return array
-
-
-MEMORY = {
-    "by columns": np.asfortranarray,
-    "every other column": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
-    "reversed twice": lambda X: X[::-1].copy()[::-1],
-    "big-endian": lambda X: X.astype(">f8"),
-    "read-only": read_only,
-    "not aligned": lambda X: np.frombuffer(b"0" + X.tobytes(), "f8", offset=1).reshape(X.shape),
-    "lists": lambda X: X.tolist(),
-    "objects": lambda X: X.astype(object),
-}
-LAYOUTS = {
-    "unsorted": unsorted,
-    "halved": halved,
-    "wide indices": with_wide_indices,
-    "by columns": sparse.csc_matrix,
-    "by coordinates": lambda X: X.tocoo(),
-    "objects": lambda X: sparse.csr_array((X.data.astype(object), X.indices, X.indptr)),
-}
-
-
-def designs_of(odd):
-    """Records as a solver sees them: after a check of this memory, and of tidy memory."""
-    tidy = sparse.csr_matrix(X) if sparse.issparse(odd) else X
-    checked = (check_X_y(PrivateLasso(), one, Y, y_numeric=True)[0] for one in (odd, tidy))
-    return [as_design(one, np.ones(3), True) for one in checked]
-
-
 def test_numbers_whose_sum_is_infinite_are_finite():
     large = np.full((4, 3), 1e308)
     model = PrivateLasso()
@@ -428,18 +505,3 @@ def test_numbers_whose_sum_is_infinite_are_finite():
     for odd in (np.nan, np.inf, -np.inf):
         with pytest.raises(ValueError, match="Input X contains"):
             check_X_y(model, np.append(large, [[0, odd, 0]], axis=0), np.zeros(5), y_numeric=True)
-
-
-@each("case", MEMORY)
-def test_odd_memory_is_read_as_tidy_memory(case):
-    odd, tidy = designs_of(MEMORY[case](X))
-    np.testing.assert_array_equal(odd.values, tidy.values)
-    assert odd.values.flags.c_contiguous
-    assert odd.values.dtype == np.float64
-
-
-@each("case", LAYOUTS)
-def test_odd_matrices_are_read_as_tidy_ones(case):
-    odd, tidy = designs_of(LAYOUTS[case](sparse.csr_matrix(X)))
-    for part in ("data", "indices", "indptr"):
-        np.testing.assert_array_equal(getattr(odd, part), getattr(tidy, part))

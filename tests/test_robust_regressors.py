@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import each
 from numpy.testing import assert_allclose
 from sklearn.linear_model import HuberRegressor, QuantileRegressor
 from sklearn.metrics import d2_pinball_score
 
-from skdpsco import PrivateHuberRegressor, PrivateQuantileRegressor, RowBlocks, UtilityWarning
+from skdpsco import PrivateHuberRegressor, PrivateQuantileRegressor, UtilityWarning
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Quantile, SmoothQuantile, lipschitz_l2, value
 from skdpsco.penalties import L2
@@ -135,16 +134,6 @@ def test_units_make_no_difference(Model):
     assert_allclose(large.intercept_ / 1e6, plain.intercept_, atol=0.02)
 
 
-@each_model
-def test_blocks(Model):
-    X, y = planted(900)
-    model = Model(epsilon=20.0, feature_bound=2.0, target_bound=8.0)
-    whole = model.fit(X, y).score(X, y)
-    parts = model.fit(RowBlocks.from_arrays(X, y, block_size=300)).score(X, y)
-    assert parts == pytest.approx(whole, abs=0.05)
-    assert model.to_sklearn().predict(X) == pytest.approx(model.predict(X))
-
-
 # ---- what noise leaves
 
 
@@ -203,25 +192,6 @@ def test_few_steps_reach_an_outer_quantile():
 
 
 # ---- input
-
-
-@each(
-    ("model", "error", "match"),
-    [
-        (PrivateQuantileRegressor(quantile=1.0), ValueError, "quantile"),
-        (PrivateQuantileRegressor(quantile="median"), ValueError, "quantile"),
-        (PrivateQuantileRegressor(solver="moments"), ValueError, "solver"),
-        (PrivateQuantileRegressor(alpha=-1.0), ValueError, "alpha"),
-        (PrivateHuberRegressor(threshold=0.0), ValueError, "threshold"),
-        (PrivateHuberRegressor(threshold=True), TypeError, "threshold"),
-        (PrivateHuberRegressor(threshold=1e-200), ValueError, "threshold"),
-        (PrivateHuberRegressor(solver="coordinate-descent"), ValueError, "solver"),
-    ],
-)
-def test_bad_parameters(model, error, match):
-    X, y = planted(300)
-    with pytest.raises(error, match=match):
-        model.fit(X, y)
 
 
 def test_the_score_of_a_quantile_names_the_one_that_suits_it():

@@ -48,6 +48,8 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     means_ : ndarray of shape (n_classes, n_features)
     priors_ : ndarray of shape (n_classes,)
         Probabilities of the classes, after their weights.
+    n_iter_ : int
+        0: no steps follow the release of the moments.
     covariance_ : ndarray of shape (n_features, n_features)
         Covariance within classes.
     {feature_bound_, feature_range_, n_features_in_, feature_names_in_, privacy_}

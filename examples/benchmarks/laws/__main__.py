@@ -3,17 +3,20 @@
 python -m laws list
 python -m laws run LABEL [--quick] [--only LAW ...] [--models NAME ...] [--seeds N] [--path DIR]
 python -m laws compare [LABEL] LABEL
+python -m laws check LABEL
 python -m laws plot LABEL [LABEL]
 
 in examples/benchmarks; `make laws LABEL=...` runs, and compares with what is stored. Rows that are
 there are not measured again, so that code that has changed needs a new label. With --path the
 package in another checkout is measured. Two labels are compared on the rows that both have, for the
-same tables; the first is the older one.
+same tables; the first is the older one. check measures what --quick measures, and fails if scores
+are below those of the label; rows are kept nowhere.
 """
 
 import argparse
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -22,22 +25,26 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "
 
 
 def run(options):
-    from joblib import Parallel, delayed
-
     import skdpsco
     from laws.results import Store
-    from laws.runs import code, jobs, measure
+    from laws.runs import code, jobs
 
     store = Store(options.labels[0], options.results)
     if set(store.read().code) - {code()}:
         raise SystemExit(f"{options.labels[0]} is the label of other code: choose a new one")
     print(f"measuring {Path(skdpsco.__file__).parent}")
+    measure_all(store, jobs(options.quick, options.only, options.models, options.seeds), options)
+    store.pack()
+
+
+def measure_all(store, jobs, options):
+    """Rows of all jobs that the store lacks."""
+    from joblib import Parallel, delayed
+
+    from laws.runs import measure
+
     done = store.keys()
-    todo = [
-        job
-        for job in jobs(options.quick, options.only, options.models, options.seeds)
-        if not done.issuperset(job.keys())
-    ]
+    todo = [job for job in jobs if not done.issuperset(job.keys())]
     start = time.perf_counter()
     pool = Parallel(options.jobs, return_as="generator_unordered", batch_size=4)
     calls = (delayed(measure)(job, done & set(job.keys())) for job in todo)
@@ -47,12 +54,33 @@ def run(options):
             seconds = time.perf_counter() - start
             print(f"\r{k} of {len(todo)} tables, {seconds:.0f} s", end="", flush=True)
     print()
-    store.pack()
+
+
+def check(options):
+    """Exit with an error if scores are below those of a label, on average or in a cell."""
+    from laws.report import change, doubtful, read
+    from laws.results import Store
+    from laws.runs import jobs, other_tables
+
+    (label,) = options.labels
+    old = read(label, options.results)[0]
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store("now", folder)
+        measure_all(store, jobs(True, options.only, options.models), options)
+        mean, failures = change(old, store.read())
+        found = doubtful(old, store.read())
+        if found:  # by chance, most of them: other tables tell
+            print(f"{len(found)} of these cells are measured on their other tables, too")
+            measure_all(store, other_tables(found), options)
+            failures += map(str, doubtful(old, store.read(), by_chance=False))
+    print(mean)
+    if failures:
+        raise SystemExit("\n".join([f"Scores are below those of {label}:", *failures]))
 
 
 def main():
     parser = argparse.ArgumentParser(prog="laws", description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["list", "run", "compare", "plot"])
+    parser.add_argument("command", choices=["list", "run", "compare", "check", "plot"])
     parser.add_argument("labels", nargs="*", metavar="LABEL", help="states of the code")
     parser.add_argument("--quick", action="store_true", help="three tables of each law")
     parser.add_argument("--only", nargs="+", metavar="LAW")
@@ -62,8 +90,9 @@ def main():
     parser.add_argument("--path", metavar="DIR", help="a checkout whose package is measured")
     parser.add_argument("--results", metavar="FOLDER", type=Path, help="where rows are kept")
     options = parser.parse_args()
-    if len(options.labels) not in {"list": [0], "run": [1]}.get(options.command, [1, 2]):
-        parser.error("run takes one LABEL, compare and plot one or two")
+    counts = {"list": [0], "run": [1], "check": [1]}
+    if len(options.labels) not in counts.get(options.command, [1, 2]):
+        parser.error("run and check take one LABEL, compare and plot one or two")
     if options.path and os.environ.get("PYTHONPATH") != os.path.abspath(options.path):
         os.environ["PYTHONPATH"] = os.path.abspath(options.path)
         os.execv(sys.executable, [sys.executable, "-m", "laws", *sys.argv[1:]])
@@ -78,6 +107,8 @@ def main():
             print(f"{name} ({task}): {law.where}")
     elif options.command == "run":
         run(options)
+    elif options.command == "check":
+        check(options)
     elif options.command == "compare":
         report.compare(options.labels, options.results)
     else:

@@ -1,13 +1,17 @@
 """How two states of the code differ, and what is wrong with one, in words and in a picture."""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy import stats
 
+from laws.law import QUICK_SEEDS
 from laws.results import Store
 from laws.runs import CONSTANT, KEYS, OPTIMUM
 
 LEAST = -1.0  # scores below it count as this one in means
 WORSE, BELOW_CONSTANT, DIP = 0.03, 0.05, 0.03
+LESS, LESS_IN_A_CELL = 0.005, 0.05  # than a stored label has: a check fails
 ABSURD, NEAR_ZERO = -1.0, -0.05  # R^2 of a fit, and of a constant that the budget can release
 LISTED = 25
 CELL = ["law", "task", "model", "n", "relation", "epsilon"]
@@ -87,6 +91,55 @@ def differences(old, new):
         listed(f"cells {title} beyond two standard errors", lines)
     times = both[["seconds_old", "seconds_new"]].astype(float).mean() * 1000.0
     print(f"\nprocessor time of a fit: {times.iloc[0]:.1f} and {times.iloc[1]:.1f} ms (means)")
+
+
+# ------------------------------------------------------------------------------ a check
+
+
+def changes(old, new):
+    """Mean change of the score in every cell."""
+    both = old.merge(new, on=KEYS, suffixes=("_old", "_new"))
+    return cells_of(both, clipped(both.score_new) - clipped(both.score_old))
+
+
+def change(old, new):
+    """The mean change in words, and what a check fails for: a mean too low, fits that fail."""
+    mean, error = overall(changes(old, new))
+    words = f"mean change of the score: {mean:+.4f} +- {error:.4f}"
+    rows = new[new.failure != ""].itertuples()
+    failed = sorted({f"{row.failure}  {name_of(row)}" for row in rows})
+    less = mean < -LESS and mean + 3.0 * error < 0.0  # which a few cells may be by chance
+    return words, [words, *failed] if less else failed
+
+
+class Less(NamedTuple):
+    """A cell whose score is less."""
+
+    law: str
+    task: str
+    model: str
+    n: int
+    relation: str
+    epsilon: float
+    mean: float
+    se: float
+
+    def __str__(self):
+        return f"{self.mean:+.3f} +- {self.se:.3f}  {name_of(self)}"
+
+
+def doubtful(old, new, by_chance=True):
+    """Cells whose scores are less by more than three standard errors, or what Student's law says.
+
+    Three tables give a standard error that is too small by chance in one of twenty cells.
+    """
+    cells = changes(old, new)
+    factor = 3.0
+    if not by_chance:  # of cells that were measured on other tables, too
+        cells = cells[cells["count"] > QUICK_SEEDS]
+        factor = stats.t.ppf(stats.norm.cdf(3.0), np.maximum(cells["count"] - 1, 1))
+    found = cells[cells["mean"] + factor * cells["se"] < -LESS_IN_A_CELL]
+    return [Less(*(getattr(cell, name) for name in Less._fields)) for cell in found.itertuples()]
 
 
 # ------------------------------------------------------------------------------ one state

@@ -20,8 +20,8 @@ class Store:
         """All rows, in a frame."""
         frames = [pd.read_parquet(self.packed)] if self.packed.exists() else []
         if self.journal.exists():
-            # A digest may consist of digits alone.
-            frames.append(pd.read_csv(self.journal, dtype={"code": str}))
+            # A digest may consist of digits alone, and failures of nothing.
+            frames.append(pd.read_csv(self.journal, dtype={"code": str, "failure": str}))
         if not frames:
             return pd.DataFrame(columns=COLUMNS)
         rows = pd.concat(frames, ignore_index=True).fillna({"failure": ""})

@@ -66,6 +66,16 @@ def jobs(quick=False, only=None, models=None, seeds=None):
                     yield Job(name, task, cells, seed, tuple(fitted))
 
 
+def other_tables(cells):
+    """Jobs of cells on the tables that quick runs leave out."""
+    for cell in cells:
+        for design in LAWS[cell.law, cell.task].design:
+            if (design.n, design.relation) == (cell.n, cell.relation):
+                design = design._replace(epsilons=(cell.epsilon,))
+                for seed in range(QUICK_SEEDS, design.seeds):
+                    yield Job(cell.law, cell.task, design, seed, (cell.model,))
+
+
 def estimator(model, labels, groups, epsilon, relation):
     """A model with its defaults."""
     params = {"epsilon": epsilon, "delta": DELTA}
