@@ -137,8 +137,8 @@ class PrivateAdditiveModel(PrivateEstimator):
             known = known and all(isinstance(name, str) and name in names for name in pair)
             if not known or pair[0] == pair[1]:
                 raise ValueError(
-                    "pairs must be 'auto', None, or a list of pairs of names of different columns "
-                    f"of X, got {abridged(self.pairs)}."
+                    "pairs must be 'auto', None, or a list such as [('age', 'city')], which names "
+                    f"two different columns of X each time; got {abridged(self.pairs)}."
                 )
             first, second = sorted(map(names.index, pair))
             found.append((first, second))
@@ -155,12 +155,14 @@ class PrivateAdditiveModel(PrivateEstimator):
         wanted = self.monotone or {}
         numbers = [column.name for column in records.columns if not column.values]
         if other := [name for name in wanted if name not in numbers]:
-            raise ValueError(f"monotone must name columns of numbers of X, got {abridged(other)}.")
+            raise ValueError(
+                f"monotone must name columns of X that hold numbers, not {abridged(other)}."
+            )
         if any(not isinstance(sign, Real) or sign not in (1, -1) for sign in wanted.values()):
-            raise ValueError("monotone must have the values 1, for increasing, and -1.")
+            raise ValueError("monotone must have the values 1 (increasing) or -1 (decreasing).")
         classes = declared("classes", getattr(self, "classes", None))
         if wanted and isinstance(self, ClassifierMixin) and (classes is None or len(classes) > 2):
-            raise ValueError("monotone must be None unless two classes are declared.")
+            raise ValueError("monotone needs exactly two classes, declared in classes.")
         return dict(wanted)
 
     def _records(self, X: Any) -> ColumnRecords:

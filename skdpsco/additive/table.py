@@ -76,7 +76,7 @@ def read_columns(model: Any, X: Any, schema: Schema | None, reset: bool) -> Colu
     known = dict.fromkeys([*schema.features, *model.feature_names_in_])
     absent = [name for name in known if name not in frame.columns]
     if absent:
-        raise ValueError(f"X must have the columns {absent}, which it lacks.")
+        raise ValueError(f"X lacks the columns {absent}.")
     if not (len(frame) and len(model.feature_names_in_)):
         raise ValueError("X must hold at least one record, and one column that is a feature.")
     return _columns_of_frame(frame, schema, list(model.feature_names_in_))

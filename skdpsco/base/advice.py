@@ -84,7 +84,7 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
             enough = epsilon_of(ZCDPEvent(rho), delta)
         known = 0.0 < enough < LARGEST_EPSILON
         or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""
-        unscaled = ", and they are neither centred nor scaled" if conditioning else ""
+        unscaled = ", so features are neither centred nor scaled" if conditioning else ""
         fault = (
             f"The scale of the target cannot be found from {records} at epsilon={epsilon:g}, and "
             "predictions may be far off. Declare target_bound, close to the largest target."
@@ -96,8 +96,8 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
         lines.append(f"{fault} {without}{math.ceil(needed / mu)} records would do{or_epsilon}.")
     if delta > LARGEST_DELTA / n:
         lines.append(
-            f"delta={delta:g} is large for {records}: a mechanism that reveals one of them with "
-            f"probability delta is allowed. Choose at most 1 / (10 n), {LARGEST_DELTA / n:g}."
+            f"delta={delta:g} is large for {records}: it allows a fit to reveal one of them with "
+            f"this probability. Choose at most 1 / (10 n), {LARGEST_DELTA / n:g}."
         )
     if reach is not None and reach < SMALLEST_REACH:
         lines.append(
