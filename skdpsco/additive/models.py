@@ -192,9 +192,9 @@ class PrivateAdditiveModel(PrivateEstimator):
     def explain(self, X: MatrixLike) -> np.ndarray:
         """What every column, and every pair of ``pair_functions_``, adds to every prediction.
 
-        Their sum and ``intercept_`` are the prediction, before it is clipped to the range of
-        targets, the log-odds of the second class, the scores of all classes, or the logarithm of
-        the prediction for "poisson" and "gamma". For records of the fit the result is not private.
+        The parts and ``intercept_`` add up to the output of `decision_function` for classes. For
+        numbers they add up to the prediction before it is clipped, or to its logarithm if the loss
+        is "poisson" or "gamma". For records of the fit the result is not private.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class PrivateAdditiveModel(PrivateEstimator):
         Returns
         -------
         model : object
-            It predicts, and has no ``privacy_``: that is of the fit.
+            It predicts, but has no ``privacy_``, which describes the fit.
 
         Raises
         ------
@@ -317,8 +317,8 @@ class PrivateAdditiveModel(PrivateEstimator):
 class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
     """Differentially private additive classification: log-odds are sums of functions of columns.
 
-    Functions of numbers are piecewise linear and smooth; other columns have one number for each
-    category.
+    The function of a column of numbers is a smooth curve of straight pieces. A column of
+    categories has one number for each of them.
 
     Parameters
     ----------
@@ -409,7 +409,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            The first for two classes.
+            One-dimensional if there are two classes.
         """
         records = self._records(X)
         return self.model_.decision_function(records)
@@ -450,8 +450,8 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
 class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
     """Differentially private additive regression: predictions are sums of functions of columns.
 
-    Functions of numbers are piecewise linear and smooth; other columns have one number for each
-    category.
+    The function of a column of numbers is a smooth curve of straight pieces. A column of
+    categories has one number for each of them.
 
     Parameters
     ----------

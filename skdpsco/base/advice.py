@@ -27,7 +27,7 @@ AT_BOUND = 0.9999  # the least of the targets that are found, in these units, if
 LARGEST_EPSILON = 1e4  # no larger epsilon is advised
 BOUNDS_OF_1 = (
     "This fit finds no bounds of features, so that feature_bound='auto' means 1, and X is clipped "
-    "to [-1, 1]. Declare the bounds of columns that are larger; feature_bound=1 says that none is."
+    "to [-1, 1]. Declare the bounds of larger columns, or feature_bound=1 if there are none."
 )
 
 
