@@ -317,8 +317,7 @@ class PrivateAdditiveModel(PrivateEstimator):
 class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
     """Differentially private additive classification: log-odds are sums of functions of columns.
 
-    The function of a column of numbers is a smooth curve of straight pieces. A column of
-    categories has one number for each of them.
+    Functions of numbers are smooth, of straight pieces; categories have one number each.
 
     Parameters
     ----------
@@ -450,8 +449,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
 class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
     """Differentially private additive regression: predictions are sums of functions of columns.
 
-    The function of a column of numbers is a smooth curve of straight pieces. A column of
-    categories has one number for each of them.
+    Functions of numbers are smooth, of straight pieces; categories have one number each.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Probability of failure, in (0, 1). Choose it far below 1 / n_samples.
+    Chance of failure, in (0, 1), far below 1 / n_samples.
 
 [ledger]
 ledger : Ledger or None, default=None
@@ -159,11 +159,11 @@ intercept_ : ndarray of shape (1,) or (n_classes,)
 
 [feature_bound_]
 feature_bound_ : ndarray of shape (n_features,)
-    Bounds that were found privately.
+    Bounds found privately.
 
 [feature_range_]
 feature_range_ : ndarray of shape (2, n_features)
-    Range to which predictions clip columns.
+    Predictions clip columns to this range.
 
 [target_range_]
 target_range_ : ndarray of shape (2,)
