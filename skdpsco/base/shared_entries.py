@@ -24,8 +24,8 @@ max_records_per_unit : int or None, default=None
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
-    Public bound on ``|X|``, to which features are clipped. "auto" and None find bounds with up to
-    5 % of the budget. See :doc:`/clipping`.
+    Public bound on ``|X|``, to which features are clipped. "auto" finds bounds with up to 5 % of
+    the budget. See :doc:`/clipping`.
 
 [target_bound]
 target_bound : float, Schema or None, default=None
@@ -111,8 +111,8 @@ row_norm : float or None, default=None
 
 [row_norm_of_moments]
 row_norm : float or None, default=None
-    Public bound, > 0, on the l2 norm of a record whose features and target are divided by their
-    bounds; longer records are shortened. None finds one privately.
+    Public bound, > 0, on the l2 norm of a record, target included, divided by its bounds; longer
+    ones are shortened. None finds one privately.
 
 [schema]
 schema : Schema or None, default=None
@@ -159,7 +159,7 @@ intercept_ : ndarray of shape (1,) or (n_classes,)
 
 [feature_bound_]
 feature_bound_ : ndarray of shape (n_features,)
-    Bounds found privately.
+    Bounds that were found.
 
 [feature_range_]
 feature_range_ : ndarray of shape (2, n_features)
