@@ -12,7 +12,7 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Chance of failure, in (0, 1), far below 1 / n_samples.
+    Chance of failure, in (0, 1), far below one in n_samples.
 
 [ledger]
 ledger : Ledger or None, default=None

@@ -90,7 +90,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
     refit : bool or "auto", default="auto"
         Whether the winner is fitted again to all records; "auto" does so after composition.
     validation_fraction : float or "auto", default="auto"
-        Share of the records, in [0, 1), held out for scores. "auto" is 0 if the budget is small.
+        Share of the records, in [0, 1), held out for scores. "auto" takes none with a small budget.
     search_share : float or "auto", default="auto"
         Share of the budget, in (0, 1), for the search if the winner is refitted. "auto" is half.
     return_scores : bool, default=False
