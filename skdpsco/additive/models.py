@@ -317,7 +317,7 @@ class PrivateAdditiveModel(PrivateEstimator):
 class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
     """Differentially private additive classification: log-odds are sums of functions of columns.
 
-    Functions of numbers are smooth, of straight pieces; categories have one number each.
+    The functions of numbers are smooth curves; each category has one number.
 
     Parameters
     ----------
@@ -449,7 +449,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
 class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
     """Differentially private additive regression: predictions are sums of functions of columns.
 
-    Functions of numbers are smooth, of straight pieces; categories have one number each.
+    The functions of numbers are smooth curves; each category has one number.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Chance of failure, in (0, 1), far below one in n_samples.
+    Chance that the guarantee fails, in (0, 1), far below one in n_samples.
 
 [ledger]
 ledger : Ledger or None, default=None
@@ -120,13 +120,12 @@ schema : Schema or None, default=None
 
 [monotone]
 monotone : dict or None, default=None
-    Whether the functions of some columns increase (1) or decrease (-1), by name. Columns of arrays
-    are called "x0", "x1" and so on.
+    Columns, by name, whose functions must increase (1) or decrease (-1). Columns of arrays are
+    called "x0", "x1" and so on.
 
 [pairs]
 pairs : "auto", list of tuple of two str, or None, default="auto"
-    Names of columns that get a joint function. "auto" chooses some pairs privately; None means
-    no pairs.
+    Pairs of columns, by name, that get a joint function. "auto" chooses some privately.
 
 [n_samples]
 n_samples : int or None, default=None

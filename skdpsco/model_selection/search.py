@@ -67,7 +67,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
 
     Instead of cross-validation, candidates get noisy scores on held-out records, or on all records
     if the budget is small. Every step of the estimator must be private or independent of the data.
-    Of the budgets of its steps only the proportions matter.
+    Only the proportions of the budgets of its steps matter.
 
     Parameters
     ----------
