@@ -2,9 +2,9 @@
 A first private model
 =====================
 
-Is the digit of an image 0-4 or 5-9? The images are scikit-learn's handwritten digits: 1,797 records
-of 64 pixels. They stand in for records that deserve protection. A logistic regression is fitted to
-them first without privacy, then with it, and the second one says what it guarantees.
+Does an image show a digit from 0 to 4, or from 5 to 9? The images are scikit-learn's handwritten
+digits: 1,797 records of 64 pixels. They stand in for records that deserve protection. We fit a
+logistic regression to them without privacy and then with it, and see what the second guarantees.
 """
 
 import matplotlib.pyplot as plt
@@ -24,16 +24,16 @@ print(f"{len(X_train)} records to fit, {len(X_test)} to test")
 # %%
 # Without privacy
 # ---------------
-# This is the model to replace. Its coefficients depend on every image as much as they like.
+# This is the model to replace. Nothing limits how much one image may change its coefficients.
 open_model = LogisticRegression(max_iter=3000).fit(X_train, y_train)
 print(f"accuracy without privacy: {open_model.score(X_test, y_test):.3f}")
 
 # %%
 # With privacy
 # ------------
-# Three things must be stated beforehand, and none of them may be read off the records: how strong
-# the guarantee is (``epsilon`` and ``delta``), how large a feature may be (``feature_bound``, since
-# pixels are counts from 0 to 16), and which labels there are (``classes``).
+# State three things beforehand, without looking at the records: how strong the guarantee is
+# (``epsilon`` and ``delta``), how large a feature may be (``feature_bound``: pixels are counts from
+# 0 to 16), and which labels there are (``classes``).
 model = PrivateLogisticRegression(
     epsilon=1.0, delta=1e-6, feature_bound=16, classes=[False, True]
 ).fit(X_train, y_train)
@@ -42,7 +42,7 @@ print(f"accuracy with epsilon = 1: {model.score(X_test, y_test):.3f}")
 # %%
 # What is guaranteed
 # ------------------
-# ``privacy_`` is part of the fitted model: anyone who gets the model gets the guarantee, too.
+# ``privacy_`` is part of the fitted model: whoever receives the model can read the guarantee.
 print(model.privacy_)
 
 # %%
@@ -54,9 +54,9 @@ print(privacy_report(model))
 # %%
 # More privacy, less accuracy
 # ---------------------------
-# Every fit is a separate release: on private data one would choose ``epsilon`` beforehand and fit
-# once. With test data we can look at the price. Noise is random, so each point is the median of ten
-# fits, and the band holds the middle half of them.
+# Every fit reveals a little more: with private data, choose ``epsilon`` beforehand and fit once.
+# These data are public, so we can look at the price of privacy. Noise is random, so each point is
+# the median of ten fits, and the band holds the middle half of them.
 epsilons = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
 scores = np.empty((len(epsilons), 10))
 for i, epsilon in enumerate(epsilons):

@@ -345,8 +345,8 @@ def check_fit_params(estimator: Any, fit_params: dict[str, Any]) -> Any:
     if weights is not None and getattr(estimator, "max_weight", None) is None:
         hint = ", or declare max_weight" if hasattr(estimator, "max_weight") else ""
         raise ValueError(
-            "sample_weight is not supported: a weighted record has another influence than the one "
-            f"that the noise was calibrated for. Pass sample_weight=None{hint}."
+            "sample_weight is not supported: noise that suits records of weight one would be too "
+            f"small for heavier ones. Pass sample_weight=None{hint}."
         )
     return weights
 
@@ -544,7 +544,8 @@ def _about_X(X: Any, error: Exception) -> str:
     if message.startswith("could not convert string"):
         return (
             f"X must be numeric, but contains text{where}. Encode text first: declare the columns "
-            "in a skdpsco.Schema, and fit skdpsco.make_private_pipeline(schema, model)."
+            "in a skdpsco.Schema, and fit skdpsco.make_private_pipeline(schema, model). (Additive "
+            "models take schema=schema instead.)"
         )
     if message.startswith("Expected 2D array"):
         return (

@@ -345,7 +345,7 @@ def test_sample_weight(Estimator):
 @BOTH
 def test_unknown_arguments(Estimator):
     refuses(Estimator(), r"unexpected arguments \['groups', 'weights'\]", weights=1, groups=2)
-    refuses(Estimator(), "units, the unit of every record, and the", units=np.ones(N))
+    refuses(Estimator(), "max_records_per_unit must be given together", units=np.ones(N))
     with pytest.raises(TypeError):
         Estimator().fit(X, Y, np.ones(N))
 

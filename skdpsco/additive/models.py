@@ -163,8 +163,8 @@ class PrivateAdditiveModel(PrivateEstimator):
             known = known and all(isinstance(name, str) and name in names for name in pair)
             if not known or pair[0] == pair[1]:
                 raise ValueError(
-                    "pairs must be 'auto', None, or a list of pairs of names of different columns "
-                    f"of X, got {abridged(self.pairs)}."
+                    "pairs must be 'auto', None, or a list such as [('age', 'city')], which names "
+                    f"two different columns of X each time; got {abridged(self.pairs)}."
                 )
             first, second = sorted(map(names.index, pair))
             found.append((first, second))
@@ -181,12 +181,14 @@ class PrivateAdditiveModel(PrivateEstimator):
         wanted = self.monotone or {}
         numbers = [column.name for column in records.columns if not column.values]
         if other := [name for name in wanted if name not in numbers]:
-            raise ValueError(f"monotone must name columns of numbers of X, got {abridged(other)}.")
+            raise ValueError(
+                f"monotone must name columns of X that hold numbers, not {abridged(other)}."
+            )
         if any(not isinstance(sign, Real) or sign not in (1, -1) for sign in wanted.values()):
-            raise ValueError("monotone must have the values 1, for increasing, and -1.")
+            raise ValueError("monotone must have the values 1 (increasing) or -1 (decreasing).")
         classes = declared("classes", getattr(self, "classes", None))
         if wanted and isinstance(self, ClassifierMixin) and (classes is None or len(classes) > 2):
-            raise ValueError("monotone must be None unless two classes are declared.")
+            raise ValueError("monotone needs exactly two classes, declared in classes.")
         return dict(wanted)
 
     def _records(self, X: Any) -> ColumnRecords:
@@ -217,9 +219,9 @@ class PrivateAdditiveModel(PrivateEstimator):
     def explain(self, X: MatrixLike) -> np.ndarray:
         """What every column, and every pair of ``pair_functions_``, adds to every prediction.
 
-        Their sum and ``intercept_`` are the prediction, before it is clipped to the range of
-        targets, the log-odds of the second class, the scores of all classes, or the logarithm of
-        the prediction for "poisson" and "gamma". For records of the fit the result is not private.
+        The parts and ``intercept_`` add up to the output of `decision_function` for classes. For
+        numbers they add up to the prediction before it is clipped, or to its logarithm if the loss
+        is "poisson" or "gamma". For records of the fit the result is not private.
 
         Parameters
         ----------
@@ -305,7 +307,7 @@ class PrivateAdditiveModel(PrivateEstimator):
         Returns
         -------
         model : object
-            It predicts, and has no ``privacy_``: that is of the fit.
+            It predicts, but has no ``privacy_``, which describes the fit.
 
         Raises
         ------
@@ -363,8 +365,7 @@ class PrivateAdditiveModel(PrivateEstimator):
 class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
     """Differentially private additive classification: log-odds are sums of functions of columns.
 
-    Functions of numbers are piecewise linear and smooth; other columns have one number for each
-    category.
+    The functions of numbers are smooth curves; each category has one number.
 
     Parameters
     ----------
@@ -455,7 +456,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            The first for two classes.
+            One-dimensional if there are two classes.
         """
         records = self._records(X)
         return self.model_.decision_function(records)
@@ -496,8 +497,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
 class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
     """Differentially private additive regression: predictions are sums of functions of columns.
 
-    Functions of numbers are piecewise linear and smooth; other columns have one number for each
-    category.
+    The functions of numbers are smooth curves; each category has one number.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ def read_model(kind: type, text: str) -> Any:
     except (TypeError, json.JSONDecodeError) as error:
         raise ValueError("text must be JSON as to_json writes it.") from error
     if not isinstance(content, dict) or content.get("model") != kind.__name__:
-        raise ValueError(f"text must hold a {kind.__name__}.")
+        raise ValueError(f"text must be what {kind.__name__}.to_json returned.")
     if content.get("format") != FORMAT:
         raise ValueError(f"text must have the format {FORMAT}.")
     schema = content["schema"]

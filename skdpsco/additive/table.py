@@ -122,7 +122,7 @@ def _undeclared(names: Any, n_columns: int) -> tuple[TableColumn, ...]:
 def _records_of(frame: Any, schema: Schema, names: list[str]) -> ColumnRecords:
     absent = [n for n in dict.fromkeys([*schema.features, *names]) if n not in frame.columns]
     if absent:
-        raise ValueError(f"X must have the columns {absent}, which it lacks.")
+        raise ValueError(f"X lacks the columns {absent}.")
     columns, values = [], np.empty((len(frame), len(names)))
     for j, name in enumerate(names):
         column, known = frame[name], schema.columns.get(name)

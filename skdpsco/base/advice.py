@@ -27,7 +27,7 @@ AT_BOUND = 0.9999  # the least of the targets that are found, in these units, if
 LARGEST_EPSILON = 1e4  # no larger epsilon is advised
 BOUNDS_OF_1 = (
     "This fit finds no bounds of features, so that feature_bound='auto' means 1, and X is clipped "
-    "to [-1, 1]. Declare the bounds of columns that are larger; feature_bound=1 says that none is."
+    "to [-1, 1]. Declare the bounds of larger columns, or feature_bound=1 if there are none."
 )
 
 
@@ -84,7 +84,7 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
             enough = epsilon_of(ZCDPEvent(rho), delta)
         known = 0.0 < enough < LARGEST_EPSILON
         or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""
-        unscaled = ", and they are neither centred nor scaled" if conditioning else ""
+        unscaled = ", so features are neither centred nor scaled" if conditioning else ""
         fault = (
             f"The scale of the target cannot be found from {records} at epsilon={epsilon:g}, and "
             "predictions may be far off. Declare target_bound, close to the largest target."
@@ -96,8 +96,8 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
         lines.append(f"{fault} {without}{math.ceil(needed / mu)} records would do{or_epsilon}.")
     if delta > LARGEST_DELTA / n:
         lines.append(
-            f"delta={delta:g} is large for {records}: a mechanism that reveals one of them with "
-            f"probability delta is allowed. Choose at most 1 / (10 n), {LARGEST_DELTA / n:g}."
+            f"delta={delta:g} is large for {records}: it allows a fit to reveal one of them with "
+            f"this probability. Choose at most 1 / (10 n), {LARGEST_DELTA / n:g}."
         )
     if reach is not None and reach < SMALLEST_REACH:
         lines.append(

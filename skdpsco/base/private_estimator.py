@@ -557,8 +557,9 @@ class PrivateEstimator(Documented, BaseEstimator):
         k = self.max_records_per_unit
         if (k is None) != (units is None):
             raise ValueError(
-                "units, the unit of every record, and the parameter max_records_per_unit must be "
-                "given together. (A search is given both in place of its estimator.)"
+                "units (the person, or other unit, of every record) and max_records_per_unit must "
+                "be given together: one to fit, the other as a parameter. (In a search, give both "
+                "to the search, not to its estimator.)"
             )
         if k is None:
             check_persons(self, self.ledger)

@@ -12,7 +12,7 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Privacy budget, in (0, 1), far below one in n_samples.
+    Chance that the guarantee fails, in (0, 1), far below one in n_samples.
 
 [ledger]
 ledger : Ledger or None, default=None
@@ -20,7 +20,7 @@ ledger : Ledger or None, default=None
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
-    Number of records per person, which are protected together. See :doc:`/persons`.
+    Number of records used of each person, protected together. See :doc:`/persons`.
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
@@ -37,7 +37,7 @@ target_bound : float, array-like of shape (n_targets,), Schema or None, default=
 
 [target_bound_of_ball]
 target_bound : float, Schema or None, default=None
-    Public bound on ``|y|``, to which targets are clipped. None finds one, if the radius is "auto".
+    Public bound on ``|y|``, to which targets are clipped. None finds one if ``radius`` is "auto".
 
 [descent]
 solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
@@ -50,13 +50,13 @@ solver : str or solver, default="auto"
 
 [solver_of_l1_ball]
 solver : str or solver, default="stagewise"
-    Others need a number as radius: "frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe" and
-    "anytime-mirror-descent". See :doc:`/algorithms`.
+    Other solvers need a number as radius: "frank-wolfe", "frank-wolfe-laplace",
+    "noisy-frank-wolfe" and "anytime-mirror-descent". See :doc:`/algorithms`.
 
 [solver_of_lp_ball]
 solver : str or solver, default="auto"
-    "projected-descent", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe", "phased-erm", or
-    what suits the loss, the budget and the shape of X ("auto"). See :doc:`/algorithms`.
+    "projected-descent", "phased-sgd", "one-pass-frank-wolfe", "tree-frank-wolfe" or "phased-erm".
+    "auto" chooses by loss, budget and shape of X. See :doc:`/algorithms`.
 
 [n_iter]
 n_iter : int or "auto", default="auto"
@@ -72,7 +72,7 @@ conditioning : "auto" or None, default="auto"
 
 [conditioning_and_correction]
 conditioning : "auto" or None, default="auto"
-    "auto" centres and scales columns, and corrects predictions, privately. See
+    "auto" privately centres and scales columns, and corrects predictions. See
     :doc:`/clipping`.
 
 [classes]
@@ -98,7 +98,7 @@ relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
 
 [random_state]
 random_state : int, RandomState instance or None, default=None
-    A seed makes the noise known: for tests only.
+    For tests only: whoever knows it knows the noise.
 
 [p]
 p : float, default=2.0
@@ -106,25 +106,26 @@ p : float, default=2.0
 
 [row_norm]
 row_norm : float or None, default=None
-    Public bound on the l2 norm of a record, divided by the feature bounds; longer ones are
-    shortened. None means sqrt(n_features). The noise grows with it.
+    Public bound on the l2 norm of a record, after features are divided by their bounds; longer ones
+    are shortened. None means sqrt(n_features). The noise grows with it.
 
 [row_norm_of_moments]
 row_norm : float or None, default=None
-    Public bound, > 0, on the l2 norm of a row divided by its bounds, target included; longer rows
-    are shortened. None finds one privately.
+    Public bound, > 0, on the l2 norm of a record, target included, divided by its bounds; longer
+    ones are shortened. None finds one privately.
 
 [schema]
 schema : Schema or None, default=None
-    Declares ranges and categories of columns by name; None is for an array or a frame of numbers.
+    Ranges and categories of columns. None is for X that holds numbers only.
 
 [monotone]
 monotone : dict or None, default=None
-    Columns of numbers, by name, whose functions increase (1) or decrease (-1).
+    Columns, by name, whose functions must increase (1) or decrease (-1). Columns of arrays are
+    called "x0", "x1" and so on.
 
 [pairs]
 pairs : "auto", list of tuple of two str, or None, default="auto"
-    Pairs of columns with a function of both, by name. "auto" chooses some privately.
+    Pairs of columns, by name, that get a joint function. "auto" chooses some privately.
 
 [n_samples]
 n_samples : int or None, default=None
@@ -132,7 +133,7 @@ n_samples : int or None, default=None
 
 [shuffle]
 shuffle : bool, default=True
-    Whether to read arrays in random order, which sorted records need.
+    Whether to read arrays in random order, which is needed if records are sorted.
 
 [classes_]
 classes_ : ndarray of shape (n_classes,)
@@ -161,7 +162,7 @@ feature_bound_ : ndarray of shape (n_features,)
 
 [feature_range_]
 feature_range_ : ndarray of shape (2, n_features)
-    Predictions clip columns to it.
+    Predictions clip columns to this range.
 
 [target_range_]
 target_range_ : ndarray of shape (2,)
@@ -197,8 +198,8 @@ radius : float or "auto", default="auto"
 [solver_of_game]
 solver : str or solver, default="auto"
     "gradient-descent", "moments", "mirror-descent", "bias-reduced-mirror-descent",
-    "boosted-mirror-descent", "mirror-prox", "recursive-regularisation", or what suits the data
-    ("auto"). See :doc:`/algorithms`.
+    "boosted-mirror-descent", "mirror-prox" or "recursive-regularisation". "auto" chooses by loss,
+    budget and shape of X. See :doc:`/algorithms`.
 
 [radius_of_l2_ball]
 radius : float or "auto", default="auto"
@@ -214,15 +215,15 @@ radius_ : float
 
 [path_]
 path_ : RadiusPath
-    Solutions of smaller radii, at no further cost ("stagewise" only).
+    Solutions with smaller radii, at no further cost ("stagewise" only).
 
 [shape_functions_]
 shape_functions_ : dict of str to ShapeFunction
-    What every column adds to a prediction, by name.
+    The function that each column adds to a prediction, by name.
 
 [pair_functions_]
 pair_functions_ : dict of tuple of two str to PairFunction
-    What pairs of columns add besides.
+    The functions that pairs of columns add, by names.
 
 [densities_]
 densities_ : dict of str to Density or Shares
@@ -243,8 +244,8 @@ shape of X is public. See :doc:`/threat-model`.
 
 [units]
 units : array-like of shape (n_samples,) or None, default=None
-    The person, or other unit, of every record; only with ``max_records_per_unit``, and for X in
-    memory.
+    The person, or other unit, to whom each record belongs. It needs ``max_records_per_unit``, and
+    X in memory.
 
 [outcome]
 Returns
@@ -255,7 +256,7 @@ self : object
 Raises
 ------
 ValueError, TypeError
-    If a parameter or the input is not legal; no noise has been drawn then.
+    If a parameter or the input is not legal. No noise has been drawn then.
 BudgetExceededError
     If the ledger's remaining budget is too small.
 """

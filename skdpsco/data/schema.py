@@ -27,21 +27,21 @@ class Schema:
         The columns by name, in the order of features. A declaration is "boolean", a list of
         categories, or a dict with the keys of one kind of column:
 
-        - ``"bounds": [low, high]`` for numbers, which are clipped to them; optionally ``"integer":
-          True``, ``"unit": "years"`` for readers, and ``"fill"``, what stands for a missing number,
-          by default the middle.
+        - ``"bounds": [low, high]`` for numbers, which are clipped to them. Optional are
+          ``"integer": True``, ``"unit": "years"`` for readers, and ``"fill"``, the number that
+          replaces a missing one, by default the middle.
         - ``"categories": [...]``, different numbers or strings.
         - ``"boolean": True``.
 
-        With ``"missing": True`` values may be missing. A list, such as ``"missing": [-9]``, names
-        further values that mean so.
+        ``"missing": True`` says that values may be missing. A list, such as ``"missing": [-9]``,
+        names codes that also mean a missing value.
     target : str or None, default=None
         The column that models predict. It may not be missing.
     groups : str or None, default=None
         The column that holds the group of a record, for `PrivateGroupDRO` and scores by group.
     person : str or None, default=None
-        A column that identifies persons, and is not declared among ``columns``. Estimators then ask
-        for ``max_records_per_unit``. See :doc:`/persons`.
+        A column that identifies persons. Do not declare it in ``columns``. Estimators then need
+        ``max_records_per_unit``. See :doc:`/persons`.
     source : str, default=""
         Where the declaration comes from, for readers.
 

@@ -95,24 +95,24 @@ class PrivateGroupDRO(PrivateLinearModel):
     Parameters
     ----------
     loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
-        The first two are for two classes, the others for numbers.
+        The first two are for classes, the others for numbers.
     groups : array-like or None, default=None
         All groups: labels, or tuples of labels. None makes those in ``sensitive_features`` public.
     group_membership : {"public", "private"}, default="public"
-        Whether the group of a record is known to everybody, or protected.
+        Whether groups of records are public or protected.
     group_prior : array-like of shape (n_groups,) or None, default=None
         Public shares of the groups, for private membership. None finds them.
     objective : {"worst", "cvar", "average"}, default="worst"
-        Mean loss of the worst group, of the worst groups together ("cvar"), or of all.
+        Mean loss of the worst group, of several worst groups ("cvar"), or of all.
     average_weight : float, default=0.0
-        Weight of the average loss beside the objective, in [0, 1].
+        Weight of the average loss in the objective, in [0, 1].
     cvar_level : float, default=0.2
         Share of the records that count for "cvar", in (0, 1].
     {epsilon, delta, ledger, max_records_per_unit, radius_of_l2_ball, feature_bound}
     {target_bound_of_ball, fit_intercept, conditioning_and_correction, classes, class_weight}
     solver : str or object, default="auto"
-        "gradient-descent", "moments", "mirror-prox", "recursive-regularisation", or what suits the
-        data ("auto"). See :doc:`/algorithms`.
+        "gradient-descent", "moments", "mirror-prox" or "recursive-regularisation". "auto" chooses
+        by public numbers. See :doc:`/algorithms`.
     {n_iter, random_state}
 
     Attributes

@@ -27,7 +27,7 @@ def _is_logistic(model: Any) -> bool:
 class PrivateLinearClassifier(LogisticClassifier, LpModel):
     """Differentially private linear classifier in an l_p ball, for records that are read once.
 
-    It minimises the mean loss subject to ``||w||_p <= radius``. Records may arrive in blocks, and
+    It minimises the mean loss subject to ``||w||_p <= radius``. Records may come in blocks, and
     need not fit into memory.
 
     Parameters

@@ -65,9 +65,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
 ):
     """Grid search whose total cost, including tuning, is one (epsilon, delta).
 
-    Noisy scores on held-out records, or on all if the budget is small, take the place of
-    cross-validation. Every step of the estimator must be private or independent of the data; the
-    budgets of its steps matter only in proportion to each other.
+    Instead of cross-validation, candidates get noisy scores on held-out records, or on all records
+    if the budget is small. Every step of the estimator must be private or independent of the data.
+    Only the proportions of the budgets of its steps matter.
 
     Parameters
     ----------
@@ -78,30 +78,29 @@ class PrivateGridSearchCV(  # type: ignore[override]
         random_state.
     {epsilon, delta, ledger, max_records_per_unit}
     strategy : {"auto", "random-stopping", "composition"}, default="auto"
-        "random-stopping" tries random candidates a random number of times, each with nearly the
-        whole budget. "composition" tries each once, with a share of it; "auto" does so with a
-        ledger and for blocks. See :doc:`/random-stopping`.
+        "random-stopping" tries a secret, random number of candidates, each with nearly the whole
+        budget. "composition" tries each candidate once, with a share of the budget. "auto" is
+        "composition" with a ledger or blocks, and otherwise "random-stopping". See
+        :doc:`/random-stopping`.
     scoring : {"accuracy", "r2", "neg_clipped_squared_error"}, PrivateScorer or None, default=None
-        None is "accuracy" for classifiers and "r2" for regressors. For others see
-        `make_private_scorer`.
+        None is "accuracy" for classifiers and "r2" for regressors. `make_private_scorer` makes
+        others.
     n_jobs : int or None, default=None
         Number of parallel fits, as in joblib.
     refit : bool or "auto", default="auto"
         Whether the winner is fitted again to all records; "auto" does so after composition.
     validation_fraction : float or "auto", default="auto"
-        Share of the records, in [0, 1), for scores alone. "auto" takes none with a small budget.
+        Share of the records, in [0, 1), held out for scores. "auto" takes none with a small budget.
     search_share : float or "auto", default="auto"
-        Share of the budget, in (0, 1), for the search if there is a refit. "auto" is half.
+        Share of the budget, in (0, 1), for the search if the winner is refitted. "auto" is half.
     return_scores : bool, default=False
-        Whether noisy scores are released ("composition" only), at the price of a less reliable
-        choice.
+        Whether to release noisy scores ("composition" only), which makes the choice less reliable.
     tries : TruncatedNegativeBinomial, Poisson or "auto", default="auto"
-        Distribution of the number of tries, from `skdpsco.privacy`.
+        Distribution of the number of tries in "random-stopping", from `skdpsco.privacy`.
     pre_dispatch : int or str, default="2*n_jobs"
         As in joblib.
     record_wise : list of str or callable, default=()
-        Transformers, by the names of steps, and functions for which you vouch: they treat every
-        record by itself.
+        Names of steps, and functions, that you declare to treat every record by itself.
     {random_state}
 
     Attributes

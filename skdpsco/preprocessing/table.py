@@ -251,22 +251,22 @@ def make_private_pipeline(
     sparse_output: bool = False,
     record_wise: Any = (),
 ) -> Any:
-    """Make a pipeline of private steps, which refuses others; a schema in it encodes a raw table.
+    """Make a pipeline that refuses steps that are not private; a schema in it encodes a raw table.
 
     Parameters
     ----------
     *steps : Schema or estimators
-        The last step is a private estimator, or a search for one. A `Schema` as the first one
-        stands for a `TableEncoder` of its columns, and tells the last step about the target and
-        groups. A `PrivateSplineTransformer` right after the schema turns its numbers into splines,
-        and passes everything else on. The pipeline holds copies.
+        The last step is a private estimator, or a search for one. A `Schema` as the first step
+        becomes a `TableEncoder` of its columns, and tells the last step about target and groups. A
+        `PrivateSplineTransformer` right after it turns its numbers into splines, and passes
+        everything else on. The pipeline holds copies of the steps.
     epsilon, delta : float or None, default=None
         The privacy budget of the last step; None keeps its own.
     ledger : Ledger or None, default=None
         The ledger of all private steps; None keeps theirs.
     max_records_per_unit : int or None, default=None
-        How many records are drawn of every unit, for all private steps; None keeps theirs. A schema
-        that declares a ``person`` needs one.
+        Number of records to use of every unit, in all private steps; None keeps theirs. You need it
+        if the schema declares a ``person``.
     sparse_output : bool, default=False
         Whether the encoder of a schema returns a CSR matrix, which suits hundreds of categories.
     record_wise : list of str or callable, default=()
@@ -281,7 +281,7 @@ def make_private_pipeline(
     Raises
     ------
     TypeError
-        If a step is no estimator, or the last one is not private.
+        If a step is not an estimator, or the last one is not private.
     ValueError
         If a step is not private, the schema declares no target, or it declares a person and nothing
         says how many records a person may have.

@@ -120,7 +120,7 @@ def axes(who: str, ax: Any) -> Any:
     Raises
     ------
     TypeError
-        If ``ax`` are no axes.
+        If ``ax`` is not an Axes.
     """
     plt = pyplot(who)
     if ax is None:

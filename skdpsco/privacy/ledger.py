@@ -78,11 +78,11 @@ class Remaining(NamedTuple):
 class Ledger:
     """Privacy budget of one data set, charged by every estimator that is given it.
 
-    Pass it as ``ledger=`` to any private estimator, which charges it before it draws noise. A fit
+    Pass it as ``ledger=`` to any private estimator, which charges it before noise is drawn. A fit
     that would exceed the budget raises `BudgetExceededError`. Copies of an estimator charge the
-    same ledger. Charges add up in zero-concentrated differential privacy, even if later fits are
-    chosen on the basis of earlier ones, and all together are (epsilon, delta)-differentially
-    private.
+    same ledger. Costs are counted, and added up, in zero-concentrated differential privacy. All
+    fits together are (epsilon, delta)-differentially private, even if results of earlier ones
+    decide about later ones.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ class Ledger:
         Which data sets are neighbours, as the ``relation`` of the estimators. See
         :doc:`/neighbours`.
     max_records_per_unit : int, default=1
-        How many records a unit, such as a person, has at most. Above 1 the budget protects all of
-        them at once, with more noise. See :doc:`/persons`.
+        Largest number of records of a unit, such as a person. The budget protects all of them at
+        once, which needs more noise if there are several. See :doc:`/persons`.
 
     Raises
     ------
@@ -222,11 +222,10 @@ class Ledger:
             Public parameters for the history, which shortens them.
         relation : str, default="replace-one"
             The neighbouring relation for which ``event`` is stated. It must be that of the ledger,
-            or one of the other relations that replace records: a ledger for units of k records is
-            charged k^2 times the rho of an event that is stated for one, and (2 k)^2 times that of
-            one that is stated for "add-or-remove-one". If the ledger's is
-            "replace-one", "replace-one within groups" is allowed too, which weakens the guarantee
-            of the whole ledger.
+            or imply it: a ledger for units of k records is charged k^2 times the rho of an event
+            for one record, and (2 k)^2 times that of an event for "add-or-remove-one". A ledger for
+            "replace-one" also takes "replace-one within groups", which weakens the guarantee of
+            the whole ledger.
 
         Raises
         ------
@@ -270,8 +269,8 @@ class Ledger:
         Returns
         -------
         spent : Spent
-            ``rho``, the sum of the charges, and ``epsilon``, which everything that was charged has
-            together at the ledger's ``delta``. (Epsilons of single charges do not add up to it.)
+            ``rho``, the sum of the charges, and ``epsilon``, the guarantee of all of them together
+            at the ledger's ``delta``. (Usually less than the sum of their epsilons.)
         """
         return self._spent(self._store.run(self._charged))
 
@@ -436,8 +435,8 @@ class Ledger:
         ax : matplotlib Axes or None, default=None
         unit : {"epsilon", "rho"}, default="epsilon"
             "epsilon" shows by how much every charge raised the epsilon of all charges together, at
-            the ledger's delta. Equal charges look the smaller, the more was spent before them.
-            "rho" shows what adds up.
+            the ledger's delta; of two equal charges the later one looks smaller. "rho" shows the
+            costs that add up.
 
         Returns
         -------
@@ -448,7 +447,7 @@ class Ledger:
         ValueError
             If ``unit`` is neither of these.
         TypeError
-            If ``ax`` are no axes.
+            If ``ax`` is not an Axes.
         ImportError
             If matplotlib is not installed.
         """
