@@ -142,8 +142,9 @@ html_title = "skdpsco"
 html_logo = html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_use_index = False  # the reference and the search do what an index of all names would
 html_theme_options = {
-    "logo": {"text": html_title},
+    "logo": {"text": html_title, "alt_text": "Home page of"},  # which the text follows
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
