@@ -97,6 +97,7 @@ templates_path = ["_templates"]
 
 # Code between single backticks in docstrings is a link if there is such a page, or plain code.
 default_role = "obj"
+toc_object_entries_show_parents = "hide"  # "On this page" names the methods, without their class
 highlight_language = "none"  # blocks without a language are formulas and pseudo-code
 autodoc_typehints = "none"  # numpydoc's sections say more
 autosummary_generate = True
@@ -138,9 +139,12 @@ intersphinx_timeout = 10  # seconds
 
 html_theme = "pydata_sphinx_theme"
 html_title = "skdpsco"
+html_logo = html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_use_index = False  # the reference and the search do what an index of all names would
 html_theme_options = {
+    "logo": {"text": html_title, "alt_text": "Home page of"},  # which the text follows
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],

@@ -2,9 +2,13 @@
 
 import importlib
 import pkgutil
+import pydoc
 import re
 from collections import defaultdict
+from inspect import Signature, isclass, signature
 from pathlib import Path
+
+from sklearn.base import BaseEstimator
 
 import skdpsco
 
@@ -60,3 +64,15 @@ def test_the_readme_names_what_users_import():
         assert getattr(importlib.import_module(f"skdpsco.{package}"), name) is getattr(
             skdpsco, name
         )
+
+
+def test_help_of_estimators_shows_parameters_without_their_types():
+    kinds = [getattr(skdpsco, name) for name in skdpsco.__all__]
+    estimators = [kind for kind in kinds if isclass(kind) and issubclass(kind, BaseEstimator)]
+    assert len(estimators) > 20
+    for estimator in estimators:
+        text = pydoc.render_doc(estimator, renderer=pydoc.plaintext)
+        assert estimator.__doc__.splitlines()[0] in text
+        assert "numpy._typing" not in text, estimator
+        assert signature(estimator).return_annotation is Signature.empty
+        assert estimator.__init__.__annotations__  # which checkers of types read

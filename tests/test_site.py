@@ -7,12 +7,16 @@ import runpy
 import shutil
 import threading
 from collections import defaultdict
+from contextlib import contextmanager
 from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import matplotlib.image
+import numpy as np
 import pytest
 
 from skdpsco.privacy import gaussian_mu
@@ -24,9 +28,13 @@ DRIVER = shutil.which("chromedriver")
 SOME_PAGES = [
     "index.html", "tutorials.html", "auto_examples/plot_first_model.html", "choosing.html",
     "expectations.html", "algorithms.html", "glossary.html", "from-epsilon-to-noise.html",
-    "proofs/noise.html", "api/generated/skdpsco.PrivateLasso.html",
+    "field.html", "field/diffprivlib.html", "proofs/noise.html", "api/models.html",
+    "api/generated/skdpsco.PrivateLasso.html", "api/generated/skdpsco.PrivateSynthesizer.html",
+    "api/generated/skdpsco.privacy.Tries.html", "api/generated/skdpsco.Ledger.html",
 ]  # fmt: skip
 PHONE = 390  # pixels
+DESKTOP = (1280, 1000)
+WEIGHTS = np.array([0.2126, 0.7152, 0.0722])  # of red, green and blue in the luminance
 
 if not (SITE / "index.html").is_file():
     pytest.skip("there is no built site: run `make docs`", allow_module_level=True)
@@ -207,7 +215,7 @@ def test_code_can_be_copied(browser, address):
 def luminance(colour):
     """Luminance of a computed colour, between 0 and 1."""
     numbers = colour[colour.index("(") + 1 : -1].replace(",", " ").split()[:3]
-    return sum(w * float(x) for w, x in zip((0.2126, 0.7152, 0.0722), numbers, strict=True)) / 255
+    return np.array(numbers, float) @ WEIGHTS / 255
 
 
 def test_figures_are_readable_in_the_dark(browser, address):
@@ -224,23 +232,58 @@ def test_figures_are_readable_in_the_dark(browser, address):
             )
             assert abs(box - text) > 0.4
         assert luminance(browser.execute_script(style, "#noise svg text", "fill")) > 0.6
-        browser.get(f"{address}from-epsilon-to-noise.html")
-        background = browser.execute_script(style, "article img", "backgroundColor")
-        assert luminance(background) > 0.6  # pictures are drawn for a light ground
+        for page in ("index.html", "from-epsilon-to-noise.html"):
+            browser.get(address + page)
+            browser.execute_script("document.querySelector('article img').scrollIntoView()")
+            shot = browser.find_element("css selector", "article img").screenshot_as_png
+            image = matplotlib.image.imread(BytesIO(shot))[:, :, :3] @ WEIGHTS
+            assert np.median(image) < 0.25  # the ground is the page's
+            assert image.max() > 0.8  # and the writing is light
     finally:
         browser.execute_script("localStorage.setItem('mode', 'light')")
 
 
-def test_a_phone_needs_no_horizontal_scrolling(browser, address):
-    size = {"width": PHONE, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+@contextmanager
+def screen(browser, width, height, *, mobile=False):
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
-        for page in SOME_PAGES:
-            browser.get(address + page)
-            width = browser.execute_script("return document.documentElement.scrollWidth")
-            assert width <= PHONE, page
+        yield
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_phone_needs_no_horizontal_scrolling(browser, address):
+    """Not of the page, nor of the article, which the theme lets scroll within the page."""
+    widths = """
+        return [document.documentElement, document.querySelector('.bd-article-container')]
+            .map((element) => element.scrollWidth)"""
+    with screen(browser, PHONE, 844, mobile=True):
+        for page in SOME_PAGES:
+            browser.get(address + page)
+            assert max(browser.execute_script(widths)) <= PHONE, page
+
+
+def test_the_first_page_fits_on_a_screen(browser, address):
+    bottoms = """
+        return ['img', '.highlight-python', '.sd-card'].map((name) => Math.max(
+            ...[...document.querySelectorAll('article ' + name)]
+                .map((element) => element.getBoundingClientRect().bottom)))"""
+    with screen(browser, *DESKTOP):
+        browser.get(f"{address}index.html")
+        assert max(browser.execute_script(bottoms)) <= DESKTOP[1]
+        assert len(browser.find_elements("css selector", "article .sd-card")) == 4
+        logo = "return document.querySelector('.navbar-brand img').naturalWidth"
+        assert browser.execute_script(logo) > 0
+        assert browser.find_elements("css selector", "link[rel=icon][href$='logo.svg']")
+
+
+def test_pages_of_classes_list_methods_by_their_own_names(browser, address):
+    browser.get(f"{address}api/generated/skdpsco.PrivateLasso.html")
+    names = "return [...document.querySelectorAll('.page-toc a')].map((a) => a.textContent.trim())"
+    listed = browser.execute_script(names)
+    assert {"PrivateLasso", "fit()", "predict()"} <= set(listed)
+    assert not any("." in name for name in listed)
 
 
 def test_the_first_page_is_light_and_asks_only_this_machine(browser, address):

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from functools import partial
-from inspect import signature
+from inspect import Signature, isfunction, signature
 from typing import Any, ClassVar
 
 from skdpsco._upstream import captioned_block, validate_parameter_constraints
@@ -11,6 +11,16 @@ from skdpsco.base.shared_entries import fill_docstrings
 from skdpsco.privacy._checks import abridged
 
 __all__ = ["Documented"]
+
+
+def hide_types(cls: type) -> None:
+    """Let `help` show parameters without their types, of which the docstrings say more."""
+    own = [vars(owner) for owner in cls.__mro__ if owner.__module__.startswith("skdpsco.")]
+    for function in (value for names in own for value in names.values() if isfunction(value)):
+        if "__signature__" not in vars(function):
+            parameters = signature(function).parameters.values()
+            bare = [parameter.replace(annotation=Signature.empty) for parameter in parameters]
+            function.__signature__ = Signature(bare)  # type: ignore[attr-defined]
 
 
 class Documented:
@@ -28,6 +38,7 @@ class Documented:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         fill_docstrings(cls)
+        hide_types(cls)
 
     @classmethod
     def _default_params(cls) -> dict[str, Any]:
