@@ -1,6 +1,5 @@
 """Private generalised linear models with a monotone link."""
 
-import math
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -21,26 +20,19 @@ from skdpsco.base.predictions import LinearRegressorMixin
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.block_records import read_records
-from skdpsco.linear_model._penalized import PENALTY
 from skdpsco.linear_model.links import Identity, Link, resolve_link
-from skdpsco.scaling.calibration import CALIBRATION, TargetCurve
+from skdpsco.scaling.calibration import CALIBRATION, CLASS_CURVE, TargetCurve
 from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import Problem
-from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES
-from skdpsco.solvers.groups.monotone_glm import (
-    GradientMirrorProx,
-    PooledDescent,
-    PooledMoments,
-)
+from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledDescent
 
 __all__ = ["PrivateMonotoneGLM"]
 
 LARGEST_NORM = 10.0  # the radius "auto", in units of the link, where features lie in [-1, 1]
 GLM_SOLVERS: dict[str, Any] = {
-    "moments": PooledMoments,
-    "mirror-prox": GradientMirrorProx,
     "gradient-descent": PooledDescent,
+    "mirror-prox": GradientMirrorProx,
 }
 
 
@@ -52,11 +44,11 @@ def _encoded(y: Any, link: Link) -> np.ndarray:
 class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     """Differentially private generalised linear model with a monotone link.
 
-    It fits ``E[y | x] = g(x'w)`` for a known non-decreasing link g with a bounded range, by the
-    monotone variational inequality ``E[(g(x'w) - y) x] = 0`` over an l2 ball. This is a convex
-    problem for every such link, even if least squares, the mean of ``(g(x'w) - y)**2``, is not
-    convex, as in probit regression. For the logistic link it is logistic regression, with any
-    targets between 0 and 1. The fit is (epsilon, delta)-differentially private: replacing one
+    It fits ``E[y | x] = g(x'w)`` for a known non-decreasing link g with a bounded range, by
+    minimising the loss whose derivative in the prediction z is ``g(z) - y``, over an l2 ball. This
+    is a convex problem for every such link, even if least squares, the mean of ``(g(x'w) - y)**2``,
+    is not convex, as in probit regression. For the logistic link it is logistic regression, with
+    any targets between 0 and 1. The fit is (epsilon, delta)-differentially private: replacing one
     record, features and target, changes the distribution of everything that `fit` stores by at most
     that much.
 
@@ -107,15 +99,13 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         table of predictions and targets, for at most 6 % of the budget's mu^2, if there is an
         intercept, features are conditioned, ``radius="auto"``, the link is not the identity and
         there are enough records. None does neither.
-    solver : {"auto", "moments", "mirror-prox", "gradient-descent"}, default="auto"
-        "moments" releases noisy moments and corrects a model of the equation in a few rounds.
-        "mirror-prox" releases a noisy operator in every step; it needs more records, but no memory
-        for a square matrix. "gradient-descent" is for the identity only; it takes noisy gradients
-        of the squared error, whose noise follows the spread of the targets. "auto" is that for the
-        identity with ``radius="auto"`` unless there is little noise, otherwise "moments" for up to
-        2000 features, including the intercept.
+    solver : {"auto", "gradient-descent", "mirror-prox"}, default="auto"
+        "gradient-descent", which "auto" is, takes noisy gradients of the loss without a ball, and
+        the nearest coefficients in the ball in the end. "mirror-prox" solves the monotone
+        variational inequality ``E[(g(x'w) - y) x] = 0`` with a noisy operator in every step; it
+        needs more records.
     n_iter : int or "auto", default="auto"
-        Number of rounds or steps, at most 10000. "auto" computes it from the budget and public
+        Number of steps, at most 10000. "auto" computes it from the budget and public
         sizes.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
@@ -128,7 +118,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     link_ : Link
         The link of the predictions.
     n_iter_ : int
-        Number of private rounds or steps.
+        Number of private steps.
     feature_bound_ : ndarray of shape (n_features,)
         The bounds that were found or chosen; only with ``feature_bound="auto"`` or None.
     feature_range_ : ndarray of shape (2, n_features)
@@ -206,7 +196,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        solver: Literal["auto", "moments", "mirror-prox", "gradient-descent"] = "auto",
+        solver: Literal["auto", "gradient-descent", "mirror-prox"] = "auto",
         n_iter: int | Auto = "auto",
         random_state: Seed = None,
     ) -> None:
@@ -226,7 +216,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
 
     def _learn(self, X, y):
         self.link_ = link = resolve_link(self.link, self.target_bound)
-        loss, self._link_unit = link.moments()
+        loss, self._link_unit = link.loss()
         identity = isinstance(link, Identity)
         encode = check_target if identity else partial(_encoded, link=link)
         records = read_records(self, X, y, encode)
@@ -250,23 +240,20 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         return 2.0
 
     def _curve(self, loss: Any) -> TargetCurve | None:
-        if loss.linear:
+        if isinstance(self.link_, Identity):
             return None
-        least = CALIBRATION.least_slope * float(loss.slopes.max())
+        slopes = np.diff(loss.values) / np.diff(loss.knots)
+        least = CALIBRATION.least_slope * float(slopes.max())
 
         def mean(z):
-            _, response, slope = loss.phi(z)
-            return response, np.maximum(slope, least)
+            inside = (z > loss.knots[0]) & (z < loss.knots[-1])
+            j = np.searchsorted(loss.knots[1:-1], z, side="right")
+            return np.interp(z, *loss), np.maximum(np.where(inside, slopes[j], 0.0), least)
 
-        return TargetCurve(mean)
+        return CLASS_CURVE._replace(mean=mean)
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
-        small = n_features + bool(self.fit_intercept) <= MAX_GROUP_FEATURES
-        best = GLM_SOLVERS["moments" if small else "mirror-prox"]
-        much_noise = n_samples * math.sqrt(2.0 * rho) < PENALTY.little_noise * n_features
-        if loss.linear and much_noise and not self._ball_is_given():
-            best = PooledDescent
-        return resolve_solver(self.solver, {"auto": best, **GLM_SOLVERS})
+        return resolve_solver(self.solver, {"auto": PooledDescent, **GLM_SOLVERS})
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
         radius, _ = self._radius_and_bounds(len(bounds))
