@@ -55,6 +55,7 @@ from skdpsco.group_dro.options import (
     check_options,
     check_prior,
     group_solver,
+    needed_size,
     too_small,
 )
 from skdpsco.privacy.relations import WITHIN_GROUPS
@@ -62,15 +63,12 @@ from skdpsco.scaling.calibration import SHORT_CURVE, TargetCurve
 from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.groups.descent import GroupDescent
-from skdpsco.solvers.groups.moments import GroupMoments, needed_size
 from skdpsco.solvers.groups.problem import GroupProblem
 
 __all__ = ["PrivateGroupDRO"]
 
-# Safety nets, for features and targets in [-1, 1]. Log-odds have no bound, but the steps of mirror
-# prox depend on the radius.
-AUTO_RADIUS, AUTO_RADIUS_OF_LOG_ODDS = 10.0, 300.0
-LITTLE_NOISE = 300.0  # n mu per feature in the smallest group, above which moments are exact
+# Of features and targets in [-1, 1], for solvers that need a ball: their steps depend on it.
+AUTO_RADIUS = 10.0
 
 
 def classifies(model: Any) -> bool:
@@ -100,8 +98,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     ----------
     loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
         The loss of a record. "squared" is half the squared residual, for targets clipped to their
-        range; by moments it grows linearly in predictions beyond this range. "hinge" and "absolute"
-        have no moments.
+        range, up to a residual of their bound, and linear beyond.
     groups : array-like or None, default=None
         The public list of groups: labels, or tuples of labels for products of columns. None takes
         the labels that occur in ``sensitive_features``, or the columns of a matrix; it is not
@@ -141,8 +138,8 @@ class PrivateGroupDRO(PrivateLinearModel):
     radius : float or "auto", default="auto"
         Bound on the l2 norm of the coefficients without the intercept. With one feature bound b_j
         per column, features are measured in units of their bounds: the norm of ``b_j w_j`` is at
-        most ``radius * max_j b_j``; "gradient-descent" has no ball. "auto" is 10 for features and
-        targets in [-1, 1], and 300 for the logistic loss by moments.
+        most ``radius * max_j b_j``. "auto" is no bound for "gradient-descent", and otherwise 10 for
+        features and targets in [-1, 1].
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
@@ -161,8 +158,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         "auto" finds a centre and a scale of features privately, for at most a third of the budget's
         mu^2, if ``solver`` is given by name and there are enough records. Columns that lie on one
         side of 0, or use a small part of their bounds, then cost little accuracy. Sparse columns
-        stay sparse, and are conditioned only if "moments" or "gradient-descent" fits them. Without
-        an intercept the centre is 0, and only scales are found. "auto" also corrects the length of
+        stay sparse, and are conditioned only if "gradient-descent" fits them. Without an intercept
+        the centre is 0, and only scales are found. "auto" also corrects the length of
         the coefficients and the intercept by a private table of predictions and targets, for at
         most 6 % of the budget's mu^2, if there is an intercept, features are conditioned,
         ``radius="auto"``, the loss is logistic and there are enough records. Records count as in
@@ -175,20 +172,18 @@ class PrivateGroupDRO(PrivateLinearModel):
         not named. They multiply losses, and the loss of a group is the mean of that, so that a
         group with many records of a heavy class has the larger loss. They must not be counted from
         the data. Scores of a weighted fit are not calibrated.
-    solver : {"auto", "gradient-descent", "moments", "mirror-prox", "recursive-regularisation"} \
-            or object, default="auto"
-        "gradient-descent" minimises the weighted mean of the groups' losses, without a ball, and
-        weights of groups whose noisy mean losses are larger grow between its steps. "moments"
-        releases noisy moments of every group. "mirror-prox" uses noisy gradients of the
-        model and the group weights; with private membership it needs ``group_prior``, and it does
-        not support "cvar". "recursive-regularisation" is mirror prox in rounds on parts of the
-        records, for the worst case; with its defaults there is usually a single round, and a
-        warning says so. For ``radius="auto"``, "auto" is "gradient-descent", or "moments" after a
-        first fit of all records where there is little noise; otherwise it is "moments" for the
-        losses "logistic" and "squared", and "mirror-prox" for the others. You may pass a solver of
-        your own, an object with ``plan`` and ``run``.
+    solver : {"auto", "gradient-descent", "mirror-prox", "recursive-regularisation"} or object, \
+            default="auto"
+        "gradient-descent", which "auto" is, minimises the weighted mean of the groups' losses, and
+        weights of groups whose noisy mean losses are larger grow between its steps; if ``radius``
+        is given, the nearest coefficients in the ball are taken in the end. "mirror-prox" uses
+        noisy gradients of the model and the group weights; with private membership it needs
+        ``group_prior``, and it does not support "cvar". "recursive-regularisation" is mirror prox
+        in rounds on parts of the records, for the worst case; with its defaults there is usually a
+        single round, and a warning says so. You may pass a solver of your own, an object with
+        ``plan`` and ``run``.
     n_iter : int or "auto", default="auto"
-        Number of rounds or steps, 1 to 10,000. "auto" leaves it to the solver.
+        Number of steps, 1 to 10,000. "auto" leaves it to the solver.
     random_state : int, RandomState instance or None, default=None
         None draws secret noise, anew in every fit. Anything else makes the noise reproducible and
         warns: anyone who knows it can subtract the noise.
@@ -206,8 +201,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     sensitive_columns_ : tuple
         Columns of X that hold groups, if they were given by name.
     n_iter_ : int
-        Number of rounds or steps of the solver. For "moments", rounds that released losses and
-        gradients of all groups.
+        Number of steps of the solver.
     n_rounds_ : int
         Number of rounds on parts of the records; 1 means that there was no recursion. Only for
         recursive solvers.
@@ -292,6 +286,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     _keeps_given_balls = True
     _membership: Membership  # of a draft
     _facts: dict[str, Any]  # of a draft: the public facts about the groups
+    _class_weights: Any = None  # of a draft: in [0, 1], if there are any
 
     # A pipeline or a search passes it on without being asked to.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
@@ -321,9 +316,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         conditioning: Auto | None = "auto",
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
-        solver: Literal[
-            "auto", "gradient-descent", "moments", "mirror-prox", "recursive-regularisation"
-        ]
+        solver: Literal["auto", "gradient-descent", "mirror-prox", "recursive-regularisation"]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
         random_state: Seed = None,
@@ -363,8 +356,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
-            Blocks are `RowBlocks` of arrays or files, or an Arrow table, for the solvers
-            "gradient-descent" and "moments".
+            Blocks are `RowBlocks` of arrays or files, or an Arrow table, for the solver
+            "gradient-descent".
             Their targets and groups are kept in memory, some 40 bytes per record; a classifier
             needs ``classes``.
         y : array-like of shape (n_samples,) or None, default=None
@@ -418,10 +411,10 @@ class PrivateGroupDRO(PrivateLinearModel):
         notes = (*notes, *self._notes(membership))
         regression = not classifies(self)
         bound = self.target_bound if regression else None
-        loss = LOSSES[self.loss]
-        if not regression:
-            loss = partial(loss, relative_weights(self.class_weight, self.classes_))
-        coef, offset = self._fit(X, t, loss(), bound, notes, regression)
+        self._class_weights = (
+            None if regression else relative_weights(self.class_weight, self.classes_)
+        )
+        coef, offset = self._fit(X, t, LOSSES[self.loss], bound, notes, regression)
         if classifies(self):
             coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
         self.groups_ = as_array(membership.groups)
@@ -452,22 +445,14 @@ class PrivateGroupDRO(PrivateLinearModel):
         return 2.0
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
-        solver = group_solver(self.solver, loss)
-        if self.solver != "auto" or self._ball_is_given():
-            return solver
-        # With hardly any noise, moments are exact.
-        F = n_features + bool(self.fit_intercept)
-        known = self._smallest(n_samples) * math.sqrt(2.0 * rho) / F
-        exact = isinstance(solver, GroupMoments) and known >= LITTLE_NOISE
-        return GroupMoments(pooled_first=True) if exact else GroupDescent()
+        return group_solver(self.solver)
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
         radius, _ = self._radius_and_bounds(len(bounds))
         intercept = bool(self.fit_intercept)
         if radius is None:
-            solver = group_solver(self.solver, loss)
-            log_odds = isinstance(solver, GroupMoments) and self.loss == "logistic"
-            radius = AUTO_RADIUS_OF_LOG_ODDS if log_odds else AUTO_RADIUS
+            solver = group_solver(self.solver)
+            radius = math.inf if isinstance(solver, GroupDescent) else AUTO_RADIUS
         else:
             radius *= float(bounds.max()) / target.scale
         return GroupProblem(
@@ -479,6 +464,7 @@ class PrivateGroupDRO(PrivateLinearModel):
             objective=self.objective,
             cvar_level=float(self.cvar_level),
             average_weight=float(self.average_weight),
+            class_weights=self._class_weights,
             **self._facts,
         )
 
@@ -500,7 +486,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         return result
 
     def _curve(self, loss: Any) -> TargetCurve | None:
-        if getattr(loss, "class_weights", None) is not None:
+        if self._class_weights is not None:
             return None
         return SHORT_CURVE if self.loss == "logistic" else None
 
@@ -522,11 +508,10 @@ class PrivateGroupDRO(PrivateLinearModel):
             rates /= float((membership.matrix @ rates).max())
         else:  # by the largest weight that a record could have
             rates /= rates.sum() if membership.overlapping else rates.max()
-        bound = 0.5 if classifies(self) else 1.0
         total = float(rates @ result.sizes)
         if y is None:  # blocks
-            return partial(weighted_targets, rates=rates, bound=bound), total
-        return np.column_stack([y / bound, membership.matrix @ rates]), total
+            return partial(weighted_targets, rates=rates), total
+        return np.column_stack([y, membership.matrix @ rates]), total
 
     @available_if(classifies)
     def decision_function(self, X: MatrixLike) -> np.ndarray:
@@ -665,4 +650,4 @@ class PrivateGroupDRO(PrivateLinearModel):
                 f"Only binary classification is supported, not {len(self.classes_)} classes: "
                 f"loss={self.loss!r} needs y and classes to hold two labels."
             )
-        return index - 0.5, (labels_note(self.classes_, self.classes),)
+        return 2.0 * index - 1.0, (labels_note(self.classes_, self.classes),)

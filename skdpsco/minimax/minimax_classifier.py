@@ -59,8 +59,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         Radius of the l1 ball, > 0; "gradient-descent" has none. Features are measured in units of
         their bounds b_j, and the ball includes the intercepts c: ``sum(b_j |w_j|) + |c| <= radius *
         max_j b_j``, jointly for all classes. With features in [-1, 1] it is the largest log-odds.
-        The noise grows with it. "auto" is 5 where features are in [-1, 1], or conditioned, and with
-        "moments" up to 40 where there is little noise.
+        The noise grows with it. "auto" is 5 where features are in [-1, 1], or conditioned.
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
@@ -75,8 +74,8 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         a third of the budget's mu^2, if ``solver`` is given by name and there are enough records.
         Columns that lie on one side of 0, or use a small part of their bounds, then cost little
         accuracy. The ball then limits the intercept of centred features: the prediction at the
-        centre instead of that at 0. Sparse columns stay sparse, and get a centre only if "moments"
-        or "gradient-descent" fits them. Without an intercept the centre is 0, and only scales are
+        centre instead of that at 0. Sparse columns stay sparse, and get a centre only if
+        "gradient-descent" fits them. Without an intercept the centre is 0, and only scales are
         found. "auto" also corrects the length of the coefficients and the intercept by a private
         table of predictions and targets, for at most 6 % of the budget's mu^2, if there is an
         intercept, features are conditioned, ``radius="auto"``, the only loss is the logistic one of
@@ -90,7 +89,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         multiply losses: with ``tasks="classes"`` the largest of weight times mean loss of a class
         is minimised. They must not be counted from the data. Scores of a weighted fit are not
         calibrated.
-    solver : {"auto", "gradient-descent", "moments", "mirror-descent", \
+    solver : {"auto", "gradient-descent", "mirror-descent", \
             "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
             "recursive-regularisation"} or object, default="auto"
         "gradient-descent" is for losses of `skdpsco.losses` and ``radius="auto"``, and has no ball.
@@ -99,14 +98,10 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         hinge loss is replaced by a smooth one that is close to it. Where classes are the tasks, it
         minimises the mean of their mean losses, not the largest of them, and all weights of tasks
         are equal; in 29 of 32 measurements the largest loss was still smaller than that of games,
-        whose noise is larger, and the worst class was more accurate in all. "moments" releases
-        noisy moments of the classes. It needs two classes, which are the tasks or the labels of a
-        single one, and the logistic loss, and uses the l2 ball of the same radius, which contains
-        the l1 ball. "auto" takes "gradient-descent" where it can, but "moments" if there is little
-        noise and up to 2000 features. Where the radius is a number, it takes "moments" if the noise
-        is small enough, and otherwise "mirror-descent", which suits many features. The others are
-        described in `solve_variational_inequality`. An object with ``plan`` and ``run``, such as
-        `skdpsco.solvers.MirrorDescent`, is also allowed.
+        whose noise is larger, and the worst class was more accurate in all. "auto" takes
+        "gradient-descent" where it can, and otherwise "mirror-descent", which suits many features.
+        The others are described in `solve_variational_inequality`. An object with ``plan`` and
+        ``run``, such as `skdpsco.solvers.MirrorDescent`, is also allowed.
     n_iter : int or "auto", default="auto"
         Number of steps of the solver, at most 10000. "auto" follows from public sizes.
     random_state : int, RandomState instance or None, default=None
@@ -199,7 +194,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         class_weight: Mapping[Any, float] | None = None,
         solver: Literal[
             "auto",
-            "moments",
             "gradient-descent",
             "mirror-descent",
             "bias-reduced-mirror-descent",

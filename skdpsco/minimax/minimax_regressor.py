@@ -52,8 +52,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         their bounds b_j, and the ball includes the intercept c, less the centre of the targets if
         one is found: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features in [-1, 1]
         predictions are at most ``radius``. The noise grows with it. "auto" is 1 where features are
-        in [-1, 1], or conditioned, and targets in units of their spread, and with "moments" up to 8
-        where there is little noise.
+        in [-1, 1], or conditioned, and targets in units of their spread.
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
@@ -73,22 +72,18 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         24 % of the budget's mu^2, if ``solver`` is given by name and there are enough records.
         Columns that lie on one side of 0, or use a small part of their bounds, then cost little
         accuracy. The ball then limits the intercept of centred features: the prediction at the
-        centre instead of that at 0. Sparse columns stay sparse, and get a centre only if "moments"
-        or "gradient-descent" fits them. Without an intercept the centre is 0, and only scales are
+        centre instead of that at 0. Sparse columns stay sparse, and get a centre only if
+        "gradient-descent" fits them. Without an intercept the centre is 0, and only scales are
         found. None uses the columns as they are.
-    solver : {"auto", "gradient-descent", "moments", "mirror-descent", \
+    solver : {"auto", "gradient-descent", "mirror-descent", \
             "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
             "recursive-regularisation"} or object, default="auto"
         "gradient-descent" is for losses of `skdpsco.losses` and ``radius="auto"``, and has no ball.
         Between its steps, weights of tasks whose noisy mean losses are larger grow; with one loss
         of one target there is nothing to maximise. Losses that are not smooth are replaced by
-        smooth ones that are close to them. "moments" is for the loss "squared" of one target: noisy
-        moments in the l2 ball of the same radius, which contains the l1 ball, for a loss that is
-        linear in predictions beyond the range of the targets. For the others see
-        `solve_variational_inequality`. "auto" is "gradient-descent" where it can be used. For the
-        loss "squared" of one target it is "moments" if there is very little noise, or a number as
-        radius and enough records. Otherwise it is "mirror-descent". An object with ``plan`` and
-        ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of games.
+        smooth ones that are close to them. For the others see `solve_variational_inequality`.
+        "auto" is "gradient-descent" where it can be used, and otherwise "mirror-descent". An object
+        with ``plan`` and ``run``, like `skdpsco.solvers.MirrorDescent`, is a solver of games.
     n_iter : int or "auto", default="auto"
         Number of steps of the solver, at most 10000. "auto" follows from public sizes.
     random_state : int, RandomState instance or None, default=None
@@ -178,7 +173,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         conditioning: Auto | None = "auto",
         solver: Literal[
             "auto",
-            "moments",
             "gradient-descent",
             "mirror-descent",
             "bias-reduced-mirror-descent",
