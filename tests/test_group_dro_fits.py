@@ -133,7 +133,7 @@ def test_groups_that_curve_more_than_all_records_are_fitted(seed):
     best = exact("logistic", X, y, group, np.ones(3), 0.0, 50.0)
     model = PrivateGroupDRO(**NOISELESS).fit(X, y, sensitive_features=group)
     each = np.logaddexp(0, -(2.0 * y - 1) * model.decision_function(X))
-    assert max(each[group == g].mean() for g in range(3)) < 1.02 * best
+    assert max(each[group == g].mean() for g in range(3)) < best + 0.04
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])

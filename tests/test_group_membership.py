@@ -12,11 +12,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from test_group_dro_estimator import data, model
-from test_group_moments import planted
+from test_group_dro_fits import planted
 
 from skdpsco import BudgetExceededError, Ledger, PrivateGroupDRO, UtilityWarning
 from skdpsco.group_dro import group_report, worst_group_score
-from skdpsco.solvers.groups.moments import GroupMoments
+from skdpsco.solvers.groups.descent import GroupDescent
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),
@@ -27,7 +27,7 @@ PRIVATE = {"group_membership": "private", "groups": NAMES}
 LOSSES = pytest.mark.parametrize("loss", ["logistic", "squared"])
 
 
-class Recorder(GroupMoments):
+class Recorder(GroupDescent):
     """A user's own solver, which keeps what the planner was told."""
 
     def plan(self, problem, budget, n_iter=None):
@@ -231,21 +231,16 @@ def test_a_matrix_is_routed():
 # ------------------------------------------------------------------------------ solvers
 
 
-def test_solvers_and_rounds():
+def test_solvers_by_name_and_as_objects():
     X, y, group = data()
     auto = model().fit(X, y, sensitive_features=group)
-    named = model(solver="moments").fit(X, y, sensitive_features=group)
-    assert not np.array_equal(named.coef_, auto.coef_)  # it begins with the mean loss
-    ball = {"radius": 5.0}  # within which there is one fit only
-    assert np.array_equal(
-        model(**ball).fit(X, y, sensitive_features=group).coef_,
-        model(solver="moments", **ball).fit(X, y, sensitive_features=group).coef_,
-    )
+    named = model(solver="gradient-descent").fit(X, y, sensitive_features=group)
+    assert np.array_equal(named.coef_, auto.coef_)
     # Features are conditioned for solvers that are given by name.
-    plain = model(solver="moments", conditioning=None).fit(X, y, sensitive_features=group)
-    for solver in (GroupMoments(), Recorder()):
-        given = model(solver=solver).fit(X, y, sensitive_features=group)
-        assert np.array_equal(given.coef_, plain.coef_)
+    plain = model(conditioning=None, feature_bound=1.0).fit(X, y, sensitive_features=group)
+    for solver in (GroupDescent(), Recorder()):
+        given = model(solver=solver, feature_bound=1.0).fit(X, y, sensitive_features=group)
+        assert np.array_equal(given.coef_, plain.coef_) != isinstance(solver, Recorder)
     assert auto.n_iter_ != 7
     assert model(n_iter=7).fit(X, y, sensitive_features=group).n_iter_ == 7
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from skdpsco._kernels import inner
 from skdpsco.losses.kernels import curvature, derivative, value
-from skdpsco.losses.traits import Traits
 
 __all__ = ["Tabulated"]
 
@@ -45,7 +44,6 @@ class Tabulated(NamedTuple):
 _Loss: Any = Tabulated  # in the body of the class, type checkers would take these for fields
 _Loss.n_outputs = 1
 _Loss.proven = True
-_Loss.traits = Traits("numbers")
 
 
 @inner

@@ -49,10 +49,10 @@ from skdpsco.solvers import (
     TreeFrankWolfe,
 )
 from skdpsco.solvers.base import check_supported
+from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
-from skdpsco.solvers.groups.moments import GroupMoments
 from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledDescent
-from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments
+from skdpsco.solvers.groups.problem import GroupProblem
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
 SLOPE = 0.5
@@ -340,21 +340,6 @@ def test_constants_of_any_size_fail_before_the_charge(monkeypatch, case):
     assert runs > 0
 
 
-class LyingMoments(LogisticMoments):
-    """Responses and losses far beyond what they declare, by record."""
-
-    slope_bound = 1.0
-
-    def response(self, z):
-        return np.where(z > 0.1, 1e9, np.where(z < -0.3, np.nan, np.where(z < -0.1, -1e9, 0.2)))
-
-    def slopes(self, z, t):
-        return np.array([SLOPES[float(target)] for target in t])
-
-    def losses(self, z, t):
-        return self.slopes(z, t)
-
-
 class LyingTable(Tabulated):
     """Derivatives far beyond what the table says, by prediction and target."""
 
@@ -370,13 +355,13 @@ def _(loss, z, y):
 
 @pytest.mark.parametrize("private", [False, True])
 @pytest.mark.parametrize(
-    "solver", [GroupMoments(), GroupMirrorProx()], ids=lambda solver: type(solver).__name__
+    "solver", [GroupDescent(), GroupMirrorProx()], ids=lambda solver: type(solver).__name__
 )
 def test_of_groups(monkeypatch, solver, private):
     n, d = 8, 2
     member = np.eye(2)[[0, 1] * (n // 2)]
     sizes = {"group_sizes": None, "prior": (0.5, 0.5)} if private else {"group_sizes": (4, 4)}
-    problem = GroupProblem(LyingMoments(), L2Ball(2.0), n, d, n_groups=2, **sizes)
+    problem = GroupProblem(Liar(), L2Ball(2.0), n, d, n_groups=2, **sizes)
     groups = [member, np.vstack([member[1:2], member[1:]])][: 1 + private]
 
     def data(x, y, first):

@@ -240,8 +240,7 @@ def test_a_class_without_records_is_no_error():
     rng = np.random.default_rng(5)
     X = rng.uniform(-1, 1, (200, 2))
     for labels in (np.zeros(200, int), np.r_[1, np.zeros(199, int)], rng.integers(0, 3, 200)):
-        for solver in ("auto", "mirror-prox", "moments"):
-            classes = [0, 1] if solver == "moments" else [0, 1, 2]
+        for solver, classes in (("auto", [0, 1]), ("auto", [0, 1, 2]), ("mirror-prox", [0, 1, 2])):
             model = PrivateMinimaxClassifier(
                 classes=classes, solver=solver, n_iter=3, random_state=0
             )
