@@ -41,7 +41,6 @@ ROOMS = (
     "solvers.steps",
     "solvers.saddle",
     "solvers.penalized",
-    "solvers.moments",
     "solvers.lp_ball",
     "solvers.l1",
     "solvers.newton_step",

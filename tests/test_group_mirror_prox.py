@@ -386,10 +386,9 @@ def test_bad_problems():
     no_prior = GroupProblem(loss[0], L2Ball(1.0), 4, 2, n_groups=3)
     with pytest.raises(ValueError, match="prior"):
         solver.plan(no_prior, Allowance(1.0))
+    one_norm = GroupProblem(loss[0], L1Ball(1.0), 4, 2, n_groups=3, group_sizes=(1, 2, 1))
     with pytest.raises(TypeError, match="L2Ball"):
-        solver.plan(
-            GroupProblem(loss[0], L1Ball(1.0), 4, 2, n_groups=3, group_sizes=(1, 2, 1)), Allowance(1.0)
-        )
+        solver.plan(one_norm, Allowance(1.0))
     problem = problem_for(loss, membership, 2)
     many = memberships([[0, 1], [1], [2], [1]], 3)
     with pytest.raises(ValueError, match="at most 1 groups"):

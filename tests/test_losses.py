@@ -51,7 +51,6 @@ SCALAR = REGRESSION + BINARY + TABLES
 LOSSES = SCALAR + MULTINOMIAL
 
 
-
 def name_of(loss):
     return f"Tabulated, {len(loss.knots)} knots" if isinstance(loss, Tabulated) else str(loss)
 
@@ -184,9 +183,7 @@ def test_multinomial_curvature_bounds_the_hessian(loss):
 @scalar
 def test_lipschitz_is_the_largest_derivative(loss, bound):
     largest = max(
-        abs(derivative(loss, z, y))
-        for z in np.linspace(-bound, bound, 101)
-        for y in targets(loss)
+        abs(derivative(loss, z, y)) for z in np.linspace(-bound, bound, 101) for y in targets(loss)
     )
     assert largest <= loss.lipschitz(bound, most(loss)) <= largest + 1e-12
 

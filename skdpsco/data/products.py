@@ -25,7 +25,6 @@ __all__ = [
     "dot_and_norm_rows",
     "dot_rows",
     "multiply_rows",
-    "norm_rows",
     "norms_of",
     "predict",
     "predict_all",

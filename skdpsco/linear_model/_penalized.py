@@ -23,7 +23,6 @@ from skdpsco.solvers import (
 from skdpsco.solvers.newton_step import NewtonStep
 
 __all__ = [
-    "PENALTY",
     "CompositeModel",
     "UncalibratedModel",
     "check_weight",

@@ -19,7 +19,6 @@ from skdpsco.privacy import Event
 __all__ = [
     "LARGEST_PRODUCT",
     "LEAST_PRODUCT",
-    "PROBES",
     "Plan",
     "Result",
     "assumed_of",

@@ -232,7 +232,8 @@ def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, solver):
 
 def test_what_data_do_is_silent(monkeypatch):
     """Neither records nor predictions make a fit warn or raise; warnings are errors here."""
-    for solver, x in itertools.product(("gradient-descent", "mirror-prox"), (1e308, -1e308, 5e-324, 0.0)):
+    solvers = "gradient-descent", "mirror-prox"
+    for solver, x in itertools.product(solvers, (1e308, -1e308, 5e-324, 0.0)):
         X, y = np.full((20, 2), x), np.full(20, -x)
         model = PrivateMonotoneGLM(link=Link(expit, 0, 1), solver=solver, **BUDGET)
         assert np.isfinite(model.fit(X, y).coef_).all()
