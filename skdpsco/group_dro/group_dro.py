@@ -67,7 +67,7 @@ from skdpsco.solvers.groups.problem import GroupProblem
 
 __all__ = ["PrivateGroupDRO"]
 
-# Of features and targets in [-1, 1], for solvers that need a ball: their steps depend on it.
+# For features and targets in [-1, 1], and for solvers that need a ball: their steps depend on it.
 AUTO_RADIUS = 10.0
 
 
