@@ -230,21 +230,6 @@ def test_in_cross_validation():
 
 
 @each(
-    "tasks",
-    [
-        Tasks((Logistic(),), 1, 2),
-        Tasks((Multinomial(3),), 1, 3),
-        Tasks((Logistic(),)),
-        Tasks((Squared(1.0),)),
-    ],
-)
-def test_a_given_ball_is_a_game(tasks):
-    assert isinstance(minimax_solver("auto", tasks, in_ball=True).solver, MirrorDescent)
-    with pytest.raises(ValueError, match="solver='gradient-descent' needs radius='auto'"):
-        minimax_solver("gradient-descent", tasks, in_ball=True)
-
-
-@each(
     ("tasks", "descends"),
     [
         (Tasks((Squared(1.0),)), True),
@@ -260,12 +245,12 @@ def test_a_given_ball_is_a_game(tasks):
         (Tasks((type("Own", (Squared,), {})(1.0),)), False),
     ],
 )
-def test_tasks_without_a_ball_are_no_game(tasks, descends):
-    found = minimax_solver("auto", tasks, in_ball=False)
+def test_tasks_that_are_no_game(tasks, descends):
+    found = minimax_solver("auto", tasks)
     assert isinstance(found, TaskGradients) == descends
     if not descends:
-        with pytest.raises(ValueError, match="solver='gradient-descent' needs radius='auto'"):
-            minimax_solver("gradient-descent", tasks, in_ball=False)
+        with pytest.raises(ValueError, match="solver='gradient-descent' needs losses"):
+            minimax_solver("gradient-descent", tasks)
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
@@ -319,8 +304,6 @@ def test_one_task_is_least_squares_or_logistic_regression(convert):
     one = classifier(tasks=None, epsilon=3.0, classes=[0, 1]).fit(X, labels)
     other = PrivateLogisticRegression(epsilon=3.0, classes=[0, 1], random_state=0).fit(X, labels)
     assert one.score(X, labels) > other.score(X, labels) - 0.02
-    with pytest.raises(ValueError, match="solver='gradient-descent' needs radius='auto'"):
-        regressor(radius=1.0, solver="gradient-descent").fit(X, y)
 
 
 @pytest.mark.filterwarnings("ignore:Recursive regularisation:skdpsco.UtilityWarning")
@@ -440,3 +423,13 @@ def test_bad_input(make):
         make().fit(X, np.stack([y, y], axis=1))
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         make(tasks="columns").fit(X, np.where(X > 0.99, np.nan, 1.0))
+
+
+@each("k", [2, 3])
+def test_descent_ends_in_a_given_ball(k):
+    X, y = classification(k=k)
+    found = classifier(radius=0.5, feature_bound=1.0).fit(X, y)
+    norm = np.abs(found.coef_).sum()
+    assert 0.0 < norm <= 0.5 * (1 + 1e-12)
+    wide = classifier(radius=1e6, feature_bound=1.0).fit(X, y)
+    assert np.abs(wide.coef_).sum() > norm

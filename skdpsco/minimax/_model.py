@@ -1,5 +1,6 @@
 """The base class of the models that minimise a maximal loss."""
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from skdpsco._validation import (
 )
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.losses.check import loss_of
+from skdpsco.minimax._descent import TaskGradients
 from skdpsco.minimax._solver import MINIMAX_SOLVERS, minimax_solver
 from skdpsco.minimax._tasks import MinimaxProblem
 from skdpsco.privacy._checks import abridged
@@ -68,10 +70,13 @@ class MinimaxModel(PrivateLinearModel):
         )
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
-        return minimax_solver(self.solver, loss, self._ball_is_given())
+        return minimax_solver(self.solver, loss)
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
         radius = self._ball_radius(n_samples, bounds, target, grows=False)
+        solver = minimax_solver(self.solver, loss)
+        if isinstance(solver, TaskGradients) and not self._ball_is_given():
+            radius = math.inf
         intercept = bool(self.fit_intercept)
         return MinimaxProblem(loss, radius, n_samples, len(bounds) + intercept, intercept)
 

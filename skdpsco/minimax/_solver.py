@@ -43,38 +43,35 @@ MINIMAX_SOLVERS: dict[str, Any] = {
 }
 
 
-def minimax_solver(solver: Any, tasks: Tasks, in_ball: bool) -> Any:
+def minimax_solver(solver: Any, tasks: Tasks) -> Any:
     """A solver of `MinimaxProblem`, from a name or from a solver of games.
 
     Parameters
     ----------
     solver : str or object
     tasks : Tasks
-    in_ball : bool
-        Whether the user has given the radius of a ball.
 
     Raises
     ------
     TypeError
         If ``solver`` is a class, or its privacy would rest on assumptions that are not reported.
     ValueError
-        If the solver does not suit the problem. Gradient descent needs losses of this library and
-        no given radius; with classes as tasks or weights of classes there must be one loss of one
-        target.
+        If the solver does not suit the problem. Gradient descent needs losses of this library; with
+        classes as tasks or weights of classes there must be one loss of one target.
     """
     if isinstance(solver, AcceleratedRecursive):
         raise TypeError(
             "solver must not be AcceleratedRecursive, which is private under assumptions about the "
             "operator only: see solve_variational_inequality and MaximalLoss."
         )
-    descends = has_descent(tasks) and not in_ball
+    descends = has_descent(tasks)
     if isinstance(solver, str) and solver == "auto":
         solver = "gradient-descent" if descends else "mirror-descent"
     if isinstance(solver, str) and solver == "gradient-descent":
         if not descends:
             raise ValueError(
-                "solver='gradient-descent' needs radius='auto' and losses of skdpsco.losses, and "
-                "takes tasks='classes' or class_weight for one loss of one target only; use "
+                "solver='gradient-descent' needs losses of skdpsco.losses, and takes "
+                "tasks='classes' or class_weight for one loss of one target only; use "
                 "solver='auto'."
             )
         return TaskGradients()

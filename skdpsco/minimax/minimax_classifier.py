@@ -56,10 +56,11 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
         ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     radius : float or "auto", default="auto"
-        Radius of the l1 ball, > 0; "gradient-descent" has none. Features are measured in units of
+        Radius of the l1 ball, > 0. Features are measured in units of
         their bounds b_j, and the ball includes the intercepts c: ``sum(b_j |w_j|) + |c| <= radius *
         max_j b_j``, jointly for all classes. With features in [-1, 1] it is the largest log-odds.
-        The noise grows with it. "auto" is 5 where features are in [-1, 1], or conditioned.
+        The noise grows with it. "auto" is no bound for "gradient-descent", and
+        otherwise 5 where features are in [-1, 1], or conditioned.
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
@@ -92,7 +93,8 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     solver : {"auto", "gradient-descent", "mirror-descent", \
             "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
             "recursive-regularisation"} or object, default="auto"
-        "gradient-descent" is for losses of `skdpsco.losses` and ``radius="auto"``, and has no ball.
+        "gradient-descent" is for losses of `skdpsco.losses`; if ``radius`` is given, the nearest
+        coefficients in the ball are taken in the end.
         With one loss and ``tasks=None`` there is nothing to maximise; with several losses or
         targets, weights of tasks whose noisy mean losses are larger grow between its steps. The
         hinge loss is replaced by a smooth one that is close to it. Where classes are the tasks, it

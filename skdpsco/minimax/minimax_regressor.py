@@ -48,11 +48,12 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         A number k, in [1, 999999], if records belong to units, such as persons: ``fit`` is given
         ``units``, draws k records of each, and the guarantee is for all records of a unit at once.
     radius : float or "auto", default="auto"
-        Radius of the l1 ball, > 0; "gradient-descent" has none. Features are measured in units of
+        Radius of the l1 ball, > 0. Features are measured in units of
         their bounds b_j, and the ball includes the intercept c, less the centre of the targets if
         one is found: ``sum(b_j |w_j|) + |c| <= radius * max_j b_j``. With features in [-1, 1]
-        predictions are at most ``radius``. The noise grows with it. "auto" is 1 where features are
-        in [-1, 1], or conditioned, and targets in units of their spread.
+        predictions are at most ``radius``. The noise grows with it. "auto" is no bound for
+        "gradient-descent", and otherwise 1 where features are in [-1, 1], or conditioned, and
+        targets in units of their spread.
     feature_bound : "auto", float, array-like of shape (n_features,), dict, Series, Schema or \
             None, default="auto"
         Public bound on ``|X|``, to which features are clipped. A dict, a Series whose index holds
@@ -78,7 +79,8 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     solver : {"auto", "gradient-descent", "mirror-descent", \
             "bias-reduced-mirror-descent", "boosted-mirror-descent", "mirror-prox", \
             "recursive-regularisation"} or object, default="auto"
-        "gradient-descent" is for losses of `skdpsco.losses` and ``radius="auto"``, and has no ball.
+        "gradient-descent" is for losses of `skdpsco.losses`; if ``radius`` is given, the nearest
+        coefficients in the ball are taken in the end.
         Between its steps, weights of tasks whose noisy mean losses are larger grow; with one loss
         of one target there is nothing to maximise. Losses that are not smooth are replaced by
         smooth ones that are close to them. For the others see `solve_variational_inequality`.
