@@ -15,6 +15,7 @@ __all__ = ["Identity", "Link", "resolve_link"]
 
 # Fine around 0; elsewhere steps are at most 1/250 of the distance from 0, up to a million.
 _GRID = 1e-3 * np.sinh(4e-3 * np.arange(-5375, 5376))
+_KNOTS_PER_UNIT = 64.0  # most of them in the tables that fits see
 _LARGEST_RISE = 0.1  # between neighbours in the grid, in units of the range
 
 
@@ -110,6 +111,9 @@ class Link:
         first = np.flatnonzero(values > values[0])[0] - 1  # constant parts need no knots
         last = np.flatnonzero(values < values[-1])[-1] + 2
         knots, means = _GRID[first:last] / unit, self.encode(values[first:last])
+        kept = np.unique(np.floor(_KNOTS_PER_UNIT * knots), return_index=True)[1]
+        kept = np.union1d(kept, len(knots) - 1)
+        knots, means = knots[kept], means[kept]
         for table in (knots, means):
             table.setflags(write=False)
         return Tabulated(knots, means), unit

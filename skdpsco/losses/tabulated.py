@@ -6,8 +6,11 @@ import numpy as np
 
 from skdpsco._kernels import inner
 from skdpsco.losses.kernels import curvature, derivative, value
+from skdpsco.losses.traits import Traits
 
 __all__ = ["Tabulated"]
+
+MUCH_STEEPER = 1.5
 
 
 class Tabulated(NamedTuple):
@@ -26,6 +29,11 @@ class Tabulated(NamedTuple):
 
     knots: np.ndarray
     values: np.ndarray
+
+    @property
+    def traits(self) -> Traits:
+        """Whether r is nowhere much steeper than where it rises by half its height in one unit."""
+        return Traits(usual_curvature=1.0 if self.smoothness() < MUCH_STEEPER else None)
 
     def lipschitz(self, prediction_bound: float = np.inf, target_bound: float = 1.0) -> float:
         """Bound on ``|derivative|`` where ``|z| <= prediction_bound, |y| <= target_bound``."""
