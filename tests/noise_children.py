@@ -32,12 +32,13 @@ from skdpsco.linear_model import (
     PrivateRidge,
 )
 from skdpsco.losses import Absolute, Hinge, Logistic, Squared
+from skdpsco.losses.tabulated import Tabulated
 from skdpsco.mechanisms import bucket_sampler as _bucket_sampler
 from skdpsco.mechanisms import generalised_gaussian as generalised
 from skdpsco.mechanisms import samplers as mechanisms
 from skdpsco.minimax import PrivateMinimaxRegressor
 from skdpsco.minimax._descent import TaskGradients
-from skdpsco.minimax._solver import GameSolver, TaskMoments
+from skdpsco.minimax._solver import GameSolver
 from skdpsco.minimax._tasks import MinimaxProblem, Tasks
 from skdpsco.model_selection import PrivateGridSearchCV
 from skdpsco.moments import PrivateMoments
@@ -87,14 +88,11 @@ from skdpsco.solvers import (
 )
 from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
-from skdpsco.solvers.groups.moments import GroupMoments
 from skdpsco.solvers.groups.monotone_glm import (
     GradientMirrorProx,
     PooledDescent,
-    PooledMoments,
-    TabulatedMoments,
 )
-from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments
+from skdpsco.solvers.groups.problem import GroupProblem
 from skdpsco.solvers.newton_step import NewtonStep
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
@@ -244,7 +242,7 @@ Y = np.where(X[:, 0] + 0.3 * RNG.standard_normal(N) > 0.0, 1.0, -1.0)
 CODES = RNG.integers(0, 2, (N, 3))
 MEMBERSHIP = sparse.csr_array(np.eye(2)[np.arange(N) % 2])
 BUDGET = Budget(30.0, 1e-6)
-LINE = TabulatedMoments(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
+LINE = Tabulated(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
 WIDE, WIDER = RNG.uniform(-1.0, 1.0, (N, 150)), RNG.uniform(-1.0, 1.0, (N, 5000))
 FEW, ALIKE = np.hstack([X, WIDE[:, :100]]), 0.9 * X[:, :1] + 0.1 * WIDE[:, :100]
 
@@ -283,10 +281,9 @@ class MatrixGameOfSums(MatrixGame):
         return np.einsum("i,nij,j->n", z[:2], A, z[2:])
 
 
-def groups(features=X, **public):
-    d = features.shape[1]
-    problem = GroupProblem(LogisticMoments(), L2Ball(1.0), N, d, n_groups=2, **public)
-    return problem, (as_design(features, np.ones(d), False), 0.5 * Y, MEMBERSHIP)
+def groups(**public):
+    problem = GroupProblem(Logistic(), L2Ball(1.0), N, D, n_groups=2, **public)
+    return problem, (as_design(X, np.ones(D), False), Y, MEMBERSHIP)
 
 
 def minimax(prior=None):
@@ -359,20 +356,13 @@ CASES = {
     "GreedyCoordinateDescent, residuals": (
         GreedyCoordinateDescent(), composite(Squared(1.0), L1(0.1)), 4,
     ),
-    "GroupMoments": (GroupMoments(), groups(**SIZES), 3),
-    "GroupMoments, mean": (GroupMoments(), groups(WIDE[:, :90], **SIZES), 3),
-    "GroupMoments, private": (GroupMoments(), groups(prior=(0.5, 0.5)), 3),
-    "GroupMoments, counts": (GroupMoments(), groups(), 3),
-    "GroupMoments, descent": (GroupMoments(pooled_first=True), groups(**SIZES), 3),
     "GroupDescent": (GroupDescent(), groups(**SIZES), 5),
     "GroupDescent, prior": (GroupDescent(), groups(prior=(0.5, 0.5)), 5),
     "GroupDescent, counts": (GroupDescent(), groups(), 5),
     "GroupDescent, average": (GroupDescent(), groups(objective="average", **SIZES), 3),
-    "TaskMoments": (TaskMoments(), minimax(), 3),
     "TaskGradients": (TaskGradients(), one_task(), 3),
     "TaskGradients, classes": (TaskGradients(), minimax(), 3),
     "TaskGradients, several": (TaskGradients(), several_tasks(), 5),
-    "PooledMoments": (PooledMoments(), monotone(), 3),
     "PooledDescent": (PooledDescent(), monotone(), 3),
     "GradientMirrorProx": (GradientMirrorProx(), monotone(), 5),
     "MirrorProx": (MirrorProx(), game(), 5),

@@ -20,7 +20,7 @@ SIGNAL = X[:, 1] + np.where(GROUP, -1.0, 1.0) * 0.8 * X[:, 0]
 
 def fit(loss, epsilon=1e4, **options):
     y = SIGNAL > 0 if loss in ("logistic", "hinge") else 0.5 * SIGNAL
-    model = PrivateGroupDRO(loss=loss, epsilon=epsilon, radius=4.0, **options)
+    model = PrivateGroupDRO(loss=loss, epsilon=epsilon, **{"radius": 4.0, **options})
     return model.fit(X, y, sensitive_features=GROUP), y
 
 
@@ -39,17 +39,18 @@ def test_the_worst_group_gains(loss, solver):
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
-def test_mirror_prox_and_moments_agree_without_noise(loss):
-    moments, y = fit(loss, epsilon=1e8)
+def test_mirror_prox_and_descent_agree_without_noise(loss):
+    descent, y = fit(loss, epsilon=1e8)
     steps, _ = fit(loss, epsilon=1e8, solver="mirror-prox", n_iter=400)
-    assert worst(steps, y) == pytest.approx(worst(moments, y), abs=0.03)
+    assert worst(steps, y) == pytest.approx(worst(descent, y), abs=0.03)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "absolute"])
-def test_auto_is_mirror_prox_where_there_are_no_moments(loss):
-    auto, _ = fit(loss)
-    named, _ = fit(loss, solver="mirror-prox")
-    assert auto.n_iter_ == named.n_iter_ > 20
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+@pytest.mark.parametrize("options", [{}, {"radius": 1.0}, {"radius": 1.0, "objective": "cvar"}])
+def test_auto_is_gradient_descent(options):
+    auto, _ = fit("logistic", random_state=0, **options)
+    named, _ = fit("logistic", random_state=0, **options, solver="gradient-descent")
+    assert np.array_equal(auto.coef_, named.coef_)
 
 
 def test_only_the_logistic_loss_has_probabilities():
@@ -61,15 +62,9 @@ def test_only_the_logistic_loss_has_probabilities():
     assert not hasattr(fit("absolute")[0], "decision_function")
 
 
-@pytest.mark.parametrize("loss", ["hinge", "absolute"])
-def test_moments_refuse_other_losses(loss):
-    with pytest.raises(ValueError, match=r"solver='moments' needs loss='logistic' or 'squared'"):
-        fit(loss, solver="moments")
-
-
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_what_mirror_prox_lacks(solver):
-    with pytest.raises(ValueError, match=r"^objective='cvar' needs solver='moments'"):
+    with pytest.raises(ValueError, match=r"^objective='cvar' needs solver='gradient-descent'"):
         fit("logistic", solver=solver, objective="cvar")
     with pytest.raises(ValueError, match=r"^group_prior must hold a share"):
         fit("logistic", solver=solver, group_membership="private", groups=[False, True])

@@ -12,11 +12,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from test_group_dro_estimator import data, model
-from test_group_moments import planted
+from test_group_dro_fits import planted
 
 from skdpsco import BudgetExceededError, Ledger, PrivateGroupDRO, UtilityWarning
 from skdpsco.group_dro import group_report, worst_group_score
-from skdpsco.solvers.groups.moments import GroupMoments
+from skdpsco.solvers.groups.descent import GroupDescent
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),
@@ -27,7 +27,7 @@ PRIVATE = {"group_membership": "private", "groups": NAMES}
 LOSSES = pytest.mark.parametrize("loss", ["logistic", "squared"])
 
 
-class Recorder(GroupMoments):
+class Recorder(GroupDescent):
     """A user's own solver, which keeps what the planner was told."""
 
     def plan(self, problem, budget, n_iter=None):
@@ -51,9 +51,9 @@ def test_without_noise_membership_makes_no_difference(loss, objective):
         for extra in ({}, {**PRIVATE, "group_prior": [share, 1 - share]}, PRIVATE)
     )
     for fitted in private:
-        assert fitted.coef_ == pytest.approx(public.coef_, abs=1e-4)
-        assert fitted.intercept_ == pytest.approx(public.intercept_, abs=1e-4)
-        assert fitted.group_weights_ == pytest.approx(public.group_weights_, abs=1e-3)
+        assert fitted.coef_ == pytest.approx(public.coef_, abs=0.03)
+        assert fitted.intercept_ == pytest.approx(public.intercept_, abs=0.03)
+        assert fitted.group_weights_ == pytest.approx(public.group_weights_, abs=0.03)
 
 
 @pytest.mark.parametrize("prior", [[0.05, 0.95], None])
@@ -163,11 +163,12 @@ def test_a_matrix_without_overlaps_is_labels():
     assert np.array_equal(matrix.coef_, labels.coef_)
     assert "a replaced record stays in its groups" in str(matrix.privacy_)
     noise = []
-    for given in (group, one_hot(group)):
-        solver = Recorder()
-        model(**PRIVATE, solver=solver).fit(X, y, sensitive_features=given)
-        noise.append(solver.made.moment_grids[0])
-    assert noise[1] == pytest.approx(np.sqrt(2) * noise[0], rel=1e-3)
+    nobody = np.zeros((len(group), 1), dtype=bool)
+    for given in (group, np.hstack([one_hot(group), nobody])):
+        solver, params = Recorder(), {**PRIVATE, "groups": [*NAMES, "west"], "n_iter": 8}
+        model(**params, solver=solver).fit(X, y, sensitive_features=given)
+        noise.append(solver.made.losses.grid)
+    assert noise[1] == pytest.approx(np.sqrt(3 / 2) * noise[0], rel=1e-3)  # of losses that change
 
 
 @LOSSES
@@ -194,9 +195,10 @@ def test_without_noise_overlaps_are_solved(loss, mode):
     each = cp.logistic(-cp.multiply(2.0 * y - 1, z)) if loss == "logistic" else (z - y) ** 2 / 2
     means = [cp.sum(each[member[:, g]]) / sizes[g] for g in range(3)]
     average = sum(size * mean for size, mean in zip(sizes, means, strict=True)) / sizes.sum()
-    cp.Problem(cp.Minimize(0.7 * cp.max(cp.hstack(means)) + 0.3 * average)).solve()
-    assert np.ravel(fitted.coef_) == pytest.approx(w.value, abs=5e-3)
-    assert float(np.ravel(fitted.intercept_)[0]) == pytest.approx(float(b.value), abs=5e-3)
+    goal = 0.7 * cp.max(cp.hstack(means)) + 0.3 * average
+    best = cp.Problem(cp.Minimize(goal)).solve()
+    w.value, b.value = np.ravel(fitted.coef_), float(np.ravel(fitted.intercept_)[0])
+    assert best * (1 - 1e-6) <= goal.value <= 1.02 * best
     assert (fitted.group_weights_ >= 0.3 * sizes / sizes.sum() - 1e-6).all()
 
 
@@ -231,20 +233,15 @@ def test_a_matrix_is_routed():
 # ------------------------------------------------------------------------------ solvers
 
 
-def test_solvers_and_rounds():
+def test_solvers_by_name_and_as_objects():
     X, y, group = data()
     auto = model().fit(X, y, sensitive_features=group)
-    named = model(solver="moments").fit(X, y, sensitive_features=group)
-    assert not np.array_equal(named.coef_, auto.coef_)  # it begins with the mean loss
-    ball = {"radius": 5.0}  # within which there is one fit only
-    assert np.array_equal(
-        model(**ball).fit(X, y, sensitive_features=group).coef_,
-        model(solver="moments", **ball).fit(X, y, sensitive_features=group).coef_,
-    )
+    named = model(solver="gradient-descent").fit(X, y, sensitive_features=group)
+    assert np.array_equal(named.coef_, auto.coef_)
     # Features are conditioned for solvers that are given by name.
-    plain = model(solver="moments", conditioning=None).fit(X, y, sensitive_features=group)
-    for solver in (GroupMoments(), Recorder()):
-        given = model(solver=solver).fit(X, y, sensitive_features=group)
+    plain = model(conditioning=None, feature_bound=1.0).fit(X, y, sensitive_features=group)
+    for solver in (GroupDescent(), Recorder()):
+        given = model(solver=solver, feature_bound=1.0).fit(X, y, sensitive_features=group)
         assert np.array_equal(given.coef_, plain.coef_)
     assert auto.n_iter_ != 7
     assert model(n_iter=7).fit(X, y, sensitive_features=group).n_iter_ == 7

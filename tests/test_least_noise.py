@@ -17,8 +17,8 @@ from skdpsco.preprocessing.scaler import plan_moments
 from skdpsco.preprocessing.selector import plan_selection
 from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.base import prediction_spread
-from skdpsco.solvers.groups.moments import GroupMoments
-from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments
+from skdpsco.solvers.groups.descent import GroupDescent
+from skdpsco.solvers.groups.problem import GroupProblem
 from skdpsco.solvers.l1.frank_wolfe import NoisyFrankWolfe
 from skdpsco.solvers.lp_ball.anytime_mirror_descent import cut, grid_of
 from skdpsco.solvers.lp_ball.noisy_step import Steps
@@ -57,16 +57,13 @@ def mirror_prox(n):
     return MirrorProx().plan(VariationalProblem(operator, n), ZCDP, 4).grid
 
 
-def group_moments(n, private):
+def group_descent(n, private):
     sizes = None if private else (n // 2, n - n // 2)
     problem = GroupProblem(
-        LogisticMoments(), L2Ball(math.inf), n, F, n_groups=2, group_sizes=sizes, intercept=True
+        Logistic(), L2Ball(math.inf), n, F, n_groups=2, group_sizes=sizes, intercept=True
     )
-    plan = GroupMoments().plan(problem, ZCDP, 4)
-    return [
-        plan.norm_grid, plan.matrix_grid, *plan.moment_grids, *plan.response_grids,
-        *plan.loss_grids,
-    ]  # fmt: skip
+    plan = GroupDescent().plan(problem, ZCDP, 4)
+    return [plan.inner.grid, plan.losses.grid, *[plan.count_grid] * private]
 
 
 def composite(solver, n):
@@ -92,8 +89,8 @@ GRIDS = {
     "one-pass-frank-wolfe": one_pass,
     "anytime-mirror-descent": anytime,
     "mirror-prox": mirror_prox,
-    "group-moments": lambda n: group_moments(n, False),
-    "private-group-moments": lambda n: group_moments(n, True),
+    "group-descent": lambda n: group_descent(n, False),
+    "private-group-descent": lambda n: group_descent(n, True),
     "coordinate-descent": lambda n: [composite(CoordinateDescent(), n).grid],
     "greedy": lambda n: [composite(GreedyCoordinateDescent(), n).grid],
     "gradient-descent": lambda n: [composite(GradientDescent(), n).grid],

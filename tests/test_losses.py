@@ -29,6 +29,7 @@ from skdpsco.losses import (
 from skdpsco.losses.check import check_loss
 from skdpsco.losses.library import Absolute, Hinge, Mixture, Weighted, for_kernels
 from skdpsco.losses.log_link import PoissonDeviance
+from skdpsco.losses.tabulated import Tabulated
 from skdpsco.losses.traits import traits_of, usual_curvature
 from skdpsco.privacy import Budget
 from skdpsco.solvers import GradientDescent, Problem
@@ -40,24 +41,39 @@ SQUARED, LOGISTIC = Squared(), Logistic()
 REGRESSION = [SQUARED, Squared(clip=0.7), Squared(clip=3.0), Huber(), Huber(delta=0.2)]
 REGRESSION += [SmoothQuantile(), SmoothQuantile(0.9, 0.5), SmoothQuantile(0.2, 0.02)]
 BINARY = [LOGISTIC, SmoothHinge(), SmoothHinge(width=0.05), SmoothHinge(width=4.0)]
+KNOTS = 0.05 * np.arange(-160.0, 161.0) + 0.0037  # no kink is within 1e-4 of a point of GRID
+TABLES = [
+    Tabulated(KNOTS, np.interp(KNOTS, [-3.0, -0.5, 0.5, 7.0], [-1.0, -0.6, 0.7, 1.0])),
+    Tabulated(np.array([-0.5037, 0.5037]), np.array([-1.0, 1.0])),
+]
 MULTINOMIAL = [Multinomial(2), Multinomial(3), Multinomial(5)]
-SCALAR = REGRESSION + BINARY
+SCALAR = REGRESSION + BINARY + TABLES
 LOSSES = SCALAR + MULTINOMIAL
 
-scalar = pytest.mark.parametrize("loss", SCALAR, ids=str)
-multinomial = pytest.mark.parametrize("loss", MULTINOMIAL, ids=str)
-every = pytest.mark.parametrize("loss", LOSSES, ids=str)
+
+def name_of(loss):
+    return f"Tabulated, {len(loss.knots)} knots" if isinstance(loss, Tabulated) else str(loss)
+
+
+scalar = pytest.mark.parametrize("loss", SCALAR, ids=name_of)
+multinomial = pytest.mark.parametrize("loss", MULTINOMIAL, ids=name_of)
+every = pytest.mark.parametrize("loss", LOSSES, ids=name_of)
 
 GRID = np.linspace(-6.0, 6.0, 1201)
 
 
-def targets(loss, bound=1.5):
+def most(loss):
+    """The bound on targets: beyond that of a table, its loss has no minimum."""
+    return 1.0 if isinstance(loss, Tabulated) else 1.5
+
+
+def targets(loss):
     """Targets that a record may have."""
     if isinstance(loss, Logistic | SmoothHinge):
         return np.array([-1.0, 1.0])
     if isinstance(loss, Multinomial):
         return np.arange(float(loss.n_classes))
-    return np.array([-bound, -0.4, 0.0, 1.0, bound])
+    return np.array([-most(loss), -0.4, 0.0, 1.0, most(loss)])
 
 
 def records(loss, n=300, spread=4.0, seed=0):
@@ -167,18 +183,16 @@ def test_multinomial_curvature_bounds_the_hessian(loss):
 @scalar
 def test_lipschitz_is_the_largest_derivative(loss, bound):
     largest = max(
-        abs(derivative(loss, z, y))
-        for z in np.linspace(-bound, bound, 101)
-        for y in targets(loss, 1.5)
+        abs(derivative(loss, z, y)) for z in np.linspace(-bound, bound, 101) for y in targets(loss)
     )
-    assert largest <= loss.lipschitz(bound, 1.5) <= largest + 1e-12
+    assert largest <= loss.lipschitz(bound, most(loss)) <= largest + 1e-12
 
 
 @scalar
 def test_lipschitz_everywhere(loss):
     largest = max(abs(derivative(loss, z, y)) for z in (-1e4, 1e4) for y in targets(loss))
-    assert largest <= loss.lipschitz(math.inf, 1.5)
-    assert loss.lipschitz(math.inf, 1.5) == loss.lipschitz() == lipschitz_l2(loss)
+    assert largest <= loss.lipschitz(math.inf, most(loss))
+    assert loss.lipschitz(math.inf, most(loss)) == loss.lipschitz() == lipschitz_l2(loss)
     if loss is not SQUARED:  # whose derivative has no bound
         assert loss.lipschitz() == pytest.approx(largest, abs=1e-12)
     else:
@@ -290,7 +304,7 @@ def test_curvature_constant(loss, radius):
 def test_baseline_is_the_largest_loss_of_predicting_zero(loss):
     y = targets(loss)
     at_zero = evaluate(values, loss, np.zeros((len(y), loss.n_outputs)), y)
-    assert loss.baseline(1.5) == pytest.approx(at_zero.max(), rel=1e-14)
+    assert loss.baseline(most(loss)) == pytest.approx(at_zero.max(), rel=1e-14)
 
 
 @every
@@ -346,7 +360,7 @@ def test_compiled_kernels_agree_with_python(loss):
 
 
 def test_losses_have_one_type_in_kernels():
-    types = {type(for_kernels(loss)) for loss in (*SCALAR, Hinge())}
+    types = {type(for_kernels(loss)) for loss in (*REGRESSION, *BINARY, Hinge())}
     assert len(types) == 1
     assert type(for_kernels(Weighted(Huber(2)))) is Weighted
     assert for_kernels(Weighted(Huber(2))) == (for_kernels(Huber(2.0)),)
@@ -407,7 +421,7 @@ def test_probabilities_sum_to_one_at_any_size(n_classes, size):
 def test_traits_are_those_of_the_kernels(loss):
     traits, n = traits_of(loss), loss.n_outputs
     kind = "classes" if n > 1 else "signs" if len(targets(loss)) == 2 else "numbers"
-    assert traits.targets == kind
+    assert traits.targets == (None if isinstance(loss, Tabulated) else kind)  # for any of them
     assert 0.0 < usual_curvature(loss) <= loss.smoothness()
     Z, y = records(loss, spread=1e-3)
     D = np.empty((len(y), n))

@@ -80,7 +80,7 @@ from skdpsco.solvers import (
     FrankWolfe,
     MirrorDescent,
 )
-from skdpsco.solvers.groups.moments import GroupMoments
+from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.variational import BilinearGame, MatrixGame, MaximalLoss, QuadraticGame
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
@@ -318,7 +318,7 @@ OUT_OF_RANGE = {
         ({"target_bound": 1.0}, "target_bound=1.0 is for link='identity' only"),
         ({**IDENTITY, "target_bound": 1e101}, "target_bound must be in"),
         ({**IDENTITY, "target_bound": np.inf}, "'target_bound' parameter"),
-        ({"solver": "newton"}, r"solver must be one of \('auto', 'moments', 'mirror-pro"),
+        ({"solver": "newton"}, r"solver must be one of \('auto', 'gradient-desc"),
         ({"radius": 1e101}, "radius must be in"),
         ({"feature_bound": [1.0, 1.0]}, r"shape \(3,\)"),
         ({"epsilon": 1e-30}, "epsilon=1e-30 is too small"),
@@ -338,7 +338,7 @@ OUT_OF_RANGE = {
         ({"group_prior": [np.nan, 1.0], **PRIVATE}, r"shares in \[1e-09, 1\]"),
         ({"group_prior": [True, True], **PRIVATE}, "one number per group"),
         ({"group_prior": [[0.5], [0.2, 0.3]], **PRIVATE}, "one number per group"),
-        ({"solver": GroupMoments}, r"an instance, GroupMoments\(\), not a class"),
+        ({"solver": GroupDescent}, r"an instance, GroupDescent\(\), not a class"),
         ({"solver": FrankWolfe()}, "FrankWolfe needs the kernel"),
         ({"average_weight": 1.1}, r"average_weight' .* in the range \[0.0, 1.0\]"),
         ({"cvar_level": 0.0}, r"cvar_level' .* in the range \[1e-09, 1.0\]"),
@@ -357,7 +357,7 @@ OUT_OF_RANGE = {
         ({"class_prior": [0.5, 0.5], "tasks": None}, "class_prior must be None"),
         ({"solver": "accelerated-recursive"}, "solver"),
         ({"solver": MirrorDescent}, "solver"),
-        ({"solver": "moments", "losses": "hinge"}, "solver='moments' needs"),
+        ({"solver": "moments"}, "solver"),
         ({"solver": AcceleratedRecursive()}, "must not be AcceleratedRecursive"),
         ({"n_iter": 9000, "solver": "mirror-descent"}, "n_iter"),
     ],
@@ -366,7 +366,7 @@ OUT_OF_RANGE = {
         ({"losses": [Huber(0.1), Hinge()]}, "is not for PrivateMinimaxRegressor"),
         ({"tasks": "classes"}, "tasks"),
         ({"target_bound": 1e-100, "radius": 10.0}, r"radius \* max\(feature_bound\)"),
-        ({"solver": "moments", "losses": "huber"}, "solver='moments' needs"),
+        ({"solver": "moments"}, "solver"),
         ({"solver": "bias-reduced-mirror-descent"}, "second_smoothness"),
     ],
 }

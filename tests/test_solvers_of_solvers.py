@@ -38,9 +38,10 @@ from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.linear_model import monotone_glm
 from skdpsco.linear_model.log_link import LogLinkModel
-from skdpsco.losses import Logistic
+from skdpsco.losses import Logistic, Squared
+from skdpsco.losses.tabulated import Tabulated
 from skdpsco.minimax._descent import TaskGradients
-from skdpsco.minimax._solver import GameSolver, TaskMoments
+from skdpsco.minimax._solver import GameSolver
 from skdpsco.minimax._tasks import MinimaxProblem, Tasks
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent, is_gaussian, rho_of
@@ -64,19 +65,8 @@ from skdpsco.solvers import (
 from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
-from skdpsco.solvers.groups.moments import GroupMoments
-from skdpsco.solvers.groups.monotone_glm import (
-    GradientMirrorProx,
-    PooledDescent,
-    PooledMoments,
-    TabulatedMoments,
-)
-from skdpsco.solvers.groups.problem import (
-    GroupProblem,
-    GroupResult,
-    LogisticMoments,
-    SquaredMoments,
-)
+from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledDescent
+from skdpsco.solvers.groups.problem import GroupProblem, GroupResult
 from skdpsco.solvers.newton_step import NewtonStep
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.synthesis.workload import QueryProblem
@@ -87,12 +77,12 @@ BUDGET = Budget(1.0, 1e-6)
 CLAIM = "the moon is made of cheese"
 
 GAME = VariationalProblem(MatrixGame(3, 3), 1000)
-GROUPS = GroupProblem(LogisticMoments(), L2Ball(1.0), 1000, 3, n_groups=2, group_sizes=(500, 500))
+GROUPS = GroupProblem(Logistic(), L2Ball(1.0), 1000, 3, n_groups=2, group_sizes=(500, 500))
 CLASSES = Tasks((Logistic(),), n_classes=2)
 MINIMAX = MinimaxProblem(CLASSES, 1.0, 1000, 3)
 ONE_TASK = replace(MINIMAX, tasks=Tasks((Logistic(),)))
 PRIOR = replace(MINIMAX, tasks=replace(CLASSES, prior=(0.5, 0.5)))
-LINE = TabulatedMoments(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
+LINE = Tabulated(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
 MONOTONE = Problem(LINE, L2Ball(1.0), 1000, 3)
 FEW = Problem(Logistic(), L1Ball(1.0), 1000, 20)
 COMPOSITE = CompositeProblem(Logistic(), None, 1000, 3, penalty=L2(1.0), unit=(1.0,) * 3)
@@ -110,17 +100,9 @@ USERS = {
         (GroupMirrorProx(), MirrorProx, GROUPS),
         (GroupMirrorProx(RecursiveRegularisation(n_rounds=2)), MirrorProx, GROUPS),
     ],
-    GroupMoments: [
-        (
-            GroupMoments(pooled_first=True),
-            ProjectedDescent,
-            replace(GROUPS, loss=SquaredMoments()),
-        ),
-        (GroupMoments(pooled_first=True), ProjectedDescent, GROUPS),
-    ],
     GroupDescent: [
         (GroupDescent(), GradientDescent, GROUPS),
-        (GroupDescent(), GradientDescent, replace(GROUPS, loss=SquaredMoments())),
+        (GroupDescent(), GradientDescent, replace(GROUPS, loss=Squared(1.0))),
     ],
     GameSolver: [
         (GameSolver(MirrorDescent()), MirrorDescent, MINIMAX),
@@ -128,16 +110,16 @@ USERS = {
         (GameSolver(RecursiveRegularisation(n_rounds=2)), MirrorProx, MINIMAX),
         (GameSolver(RecursiveRegularisation(n_rounds=2)), MirrorProx, PRIOR),
     ],
-    TaskMoments: [(TaskMoments(), GroupMoments, MINIMAX)],
     TaskGradients: [
         (TaskGradients(), GradientDescent, ONE_TASK),
         (TaskGradients(), GradientDescent, replace(ONE_TASK, tasks=Tasks((Logistic(),), 2))),
     ],
-    PooledMoments: [(PooledMoments(), GroupMoments, MONOTONE)],
-    PooledDescent: [(PooledDescent(), GradientDescent, MONOTONE)],
     GradientMirrorProx: [(GradientMirrorProx(), MirrorProx, MONOTONE)],
     NewtonStep: [(NewtonStep(GradientDescent()), GradientDescent, COMPOSITE)],
-    ProjectedDescent: [(ProjectedDescent(), GradientDescent, FEW)],
+    ProjectedDescent: [
+        (ProjectedDescent(), GradientDescent, FEW),
+        (PooledDescent(), GradientDescent, MONOTONE),
+    ],
     SGD: [(SGD(batch_size=1000), GradientDescent, COMPOSITE)],
     Stagewise: [(Stagewise(), GradientDescent, FEW)],
 }
@@ -271,8 +253,8 @@ FITS = {
 def fit(kind, solver):
     parameters, given = FITS[kind]
     if kind is PrivateMonotoneGLM:  # it takes names only
-        with mock.patch.dict(monotone_glm.GLM_SOLVERS, {"moments": lambda: solver}):
-            return kind(solver="moments", **parameters).fit(*given)
+        with mock.patch.dict(monotone_glm.GLM_SOLVERS, {"mirror-prox": lambda: solver}):
+            return kind(solver="mirror-prox", **parameters).fit(*given)
     groups = {"sensitive_features": SIGNS} if kind is PrivateGroupDRO else {}
     return kind(solver=solver, **parameters).fit(*given, **groups)
 

@@ -55,8 +55,8 @@ def test_all_classifiers_take_weights_of_classes():
 @pytest.mark.parametrize(
     "params",
     [
-        {"solver": "moments"},
-        {"solver": "moments", "group_membership": "private", "groups": [0, 1]},
+        {},
+        {"group_membership": "private", "groups": [0, 1]},
         {"solver": "mirror-prox"},
         {"solver": "mirror-prox", "loss": "hinge"},
     ],
@@ -72,10 +72,9 @@ def test_a_heavy_class_of_groups_is_found(params):
 @pytest.mark.parametrize(
     ("y", "params", "gain"),
     [
-        (RARE, {"solver": "moments", "tasks": None, "radius": 5.0}, 0.3),
         (RARE, {"tasks": None}, 0.3),  # by gradient descent
         (RARE, {"tasks": None, "solver": "mirror-descent"}, 0.3),
-        (RARE, {"solver": "moments", "class_prior": [0.9, 0.1]}, 0.02),  # already found by many
+        (RARE, {"class_prior": [0.9, 0.1]}, 0.02),  # already found by many
         (RARE, {"solver": "mirror-prox", "n_iter": 60, "epsilon": 1e4}, 0.02),
         (np.column_stack([RARE, RARE]), {"tasks": "columns"}, 0.3),
         (THREE == 2, {"losses": ["logistic", "smooth-hinge"], "tasks": None, "radius": 4.0}, 0.1),
@@ -97,11 +96,11 @@ def test_a_heavy_class_among_three():
 
 def test_without_noise_the_average_is_that_of_scikit_learn():
     expected = LogisticRegression(class_weight=HEAVY, C=1e6).fit(X, RARE)
-    params = {"class_weight": HEAVY, "epsilon": 1e6, "radius": 20.0}
+    params = {"class_weight": HEAVY, "epsilon": 1e6}
     for model in (
         of_groups(objective="average", **params),
         of_groups(objective="average", group_membership="private", groups=[0, 1], **params),
-        of_classes(tasks=None, solver="moments", **params),
+        of_classes(tasks=None, **params),
     ):
         assert_allclose(model.coef_, expected.coef_, atol=0.05)
         assert_allclose(model.intercept_, expected.intercept_, atol=0.05)

@@ -9,8 +9,7 @@ releases. Searches are left out, since each of them makes many fits.
 
 With --solvers every solver is fitted by itself: without an intercept, a centre, scales and
 calibration, which would share its budget, with a single step if possible, to 20 records of one
-feature that are all zero except the replaced one. For "moments" they are all one: its coefficients
-are quotients, whose signs are random if the matrix is noise.
+feature that are all zero except the replaced one.
 
 python examples/benchmarks/audits.py [--solvers] [--epsilon 16] [--n-fits 400] [--only NAME ...]
 """
@@ -74,7 +73,6 @@ CASES = [
 ALONE = {"fit_intercept": False, "conditioning": None}
 FEW = 20
 NAUGHT, HALVES = np.zeros((FEW, 1)), np.arange(FEW) % 2
-FULL = {"X": np.ones((FEW, 1))}
 ONE_GROUP = {"fit_params": {"sensitive_features": np.zeros(FEW)}}
 
 
@@ -82,9 +80,7 @@ def of_solver(Model, solver, y, **params):
     """A case of one solver."""
     about = TARGETS if y is None else CLASSES
     targets = np.zeros(FEW) if y is None else y
-    more = FULL if solver == "moments" else {}
-    if Model is PrivateGroupDRO:
-        more = {**more, **ONE_GROUP}
+    more = ONE_GROUP if Model is PrivateGroupDRO else {}
     return Model(**about, **params, solver=solver), targets, more
 
 
@@ -106,7 +102,7 @@ SOLVERS = [
         of_solver(PrivateMinimaxRegressor, solver, None, **ALONE, radius=1.0, n_iter=1)
         for solver in ("mirror-descent", "mirror-prox")
     ),
-    of_solver(PrivateGroupDRO, "moments", HALVES, **ALONE),
+    of_solver(PrivateGroupDRO, "gradient-descent", HALVES, **ALONE, n_iter=1),
 ]
 
 

@@ -197,7 +197,7 @@ radius : float or "auto", default="auto"
 
 [solver_of_game]
 solver : str or solver, default="auto"
-    "gradient-descent", "moments", "mirror-descent", "bias-reduced-mirror-descent",
+    "gradient-descent", "mirror-descent", "bias-reduced-mirror-descent",
     "boosted-mirror-descent", "mirror-prox" or "recursive-regularisation". "auto" chooses by loss,
     budget and shape of X. See :doc:`/algorithms`.
 

@@ -55,6 +55,7 @@ from skdpsco.group_dro.options import (
     check_options,
     check_prior,
     group_solver,
+    needed_size,
     too_small,
 )
 from skdpsco.privacy.relations import WITHIN_GROUPS
@@ -62,15 +63,12 @@ from skdpsco.scaling.calibration import SHORT_CURVE, TargetCurve
 from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 from skdpsco.solvers.groups.descent import GroupDescent
-from skdpsco.solvers.groups.moments import GroupMoments, needed_size
 from skdpsco.solvers.groups.problem import GroupProblem
 
 __all__ = ["PrivateGroupDRO"]
 
-# Safety nets, for features and targets in [-1, 1]. Log-odds have no bound, but the steps of mirror
-# prox depend on the radius.
-AUTO_RADIUS, AUTO_RADIUS_OF_LOG_ODDS = 10.0, 300.0
-LITTLE_NOISE = 300.0  # n mu per feature in the smallest group, above which moments are exact
+# For features and targets in [-1, 1], and for solvers that need a ball: their steps depend on it.
+AUTO_RADIUS = 10.0
 
 
 def classifies(model: Any) -> bool:
@@ -95,7 +93,8 @@ class PrivateGroupDRO(PrivateLinearModel):
     Parameters
     ----------
     loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
-        The first two are for classes, the others for numbers.
+        The first two are for classes, the others for numbers. "squared" is linear beyond the
+        bound of targets.
     groups : array-like or None, default=None
         All groups: labels, or tuples of labels. None makes those in ``sensitive_features`` public.
     group_membership : {"public", "private"}, default="public"
@@ -111,8 +110,8 @@ class PrivateGroupDRO(PrivateLinearModel):
     {epsilon, delta, ledger, max_records_per_unit, radius_of_l2_ball, feature_bound}
     {target_bound_of_ball, fit_intercept, conditioning_and_correction, classes, class_weight}
     solver : str or object, default="auto"
-        "gradient-descent", "moments", "mirror-prox" or "recursive-regularisation". "auto" chooses
-        by public numbers. See :doc:`/algorithms`.
+        "gradient-descent", which "auto" is, "mirror-prox" or "recursive-regularisation". See
+        :doc:`/algorithms`.
     {n_iter, random_state}
 
     Attributes
@@ -171,6 +170,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     _keeps_given_balls = True
     _membership: Membership  # of a draft
     _facts: dict[str, Any]  # of a draft: the public facts about the groups
+    _class_weights: Any = None  # of a draft: in [0, 1], if there are any
 
     # A pipeline or a search passes it on without being asked to.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
@@ -200,9 +200,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         conditioning: Auto | None = "auto",
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
-        solver: Literal[
-            "auto", "gradient-descent", "moments", "mirror-prox", "recursive-regularisation"
-        ]
+        solver: Literal["auto", "gradient-descent", "mirror-prox", "recursive-regularisation"]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
         random_state: Seed = None,
@@ -242,8 +240,8 @@ class PrivateGroupDRO(PrivateLinearModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
-            Blocks are `RowBlocks` of arrays or files, or an Arrow table, for "gradient-descent" and
-            "moments"; a classifier then needs ``classes``.
+            Blocks are `RowBlocks` of arrays or files, or an Arrow table, for "gradient-descent"; a
+            classifier then needs ``classes``.
         y : array-like of shape (n_samples,) or None, default=None
             Classes, or targets of a regression; None if the blocks hold them.
         sensitive_features : array-like, str or list of str
@@ -274,10 +272,10 @@ class PrivateGroupDRO(PrivateLinearModel):
         notes = (*notes, *self._notes(membership))
         regression = not classifies(self)
         bound = self.target_bound if regression else None
-        loss = LOSSES[self.loss]
-        if not regression:
-            loss = partial(loss, relative_weights(self.class_weight, self.classes_))
-        coef, offset = self._fit(X, t, loss(), bound, notes, regression)
+        self._class_weights = (
+            None if regression else relative_weights(self.class_weight, self.classes_)
+        )
+        coef, offset = self._fit(X, t, LOSSES[self.loss], bound, notes, regression)
         if classifies(self):
             coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
         self.groups_ = as_array(membership.groups)
@@ -308,22 +306,14 @@ class PrivateGroupDRO(PrivateLinearModel):
         return 2.0
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
-        solver = group_solver(self.solver, loss)
-        if self.solver != "auto" or self._ball_is_given():
-            return solver
-        # With hardly any noise, moments are exact.
-        F = n_features + bool(self.fit_intercept)
-        known = self._smallest(n_samples) * math.sqrt(2.0 * rho) / F
-        exact = isinstance(solver, GroupMoments) and known >= LITTLE_NOISE
-        return GroupMoments(pooled_first=True) if exact else GroupDescent()
+        return group_solver(self.solver)
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
         radius, _ = self._radius_and_bounds(len(bounds))
         intercept = bool(self.fit_intercept)
         if radius is None:
-            solver = group_solver(self.solver, loss)
-            log_odds = isinstance(solver, GroupMoments) and self.loss == "logistic"
-            radius = AUTO_RADIUS_OF_LOG_ODDS if log_odds else AUTO_RADIUS
+            solver = group_solver(self.solver)
+            radius = math.inf if isinstance(solver, GroupDescent) else AUTO_RADIUS
         else:
             radius *= float(bounds.max()) / target.scale
         return GroupProblem(
@@ -335,6 +325,7 @@ class PrivateGroupDRO(PrivateLinearModel):
             objective=self.objective,
             cvar_level=float(self.cvar_level),
             average_weight=float(self.average_weight),
+            class_weights=self._class_weights,
             **self._facts,
         )
 
@@ -356,7 +347,7 @@ class PrivateGroupDRO(PrivateLinearModel):
         return result
 
     def _curve(self, loss: Any) -> TargetCurve | None:
-        if getattr(loss, "class_weights", None) is not None:
+        if self._class_weights is not None:
             return None
         return SHORT_CURVE if self.loss == "logistic" else None
 
@@ -378,11 +369,10 @@ class PrivateGroupDRO(PrivateLinearModel):
             rates /= float((membership.matrix @ rates).max())
         else:  # by the largest weight that a record could have
             rates /= rates.sum() if membership.overlapping else rates.max()
-        bound = 0.5 if classifies(self) else 1.0
         total = float(rates @ result.sizes)
         if y is None:  # blocks
-            return partial(weighted_targets, rates=rates, bound=bound), total
-        return np.column_stack([y / bound, membership.matrix @ rates]), total
+            return partial(weighted_targets, rates=rates), total
+        return np.column_stack([y, membership.matrix @ rates]), total
 
     @available_if(classifies)
     def decision_function(self, X: MatrixLike) -> np.ndarray:
@@ -521,4 +511,4 @@ class PrivateGroupDRO(PrivateLinearModel):
                 f"Only binary classification is supported, not {len(self.classes_)} classes: "
                 f"loss={self.loss!r} needs y and classes to hold two labels."
             )
-        return index - 0.5, (labels_note(self.classes_, self.classes),)
+        return 2.0 * index - 1.0, (labels_note(self.classes_, self.classes),)

@@ -146,10 +146,10 @@ def from_groups(both: np.ndarray, n_groups: int) -> GroupedTargets:
     return GroupedTargets(both["t"], matrix)
 
 
-def weighted_targets(both: np.ndarray, rates: np.ndarray, bound: float) -> np.ndarray:
-    """Targets in units of ``bound``, and weights of records from the ``rates`` of groups."""
+def weighted_targets(both: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Targets, and weights of records from the ``rates`` of groups."""
     grouped = from_groups(both, len(rates))
-    return np.column_stack([grouped.t / bound, grouped.membership @ rates])
+    return np.column_stack([grouped.t, grouped.membership @ rates])
 
 
 def _is_matrix(values: Any) -> bool:

@@ -1,5 +1,6 @@
 """Options of group DRO: losses and solvers by name, legal objectives and priors of groups."""
 
+import math
 from numbers import Real
 from typing import Any
 
@@ -7,11 +8,10 @@ import numpy as np
 
 from skdpsco._validation import Interval, StrOptions, check_bound
 from skdpsco.base.private_estimator import resolve_solver
+from skdpsco.losses.library import Absolute, Hinge, Logistic, Squared
 from skdpsco.privacy._checks import abridged
 from skdpsco.solvers.groups.descent import GroupDescent
-from skdpsco.solvers.groups.mirror_prox import AbsoluteLoss, GroupMirrorProx, HingeLoss
-from skdpsco.solvers.groups.moments import GroupMoments
-from skdpsco.solvers.groups.problem import LogisticMoments, SquaredMoments
+from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.saddle.accelerated_recursive import AcceleratedRecursive
 from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
@@ -24,20 +24,20 @@ __all__ = [
     "check_options",
     "check_prior",
     "group_solver",
+    "needed_size",
     "too_small",
 ]
 
 LOSSES: dict[str, Any] = {
-    "logistic": LogisticMoments,
-    "hinge": HingeLoss,
-    "squared": SquaredMoments,
-    "absolute": AbsoluteLoss,
+    "logistic": Logistic(),
+    "hinge": Hinge(),
+    "squared": Squared(1.0),
+    "absolute": Absolute(),
 }
 CLASSIFIERS = ("logistic", "hinge")
 # A function for each name that makes its solver; "auto" resolves to one of these.
 GROUP_SOLVERS: dict[str, Any] = {
     "gradient-descent": GroupDescent,
-    "moments": GroupMoments,
     "mirror-prox": lambda: GroupMirrorProx(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)),
     "recursive-regularisation": lambda: GroupMirrorProx(
         RecursiveRegularisation(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models))
@@ -51,9 +51,10 @@ OPTIONS_CONSTRAINTS: dict[str, list[Any]] = {
     "cvar_level": [Interval(Real, 1e-9, 1, closed="both")],
 }
 LEAST_PRIOR = 1e-9
+NEEDED_RATIO = 10.0  # of the mean of a group's rows times targets to its noise; see `needed_size`
 
 
-def group_solver(solver: Any, loss: Any) -> Any:
+def group_solver(solver: Any) -> Any:
     """The solver of a group DRO problem, from its name or as it was given.
 
     Raises
@@ -61,20 +62,14 @@ def group_solver(solver: Any, loss: Any) -> Any:
     TypeError
         If the solver is a class, or a saddle-point solver that does not know groups.
     ValueError
-        If noisy moments are asked for, and the loss is neither "logistic" nor "squared".
+        If there is no solver with this name.
     """
     if isinstance(solver, (MirrorProx, RecursiveRegularisation, AcceleratedRecursive)):
         raise TypeError(
             "solver must be one for groups, such as GroupMirrorProx(MirrorProx()); "
             f"{type(solver).__name__} is for operators."
         )
-    has_moments = hasattr(loss, "response")
-    if solver == "moments" and not has_moments:
-        raise ValueError(
-            "solver='moments' needs loss='logistic' or 'squared'; use solver='mirror-prox'."
-        )
-    best = GROUP_SOLVERS["moments" if has_moments else "mirror-prox"]
-    return resolve_solver(solver, {"auto": best, **GROUP_SOLVERS})
+    return resolve_solver(solver, {"auto": GroupDescent, **GROUP_SOLVERS})
 
 
 def check_options(model: Any) -> None:
@@ -144,6 +139,14 @@ def check_prior(
             raise ValueError(f"{of}_prior must sum to 1 within 1e-6, got {total!r}.")
         shares /= total
     return tuple(shares.tolist())
+
+
+def needed_size(n_features: int, mu: float) -> int:
+    """Number of members that a group needs if features are uniform on [-1, 1].
+
+    The noise of a mean of its rows has a norm of about ``n_features / (n_members mu)``.
+    """
+    return math.ceil(NEEDED_RATIO * math.sqrt(n_features / 3.0) * math.sqrt(n_features) / mu)
 
 
 def too_small(groups: list[Any], sizes: tuple[float, ...], needed: int) -> str:

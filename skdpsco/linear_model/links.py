@@ -8,12 +8,14 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from skdpsco._validation import check_bound, check_interval
-from skdpsco.solvers.groups.monotone_glm import TabulatedMoments
+from skdpsco.losses.library import Squared
+from skdpsco.losses.tabulated import Tabulated
 
 __all__ = ["Identity", "Link", "resolve_link"]
 
 # Fine around 0; elsewhere steps are at most 1/250 of the distance from 0, up to a million.
 _GRID = 1e-3 * np.sinh(4e-3 * np.arange(-5375, 5376))
+_KNOTS_PER_UNIT = 64.0  # most of them in the tables that fits see
 _LARGEST_RISE = 0.1  # between neighbours in the grid, in units of the range
 
 
@@ -60,7 +62,7 @@ class Link:
             raise TypeError(f"function must be callable, got {function!r}.")
         self.function = function
         self.low, self.high = check_interval("low", low, "high", high)
-        self.moments()
+        self.loss()
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__name__", repr(self.function))
@@ -97,8 +99,8 @@ class Link:
             y = (np.clip(y, self.low, self.high) - self._middle) / (0.5 * (self.high - self.low))
         return np.clip(y, -1.0, 1.0)
 
-    def moments(self) -> tuple[TabulatedMoments, float]:
-        """The table that solvers see, and the unit of its argument.
+    def loss(self) -> tuple[Any, float]:
+        """The loss of which this is the mean target, for encoded ones, and the unit of its scores.
 
         In one unit the function rises from a quarter to three quarters of its height.
         """
@@ -108,7 +110,13 @@ class Link:
         unit = float(three_quarters - quarter)
         first = np.flatnonzero(values > values[0])[0] - 1  # constant parts need no knots
         last = np.flatnonzero(values < values[-1])[-1] + 2
-        return TabulatedMoments(_GRID[first:last] / unit, self.encode(values[first:last])), unit
+        knots, means = _GRID[first:last] / unit, self.encode(values[first:last])
+        kept = np.unique(np.floor(_KNOTS_PER_UNIT * knots), return_index=True)[1]
+        kept = np.union1d(kept, len(knots) - 1)
+        knots, means = knots[kept], means[kept]
+        for table in (knots, means):
+            table.setflags(write=False)
+        return Tabulated(knots, means), unit
 
     def _on_grid(self) -> np.ndarray:
         with np.errstate(all="ignore"):
@@ -161,9 +169,8 @@ class Identity(_Named):
         bound = max(-self.low, self.high)
         return bound if bound < math.inf else None
 
-    def moments(self) -> tuple[TabulatedMoments, float]:
-        ends = np.array([-1.0, 1.0])  # in units of the target's scale
-        return TabulatedMoments(ends, ends), 1.0
+    def loss(self) -> tuple[Any, float]:
+        return Squared(2.0), 1.0  # targets are in [-1, 1], and so are predictions
 
 
 def _ramp(z: np.ndarray) -> np.ndarray:

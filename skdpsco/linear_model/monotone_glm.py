@@ -21,24 +21,18 @@ from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.block_records import read_records
 from skdpsco.linear_model.links import Identity, Link, resolve_link
-from skdpsco.scaling.calibration import CALIBRATION, TargetCurve
+from skdpsco.scaling.calibration import CALIBRATION, CLASS_CURVE, TargetCurve
 from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 from skdpsco.solvers import Problem
-from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES
-from skdpsco.solvers.groups.monotone_glm import (
-    GradientMirrorProx,
-    PooledDescent,
-    PooledMoments,
-)
+from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledDescent
 
 __all__ = ["PrivateMonotoneGLM"]
 
 LARGEST_NORM = 10.0  # the radius "auto", in units of the link, where features lie in [-1, 1]
 GLM_SOLVERS: dict[str, Any] = {
-    "moments": PooledMoments,
-    "mirror-prox": GradientMirrorProx,
     "gradient-descent": PooledDescent,
+    "mirror-prox": GradientMirrorProx,
 }
 
 
@@ -50,8 +44,8 @@ def _encoded(y: Any, link: Link) -> np.ndarray:
 class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     """Differentially private generalised linear model with a monotone link.
 
-    It fits ``E[y | x] = g(x'w)`` for a known non-decreasing link g with a bounded range, by solving
-    ``E[(g(x'w) - y) x] = 0`` in an l2 ball.
+    It fits ``E[y | x] = g(x'w)`` for a known non-decreasing link g with a bounded range, by
+    minimising the convex loss whose derivative in the prediction z is ``g(z) - y``.
 
     Parameters
     ----------
@@ -62,8 +56,8 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     {target_bound_of_ball}
         Only for the identity.
     {fit_intercept, conditioning_and_correction}
-    solver : {"auto", "moments", "mirror-prox", "gradient-descent"}, default="auto"
-        "mirror-prox" is for many features, "gradient-descent" for the identity.
+    solver : {"auto", "gradient-descent", "mirror-prox"}, default="auto"
+        "auto" is "gradient-descent".
     {n_iter, random_state}
 
     Attributes
@@ -131,7 +125,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         target_bound: float | None = None,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
-        solver: Literal["auto", "moments", "mirror-prox", "gradient-descent"] = "auto",
+        solver: Literal["auto", "gradient-descent", "mirror-prox"] = "auto",
         n_iter: int | Auto = "auto",
         random_state: Seed = None,
     ) -> None:
@@ -151,7 +145,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
 
     def _learn(self, X, y):
         self.link_ = link = resolve_link(self.link, self.target_bound)
-        loss, self._link_unit = link.moments()
+        loss, self._link_unit = link.loss()
         identity = isinstance(link, Identity)
         encode = check_target if identity else partial(_encoded, link=link)
         records = read_records(self, X, y, encode)
@@ -175,22 +169,20 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         return 2.0
 
     def _curve(self, loss: Any) -> TargetCurve | None:
-        if loss.linear:
+        if isinstance(self.link_, Identity):
             return None
-        least = CALIBRATION.least_slope * float(loss.slopes.max())
+        slopes = np.diff(loss.values) / np.diff(loss.knots)
+        least = CALIBRATION.least_slope * float(slopes.max())
 
         def mean(z):
-            _, response, slope = loss.phi(z)
-            return response, np.maximum(slope, least)
+            inside = (z > loss.knots[0]) & (z < loss.knots[-1])
+            j = np.searchsorted(loss.knots[1:-1], z, side="right")
+            return np.interp(z, *loss), np.maximum(np.where(inside, slopes[j], 0.0), least)
 
-        return TargetCurve(mean)
+        return CLASS_CURVE._replace(mean=mean)
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
-        small = n_features + bool(self.fit_intercept) <= MAX_GROUP_FEATURES
-        best = GLM_SOLVERS["moments" if small else "mirror-prox"]
-        if loss.linear and not self._ball_is_given():
-            best = PooledDescent
-        return resolve_solver(self.solver, {"auto": best, **GLM_SOLVERS})
+        return resolve_solver(self.solver, {"auto": PooledDescent, **GLM_SOLVERS})
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
         radius, _ = self._radius_and_bounds(len(bounds))

@@ -1,4 +1,4 @@
-"""Descent for tasks without a ball: on the mean of the classes' losses, or on the largest loss.
+"""Descent for tasks: on the mean of the classes' losses, or on the largest loss.
 
 Proof: docs/proofs/maximal_loss.md, sections 3 and 4.
 """
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._problem import Problem
+from skdpsco.constraints.sets import L1Ball
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_sums import map_reduce, without_gil
 from skdpsco.losses.library import OF_ONE_TYPE, Mixture, Multinomial, weighted, with_weights
@@ -37,6 +38,7 @@ from skdpsco.solvers.penalized.task_weights import (
     shares_of_bound,
     usual_target,
 )
+from skdpsco.solvers.steps import move_into
 
 __all__ = ["TaskGradients", "has_descent"]
 
@@ -89,7 +91,7 @@ def task_losses(X: Any, y: np.ndarray, losses: Any, w: np.ndarray, bound: float)
 
 
 class TaskGradients:
-    """Gradient descent for tasks, without a ball.
+    """Gradient descent for tasks, followed by projection onto the ball.
 
     If classes are tasks, it minimises the mean of their mean losses: records are weighted by one
     over the shares of their classes. If there are several losses or targets, it minimises the
@@ -153,6 +155,7 @@ class TaskGradients:
             weighing = WeighingDescent(tasks.losses, plan.losses, shrunk)
             found = weighing.run(plan.inner, composite, X, np.ascontiguousarray(y), rng, progress)
             theta = weighing.theta.mean.reshape(np.shape(composite.loss.weights))
+            _into_ball(problem, found.coef)
             return MinimaxResult(found.coef, found.n_iter, task_weights=theta)
         K, weights = tasks.n_classes, np.array(tasks.class_weights or 1.0)
         shares = None if tasks.prior is None else np.array(tasks.prior)
@@ -169,7 +172,14 @@ class TaskGradients:
             t = with_weights(t, np.where(t > 0.0, weights[1], weights[0]))
         found = GradientDescent(shrunk=shrunk).run(plan.inner, composite, X, t, rng, progress)
         theta = np.full((1, max(K, 1)), 1.0 / max(K, 1))
+        _into_ball(problem, found.coef)
         return MinimaxResult(found.coef, found.n_iter, task_weights=theta, shares=shares)
+
+
+def _into_ball(problem: MinimaxProblem, coef: np.ndarray) -> None:
+    """Move coefficients to the nearest ones in the l1 ball, if there is one."""
+    if problem.radius < math.inf:
+        move_into(L1Ball(problem.radius), coef)
 
 
 def _composite(problem: MinimaxProblem, mu: float, n_iter: int | None) -> CompositeProblem:

@@ -15,7 +15,8 @@ from skdpsco._validation import (
 )
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.losses.check import loss_of
-from skdpsco.minimax._solver import MINIMAX_SOLVERS, TaskMoments, minimax_solver
+from skdpsco.minimax._descent import TaskGradients
+from skdpsco.minimax._solver import MINIMAX_SOLVERS, minimax_solver
 from skdpsco.minimax._tasks import MinimaxProblem
 from skdpsco.privacy._checks import abridged
 from skdpsco.scaling.calibration import CLASS_CURVE, SHORT_CURVE, TargetCurve, curve_of
@@ -28,7 +29,7 @@ MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
     **CONDITIONING_CONSTRAINTS,
     "losses": [str, "array-like", tuple, HasMethods(["lipschitz", "smoothness"])],
     "solver": [
-        StrOptions({"auto", "moments", "gradient-descent", *MINIMAX_SOLVERS}),
+        StrOptions({"auto", "gradient-descent", *MINIMAX_SOLVERS}),
         HasMethods(["plan", "run"]),
     ],
 }
@@ -43,7 +44,7 @@ class MinimaxModel(PrivateLinearModel):
     losses: Any
     tasks: Any
 
-    _conditioned_solvers = ("auto", "moments", "gradient-descent", *MINIMAX_SOLVERS)
+    _conditioned_solvers = ("auto", "gradient-descent", *MINIMAX_SOLVERS)
     _widest = 6.0
     _keeps_given_balls = True
     _targets: ClassVar[str]  # of losses
@@ -69,15 +70,13 @@ class MinimaxModel(PrivateLinearModel):
         )
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
-        intercept = bool(self.fit_intercept)
-        mu = math.sqrt(2.0 * rho)
-        F, in_ball = n_features + intercept, self._ball_is_given()
-        return minimax_solver(self.solver, loss, n_samples, F, mu, in_ball)
+        return minimax_solver(self.solver, loss)
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
-        # The noise of games grows with the ball; that of moments does not.
-        solver = self._resolved_solver(loss, n_samples, len(bounds), self._budget().rho)
-        radius = self._ball_radius(n_samples, bounds, target, isinstance(solver, TaskMoments))
+        radius = self._ball_radius(n_samples, bounds, target, grows=False)
+        solver = minimax_solver(self.solver, loss)
+        if isinstance(solver, TaskGradients) and not self._ball_is_given():
+            radius = math.inf
         intercept = bool(self.fit_intercept)
         return MinimaxProblem(loss, radius, n_samples, len(bounds) + intercept, intercept)
 

@@ -4,16 +4,12 @@ Proof: docs/proofs/maximal_loss.md.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from skdpsco.base.private_estimator import resolve_solver
-from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import clipped_rows
-from skdpsco.losses.library import Logistic, Squared
 from skdpsco.minimax._descent import TaskGradients, has_descent
 from skdpsco.minimax._tasks import (
     MinimaxPlan,
@@ -26,35 +22,18 @@ from skdpsco.minimax._tasks import (
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
 from skdpsco.privacy.spending import Allowance, check_cost
 from skdpsco.solvers import AcceleratedRecursive, MirrorDescent
-from skdpsco.solvers.groups.moments import MAX_GROUP_FEATURES, GroupMoments
-from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments, SquaredMoments
 from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
 from skdpsco.variational.solve import VARIATIONAL_SOLVERS
 
-__all__ = ["MINIMAX_SOLVERS", "TaskMoments", "minimax_solver"]
+__all__ = ["MINIMAX_SOLVERS", "minimax_solver"]
 
 
-@dataclass(frozen=True)
-class MinimaxTuning:
-    """Constants of `GameSolver` and of "auto".
+NON_SMOOTH_DRAWS = 8  # vertices per step of mirror descent for losses that are not smooth
 
-    The shares were chosen by hand. The others were chosen on planted models.
-    """
-
-    non_smooth_draws: int = 8  # vertices per step for losses that are not smooth
-    quiet_ratio: float = 5.0  # records times mu per feature; above it moments are better than draws
-    few_features: int = 100  # up to here, moments are better from a ratio of 1 on
-    little_noise: float = 1e4  # the same ratio; above it moments beat gradients for one task
-    classes_ratio: float = 300.0  # and for two classes as tasks
-
-
-MINIMAX = MinimaxTuning()
-MOMENTS_OF: dict[type, Any] = {Logistic: LogisticMoments, Squared: SquaredMoments}
-
-# A function for each name that makes its solver; "auto" and "moments" are legal names too.
+# A function for each name that makes its solver; "auto" and "gradient-descent" are legal names too.
 MINIMAX_SOLVERS: dict[str, Any] = {
     **{name: made for name, made in VARIATIONAL_SOLVERS.items() if name != "accelerated-recursive"},
     "mirror-prox": lambda: MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models),
@@ -64,75 +43,41 @@ MINIMAX_SOLVERS: dict[str, Any] = {
 }
 
 
-def _is_standard(loss: Any) -> bool:
-    """Whether gradient descent and noisy moments support a loss."""
-    return type(loss) is Logistic or (type(loss) is Squared and loss.clip == 1.0)
-
-
-def minimax_solver(
-    solver: Any, tasks: Tasks, n_samples: int, n_features: int, mu: float, in_ball: bool
-) -> Any:
+def minimax_solver(solver: Any, tasks: Tasks) -> Any:
     """A solver of `MinimaxProblem`, from a name or from a solver of games.
 
     Parameters
     ----------
     solver : str or object
     tasks : Tasks
-    n_samples, n_features : int
-    mu : float
-    in_ball : bool
-        Whether the user has given the radius of a ball.
 
     Raises
     ------
     TypeError
         If ``solver`` is a class, or its privacy would rest on assumptions that are not reported.
     ValueError
-        If the solver does not suit the problem. Noisy moments need two classes as tasks or a single
-        task, one loss that has moments, and at most 2000 features. Gradient descent needs losses of
-        this library and no given radius; with classes as tasks or weights of classes there must be
-        one loss of one target.
+        If the solver does not suit the problem. Gradient descent needs losses of this library; with
+        classes as tasks or weights of classes there must be one loss of one target.
     """
     if isinstance(solver, AcceleratedRecursive):
         raise TypeError(
             "solver must not be AcceleratedRecursive, which is private under assumptions about the "
             "operator only: see solve_variational_inequality and MaximalLoss."
         )
-    few = tasks.n_targets == 1 and tasks.n_classes in (0, 2)
-    has_moments = few and len(tasks.losses) == 1 and _is_standard(tasks.losses[0])
-    descends = has_descent(tasks) and not in_ball
+    descends = has_descent(tasks)
     if isinstance(solver, str) and solver == "auto":
-        signal = n_samples * mu
-        most = max(signal / MINIMAX.quiet_ratio, min(signal, MINIMAX.few_features))
-        small = n_features <= min(MAX_GROUP_FEATURES, most)
         solver = "gradient-descent" if descends else "mirror-descent"
-        if has_moments and small:
-            ratio = MINIMAX.classes_ratio if tasks.n_classes > 0 else MINIMAX.little_noise
-            if not descends or n_samples * mu >= ratio * n_features:
-                solver = "moments"
     if isinstance(solver, str) and solver == "gradient-descent":
         if not descends:
             raise ValueError(
-                "solver='gradient-descent' needs radius='auto' and losses of skdpsco.losses, and "
-                "takes tasks='classes' or class_weight for one loss of one target only; use "
+                "solver='gradient-descent' needs losses of skdpsco.losses, and takes "
+                "tasks='classes' or class_weight for one loss of one target only; use "
                 "solver='auto'."
             )
         return TaskGradients()
-    if isinstance(solver, str) and solver == "moments":
-        if not has_moments:
-            raise ValueError(
-                "solver='moments' needs losses='logistic' and two classes, or losses='squared', "
-                "and one target; use solver='mirror-descent'."
-            )
-        if n_features > MAX_GROUP_FEATURES:
-            raise ValueError(
-                f"solver='moments' takes at most {MAX_GROUP_FEATURES} features, including the "
-                f"intercept, got {n_features}; use solver='mirror-descent'."
-            )
-        return TaskMoments()
     smooth = all(loss.smoothness() < math.inf for loss in tasks.losses)
     if isinstance(solver, str) and solver == "mirror-descent" and not smooth:
-        solver = MirrorDescent(n_draws=MINIMAX.non_smooth_draws)
+        solver = MirrorDescent(n_draws=NON_SMOOTH_DRAWS)
     return GameSolver(resolve_solver(solver, MINIMAX_SOLVERS))
 
 
@@ -247,44 +192,3 @@ def _check_rest(event: Event, rest: Allowance, charged: Event) -> None:
     check_cost(event, rest)
     if is_gaussian(charged) and not is_gaussian(event):  # at equal rho it is less private
         raise ValueError(f"The solver's plan must consist of Gaussian noise, got {event!r}.")
-
-
-class TaskMoments:
-    """Noisy moments of two classes, treated as groups with private membership, or of one task.
-
-    The l1 ball is replaced by the l2 ball of the same radius, which contains it.
-    """
-
-    fixed_cost = reads_centred = True
-
-    def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> Any:
-        """Spend ``budget``; see `GroupMoments.plan`."""
-        return GroupMoments().plan(self._groups(problem), budget, n_iter)
-
-    def run(
-        self, plan: Any, problem: MinimaxProblem, X: Any, y: np.ndarray, rng: Any, progress: Any
-    ) -> MinimaxResult:
-        """Follow ``plan`` on the data."""
-        groups = self._groups(problem)
-        t, one_each = groups.loss.bound * y[:, 0], groups.n_groups > 1
-        classes = np.column_stack([t < 0.0, t > 0.0])
-        members = sparse.csr_array((classes if one_each else np.ones((len(t), 1))).astype(float))
-        found = GroupMoments().run(plan, groups, X, t, members, rng, progress)
-        weights, sizes = found.theta.reshape(1, -1), found.sizes
-        shares = sizes / sizes.sum() if one_each else None
-        return MinimaxResult(found.coef, found.n_iter, task_weights=weights, shares=shares)
-
-    def _groups(self, problem: MinimaxProblem) -> GroupProblem:
-        tasks, n = problem.tasks, problem.n_samples
-        one, loss = tasks.n_classes == 0, MOMENTS_OF[type(tasks.losses[0])]
-        return GroupProblem(
-            loss() if tasks.class_weights is None else loss(tasks.class_weights),
-            L2Ball(problem.radius),
-            n,
-            problem.n_features,
-            problem.intercept,
-            n_groups=1 if one else 2,
-            group_sizes=(n,) if one else None,
-            prior=tasks.prior,
-            centred=problem.centred,
-        )

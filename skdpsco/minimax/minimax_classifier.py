@@ -106,7 +106,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         class_weight: Mapping[Any, float] | None = None,
         solver: Literal[
             "auto",
-            "moments",
             "gradient-descent",
             "mirror-descent",
             "bias-reduced-mirror-descent",

@@ -91,7 +91,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         conditioning: Auto | None = "auto",
         solver: Literal[
             "auto",
-            "moments",
             "gradient-descent",
             "mirror-descent",
             "bias-reduced-mirror-descent",

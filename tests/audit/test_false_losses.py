@@ -28,6 +28,7 @@ from skdpsco.losses import (
     value,
     values,
 )
+from skdpsco.losses.tabulated import Tabulated
 from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import rho_of
@@ -48,10 +49,10 @@ from skdpsco.solvers import (
     TreeFrankWolfe,
 )
 from skdpsco.solvers.base import check_supported
+from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
-from skdpsco.solvers.groups.moments import GroupMoments
-from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledMoments, TabulatedMoments
-from skdpsco.solvers.groups.problem import GroupProblem, LogisticMoments
+from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledDescent
+from skdpsco.solvers.groups.problem import GroupProblem
 from skdpsco.solvers.penalized.problem import CompositeProblem
 
 SLOPE = 0.5
@@ -339,38 +340,28 @@ def test_constants_of_any_size_fail_before_the_charge(monkeypatch, case):
     assert runs > 0
 
 
-class LyingMoments(LogisticMoments):
-    """Responses and losses far beyond what they declare, by record."""
+class LyingTable(Tabulated):
+    """Derivatives far beyond what the table says, by prediction and target."""
 
-    slope_bound = 1.0
-
-    def response(self, z):
-        return np.where(z > 0.1, 1e9, np.where(z < -0.3, np.nan, np.where(z < -0.1, -1e9, 0.2)))
-
-    def slopes(self, z, t):
-        return np.array([SLOPES[float(target)] for target in t])
-
-    def losses(self, z, t):
-        return self.slopes(z, t)
+    __slots__ = ()
 
 
-class LyingTable(TabulatedMoments):
-    def __init__(self):
-        super().__init__(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
-
-    def response(self, z):
-        return LyingMoments.response(self, z)
+@derivative.register(LyingTable)
+def _(loss, z, y):
+    if z > 0.1:
+        return 1e9 * y
+    return math.nan if z < -0.1 else SLOPES[float(y)]
 
 
 @pytest.mark.parametrize("private", [False, True])
 @pytest.mark.parametrize(
-    "solver", [GroupMoments(), GroupMirrorProx()], ids=lambda solver: type(solver).__name__
+    "solver", [GroupDescent(), GroupMirrorProx()], ids=lambda solver: type(solver).__name__
 )
 def test_of_groups(monkeypatch, solver, private):
     n, d = 8, 2
     member = np.eye(2)[[0, 1] * (n // 2)]
     sizes = {"group_sizes": None, "prior": (0.5, 0.5)} if private else {"group_sizes": (4, 4)}
-    problem = GroupProblem(LyingMoments(), L2Ball(2.0), n, d, n_groups=2, **sizes)
+    problem = GroupProblem(Liar(), L2Ball(2.0), n, d, n_groups=2, **sizes)
     groups = [member, np.vstack([member[1:2], member[1:]])][: 1 + private]
 
     def data(x, y, first):
@@ -382,11 +373,11 @@ def test_of_groups(monkeypatch, solver, private):
 
 
 @pytest.mark.parametrize(
-    "solver", [PooledMoments(), GradientMirrorProx()], ids=lambda solver: type(solver).__name__
+    "solver", [PooledDescent(), GradientMirrorProx()], ids=lambda solver: type(solver).__name__
 )
 def test_of_monotone_models(monkeypatch, solver):
     n, d = 8, 2
-    problem = Problem(LyingTable(), L2Ball(2.0), n, d)
+    problem = Problem(LyingTable(np.array([-1.0, 1.0]), np.array([-1.0, 1.0])), L2Ball(2.0), n, d)
     records = itertools.product(((1.0, 1.0), (-1.0, 0.3)), (*CODES, 77.0, -77.0))
     given = [(design_of(x, n, d), np.append(y, np.zeros(n - 1))) for x, y in records]
     assert worst_of(monkeypatch, solver, problem, 3, given) <= 1.0

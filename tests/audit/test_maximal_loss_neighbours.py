@@ -166,7 +166,7 @@ def test_cost_is_the_budget_whatever_the_shares(name, prior):
     """What is charged, and what the run's own plan costs for very different counts."""
     tasks = Tasks((Multinomial(3),), 1, 3, prior)
     problem = MinimaxProblem(tasks, 2.0, 500, F)
-    solver = minimax_solver(name, tasks, 500, F, 1.0, in_ball=True)
+    solver = minimax_solver(name, tasks)
     budget = Budget(1.0, 1e-6)
     plan = solver.plan(problem, budget, 20)
     assert rho_of(plan.event) <= (budget.mu**2 / 2) * (1 + 1e-9)
@@ -191,7 +191,7 @@ def test_other_noise_is_not_charged_as_gaussian(prior):
 
     budget = Budget(1.0, 1e-6)
     tasks = Tasks((Logistic(),), 1, 2, prior)
-    solver = minimax_solver(Other(), tasks, 500, F, 1.0, in_ball=True)
+    solver = minimax_solver(Other(), tasks)
     with pytest.raises(ValueError, match=r"Gaussian noise|budget"):
         check_cost(solver.plan(MinimaxProblem(tasks, 2.0, 500, F), budget, 3).event, budget)
 
@@ -201,13 +201,13 @@ def test_counts_have_their_noise():
     tasks = Tasks((Multinomial(3),), 1, 3, None)
     n, rho, runs = 3000, 0.5, 400
     problem = MinimaxProblem(tasks, 1.0, n, 1)
-    solver = minimax_solver("mirror-descent", tasks, n, 1, 1.0, in_ball=True)
+    solver = minimax_solver("mirror-descent", tasks)
     plan = solver.plan(problem, Allowance(rho), 1)
     assert plan.counts.grid * 2.0**24 == pytest.approx(
         math.sqrt(2.0) / math.sqrt(2.0 * 0.02 * rho), rel=1e-3
     )
     # Gradient descent releases the same counts, and spends the rest.
-    descent = minimax_solver("gradient-descent", tasks, n, 1, 1.0, in_ball=False)
+    descent = minimax_solver("gradient-descent", tasks)
     other = descent.plan(problem, Allowance(rho), 3)
     assert other.counts == plan.counts
     check_cost(other.event, Allowance(rho))
@@ -240,8 +240,7 @@ def test_a_class_without_records_is_no_error():
     rng = np.random.default_rng(5)
     X = rng.uniform(-1, 1, (200, 2))
     for labels in (np.zeros(200, int), np.r_[1, np.zeros(199, int)], rng.integers(0, 3, 200)):
-        for solver in ("auto", "mirror-prox", "moments"):
-            classes = [0, 1] if solver == "moments" else [0, 1, 2]
+        for solver, classes in (("auto", [0, 1]), ("auto", [0, 1, 2]), ("mirror-prox", [0, 1, 2])):
             model = PrivateMinimaxClassifier(
                 classes=classes, solver=solver, n_iter=3, random_state=0
             )

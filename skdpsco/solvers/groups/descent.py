@@ -14,20 +14,16 @@ from skdpsco._clipping import within
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_sums import in_pieces, map_reduce
-from skdpsco.losses.library import Absolute, Hinge, Logistic, Squared, Weighted, with_weights
+from skdpsco.losses.library import Squared, Weighted, with_weights
 from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent, compose
 from skdpsco.privacy.spending import Allowance, check_cost
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.groups.mirror_prox import AbsoluteLoss, HingeLoss
-from skdpsco.solvers.groups.moments import members
 from skdpsco.solvers.groups.problem import (
     GroupedTargets,
     GroupProblem,
     GroupResult,
-    LogisticMoments,
-    SquaredMoments,
     mixtures,
     weighed,
 )
@@ -42,6 +38,7 @@ from skdpsco.solvers.penalized.task_weights import (
     shares_of_bound,
     usual_target,
 )
+from skdpsco.solvers.steps import move_into
 
 __all__ = ["GroupDescent"]
 
@@ -49,13 +46,6 @@ COUNT_SHARE = 0.02  # of mu**2, for the numbers of records in the groups
 # n mu per feature of the smallest group at which its loss counts half as much as it should: for
 # labels, and for numbers
 HALF_KNOWN = (8.0, 3.0)
-# The losses of scores, for targets of -1 and 1 or in [-1, 1]
-LOSS_OF: dict[type, Any] = {
-    LogisticMoments: Logistic(),
-    HingeLoss: Hinge(),
-    SquaredMoments: Squared(1.0),
-    AbsoluteLoss: Absolute(),
-}
 
 
 @dataclass(frozen=True)
@@ -91,10 +81,10 @@ class GroupDescentPlan(Plan):
 
 
 class GroupDescent:
-    """Gradient descent for the worst mixture of groups, without a ball.
+    """Gradient descent for the worst mixture of groups, followed by projection onto the ball.
 
     Every record is weighted by the weights of its groups over their sizes. Weights of groups with
-    larger noisy mean losses grow between the passes.
+    larger noisy mean losses grow between the passes. The intercept is outside of the ball.
     """
 
     fixed_cost: ClassVar[bool] = True
@@ -120,8 +110,7 @@ class GroupDescent:
         half = HALF_KNOWN[is_of_numbers(problem.loss)]
         doubt = 1.0 / (1.0 + min(problem.expected_sizes) * mu / (half * problem.n_features))
         passes = n_iter or full_passes(_weighted_problem(problem, Squared(1.0), doubt), mu)
-        given = LOSS_OF[type(problem.loss)]
-        smooth, _ = smoothed(given, n * mu, problem.n_features, passes)
+        smooth, _ = smoothed(problem.loss, n * mu, problem.n_features, passes)
         composite = _weighted_problem(problem, smooth, doubt)
         left = 1.0 - COUNT_SHARE * counted - TASK_WEIGHTS.share * weighing
         rest = Allowance(0.5 * left * mu**2)
@@ -170,6 +159,8 @@ class GroupDescent:
         descent = _WeighingDescent(plan, problem, X, targets, rng)
         composite, (X, y) = descent.weighted(plan.composite, descent.start)
         coef = descent.run(plan.inner, composite, X, y, rng, progress).coef
+        if problem.constraint.radius < math.inf:
+            move_into(problem.constraint, coef[: problem.n_features - problem.intercept])
         theta = descent.start if descent.theta is None else descent.theta.mean
         theta = mixed(problem, descent.sizes, theta)
         return GroupResult(coef, plan.n_iter, theta=theta, sizes=descent.sizes)
@@ -205,28 +196,25 @@ def rates_of(
 
 def is_of_numbers(loss: Any) -> bool:
     """Whether targets are in [-1, 1], and not -1 and 1 only."""
-    return traits_of(LOSS_OF[type(loss)]).targets == "numbers"
+    return traits_of(loss).targets == "numbers"
 
 
-def of_loss(loss: Any, t: np.ndarray) -> np.ndarray:
-    """Targets as the loss of scores expects them: -1 and 1, or in [-1, 1]."""
-    if is_of_numbers(loss):
-        return within(t, -1.0, 1.0)
-    return np.where(t > 0.0, 1.0, -1.0)
+def members(X: Any, y: GroupedTargets) -> np.ndarray:
+    """Numbers of records in the groups."""
+    return np.bincount(y.membership.indices, minlength=y.membership.shape[1]).astype(np.float64)
 
 
-def targets_with_weights(y: GroupedTargets, loss: Any, rates: np.ndarray) -> np.ndarray:
+def targets_with_weights(y: GroupedTargets, problem: GroupProblem, rates: np.ndarray) -> np.ndarray:
     """Targets and weights of records, from the ``rates`` of groups, which sum to at most 1."""
-    return with_weights(of_loss(loss, y.t), weighed(loss, y.t, y.membership @ rates))
+    return with_weights(within(y.t, -1.0, 1.0), weighed(problem, y.t, y.membership @ rates))
 
 
 def losses_by_group(
-    X: Any, y: GroupedTargets, loss: Any, w: np.ndarray, bound: float
+    X: Any, y: GroupedTargets, problem: GroupProblem, w: np.ndarray, bound: float
 ) -> np.ndarray:
     """Sums of losses over ``bound``, clipped to [0, 1], times weights of classes, by group."""
-    scored = of_loss(loss, y.t)[:, None]
-    shares = shares_of_bound(X, scored, LOSS_OF[type(loss)], w, bound)
-    return y.by_group(weighed(loss, y.t, shares[:, 0]))
+    shares = shares_of_bound(X, within(y.t, -1.0, 1.0)[:, None], problem.loss, w, bound)
+    return y.by_group(weighed(problem, y.t, shares[:, 0]))
 
 
 class _WeighingDescent(GradientDescent):
@@ -253,7 +241,7 @@ class _WeighingDescent(GradientDescent):
         """The problem and its records, with targets that hold weights of a mixture of groups."""
         rates, mean = rates_of(self.problem, mixed(self.problem, self.sizes, theta), self.sizes)
         composite = replace(composite, mean_weight=mean)
-        weigh = partial(targets_with_weights, loss=self.problem.loss, rates=rates)
+        weigh = partial(targets_with_weights, problem=self.problem, rates=rates)
         if self.targets is None:
             return composite, (self.X.with_targets(weigh), None)
         y = weigh(self.targets)
@@ -266,11 +254,11 @@ class _WeighingDescent(GradientDescent):
         if self.theta is None:
             cap, _ = mixtures(self.problem, self.sizes)
             usual = usual_target(problem, coordinates)
-            baseline = LOSS_OF[type(self.problem.loss)].baseline(usual)
+            baseline = self.problem.loss.baseline(usual)
             self.theta = TaskWeights(self.how.losses, self.start, cap, baseline)
         if not self.theta.due(t):
             return problem, data
         w = unscaled(problem, coordinates, point) + problem.begin
-        means = self._sum(losses_by_group, self.problem.loss, w, self.theta.bound)
+        means = self._sum(losses_by_group, self.problem, w, self.theta.bound)
         gaussian_mechanism(rng, means, self.how.losses.grid)
         return self.weighted(problem, self.theta.update(t, means / self.sizes))

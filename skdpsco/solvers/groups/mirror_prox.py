@@ -3,99 +3,46 @@
 Proof: docs/proofs/mirror_prox.md, section 3.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpsco._clipping import within
+from skdpsco._kernels import njit
 from skdpsco._validation import check_bound
 from skdpsco.constraints.sets import L2Ball, Simplex
 from skdpsco.data.design import clipped_rows
 from skdpsco.data.record_functions import Data
+from skdpsco.losses.kernels import bounded_entries, bounded_values
+from skdpsco.losses.library import for_kernels
+from skdpsco.losses.traits import traits_of
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.groups.problem import (
-    GroupProblem,
-    GroupResult,
-    LogisticMoments,
-    SquaredMoments,
-    bounded_losses,
-    bounded_responses,
-    bounded_targets,
-    weighed,
-)
+from skdpsco.solvers.groups.problem import GroupProblem, GroupResult, weighed
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
-__all__ = ["AbsoluteLoss", "GroupMirrorProx", "HingeLoss"]
+__all__ = ["GroupMirrorProx"]
 
-# Bounds on the second derivative of the losses that have one.
-CURVATURES: dict[type, float] = {LogisticMoments: 0.25, SquaredMoments: 1.0}
+LARGEST_LOSS = 4.0  # losses of labels are clipped to it
 # This share of the largest loss is subtracted from losses. Sqrt(2) times the rest is below 1, so
 # that a record that moves between groups changes no more than one that stays in its group.
 LOSS_CENTRE = 1.0 - 0.5**0.5 + 2.0**-40
 
 
-@dataclass(frozen=True)
-class HingeLoss:
-    """Hinge loss ``max(0, 1 - s z)``, s the sign of the target.
-
-    Parameters
-    ----------
-    class_weights : tuple of float, or None
-        Public weights in [0, 1] of records of the two classes.
-    """
-
-    class_weights: tuple[float, ...] | None = None
-
-    n_outputs: ClassVar[int] = 1
-    slope_bound: ClassVar[float] = 1.0
-    largest_loss: ClassVar[float] = 4.0  # larger losses are clipped
-
-    def slopes(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-        """Derivative in the prediction."""
-        sign = np.where(t > 0.0, 1.0, -1.0)
-        return np.where(sign * z < 1.0, -sign, 0.0)
-
-    def losses(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-        """Loss of every record."""
-        return np.maximum(1.0 - np.where(t > 0.0, z, -z), 0.0)
+def largest_loss(loss: Any) -> float:
+    """What losses are clipped to: for targets in [-1, 1], the largest loss of the prediction 0."""
+    return LARGEST_LOSS if traits_of(loss).targets == "signs" else float(loss.baseline(1.0))
 
 
-@dataclass(frozen=True)
-class AbsoluteLoss:
-    """Absolute residual, for targets in [-1, 1]."""
-
-    n_outputs: ClassVar[int] = 1
-    slope_bound: ClassVar[float] = 1.0
-    largest_loss: ClassVar[float] = 1.0
-
-    def slopes(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-        """Derivative in the prediction."""
-        return np.sign(z - t)
-
-    def losses(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-        """Loss of every record."""
-        return np.abs(z - t)
-
-
-def steepest_slope(loss: Any) -> float:
-    """Bound on the derivative of a record's loss in its prediction."""
-    return loss.slope_bound if hasattr(loss, "slope_bound") else 2.0 * loss.bound
-
-
-def bounded_slopes(loss: Any, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Derivative of every record's loss, times its weight.
-
-    For ``phi(z) - t z`` it is the response minus the target.
-    """
-    if not hasattr(loss, "slopes"):
-        return weighed(loss, t, bounded_responses(loss, z) - bounded_targets(loss, t))
-    steepest = steepest_slope(loss)
-    return weighed(loss, t, within(loss.slopes(z, t), -steepest, steepest))
+@njit
+def write_slopes_and_losses(loss, Z, t, slope, cap, losses):
+    """Write clipped losses, and clipped derivatives in the place of predictions."""
+    bounded_values(loss, Z, t, cap, losses)
+    bounded_entries(loss, Z, t, slope, Z)
 
 
 @dataclass(frozen=True)
@@ -133,18 +80,18 @@ class GroupOperator:
     @property
     def centre(self) -> float:
         """A public number that is subtracted from all losses."""
-        return LOSS_CENTRE * self.problem.loss.largest_loss
+        return LOSS_CENTRE * largest_loss(self.problem.loss)
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """The block of the model, intercept included, and that of the groups' weights if free."""
         problem, loss = self.problem, self.problem.loss
-        a = steepest_slope(loss) * self.row_norm
+        a = loss.lipschitz() * self.row_norm
         model = Block(problem.constraint, problem.n_features, a)
         if self.player == 0.0:
             return (model,)
-        largest = self.player * loss.largest_loss
-        bound = self.player * (loss.largest_loss - self.centre)
+        largest = self.player * largest_loss(loss)
+        bound = largest - self.player * self.centre
         sensitivity = problem.max_memberships**0.5 * largest
         simplex: Any = Simplex
         return model, Block(simplex(), problem.n_groups, bound, sensitivity)
@@ -152,8 +99,8 @@ class GroupOperator:
     @cached_property
     def smoothness(self) -> list[list[float]] | None:
         """Bounds between the blocks, if the loss is smooth."""
-        curvature = CURVATURES.get(type(self.problem.loss))
-        if curvature is None:
+        curvature = self.problem.loss.smoothness()
+        if not curvature < math.inf:
             return None
         within, between = curvature * self.row_norm**2, self.player * self.blocks[0].lipschitz
         matrix = [[within, between], [between, 0.0]]
@@ -191,13 +138,15 @@ class GroupOperator:
         problem, loss = self.problem, self.problem.loss
         rows, t, membership = data
         F, mixture = problem.n_features, self.mixture(z)
-        predictions = rows @ z[:F]
+        Z, losses = (rows @ z[:F]).reshape(-1, 1), np.empty(len(t))
+        limits = loss.lipschitz(), largest_loss(loss)
+        write_slopes_and_losses(for_kernels(loss), Z, np.ascontiguousarray(t), *limits, losses)
         # The sum over a record's groups may be rounded up; the computed value must not exceed 1.
         reach = np.minimum(membership @ (mixture / self.shares / self.unit(mixture)), 1.0)
-        model = rows.T @ (reach * bounded_slopes(loss, predictions, t))
+        model = rows.T @ (reach * weighed(problem, t, Z[:, 0]))
         if self.player == 0.0:
             return model
-        cut = bounded_losses(loss, predictions, t)
+        cut = weighed(problem, t, losses)
         return np.concatenate([model, membership.T @ (self.player * (self.centre - cut))])
 
     def rows(self, X: Any) -> Any:
@@ -278,7 +227,7 @@ class GroupMirrorProx:
             raise TypeError(f"constraint must be an L2Ball, got {problem.constraint!r}.")
         if problem.objective == "cvar" and not problem.theta_is_fixed:
             raise ValueError(
-                "objective='cvar' needs solver='moments' and loss='logistic' or 'squared': "
+                "objective='cvar' needs solver='gradient-descent': "
                 "mirror prox supports 'worst' and 'average' only."
             )
         if problem.group_sizes is None:

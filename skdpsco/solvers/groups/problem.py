@@ -1,103 +1,21 @@
-"""What solvers of group DRO share: losses, the problem, mixtures of groups, and the result."""
+"""What solvers of group DRO share: the problem, targets, mixtures of groups, and the result."""
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from skdpsco._clipping import within
 from skdpsco._problem import Problem
-from skdpsco.losses.library import Logistic, Squared, Weighted, with_weights
 from skdpsco.solvers.base import Result
-from skdpsco.solvers.groups.saddle_of_model import GaussianModel, QuadraticModel
 
 __all__ = [
     "GroupProblem",
     "GroupResult",
     "GroupedTargets",
-    "LogisticMoments",
-    "SquaredMoments",
-    "bounded_losses",
-    "bounded_responses",
-    "bounded_targets",
     "mixtures",
     "weighed",
 ]
-
-
-@dataclass(frozen=True)
-class LogisticMoments:
-    """Logistic loss: targets -1/2 and 1/2, ``phi(z) = log(2 cosh(z / 2))``.
-
-    Parameters
-    ----------
-    class_weights : tuple of float, or None
-        Public weights in [0, 1] of records of the two classes; see `weighed`.
-    """
-
-    class_weights: tuple[float, ...] | None = None
-
-    bound: ClassVar[float] = 0.5  # of targets and of the response
-    largest_loss: ClassVar[float] = 4.0  # larger losses are clipped
-    least_loss: ClassVar[float] = 0.0
-    # The loss of the prediction 0; None if it depends on the target.
-    level_at_zero: ClassVar[float | None] = math.log(2.0)
-    model: ClassVar[type] = GaussianModel
-    # Expected curvature of a group's loss beyond the model's, which assumes a law of features.
-    usual_excess: ClassVar[float] = 1.0
-    n_outputs: ClassVar[int] = 1
-    of_residuals: ClassVar[bool] = False  # whether a loss at w + v is that of residuals of w at v
-
-    @property
-    def pooled(self) -> Any:
-        """The loss as gradient descent knows it, for `pooled_targets`."""
-        return Logistic() if self.class_weights is None else Weighted(Logistic())
-
-    def pooled_targets(self, t: np.ndarray) -> np.ndarray:
-        """Targets -1 and 1, with the weights of their classes if there are any."""
-        if self.class_weights is None:
-            return 2.0 * t
-        return with_weights(2.0 * t, weighed(self, t, np.ones(len(t))))
-
-    def response(self, z: np.ndarray) -> np.ndarray:
-        """Derivative of phi."""
-        return 0.5 * np.tanh(0.5 * z)
-
-    def losses(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-        """Loss of every record."""
-        return np.logaddexp(z, 0.0) - (0.5 + t) * z
-
-
-@dataclass(frozen=True)
-class SquaredMoments:
-    """Half the squared residual for targets in [-1, 1].
-
-    ``phi`` is linear beyond predictions of 1, since residuals would otherwise be unbounded.
-    """
-
-    bound: ClassVar[float] = 1.0
-    largest_loss: ClassVar[float] = 0.5
-    least_loss: ClassVar[float] = 0.0
-    level_at_zero: ClassVar[float | None] = None
-    model: ClassVar[type] = QuadraticModel
-    usual_excess: ClassVar[float] = 0.0
-    n_outputs: ClassVar[int] = 1
-    of_residuals: ClassVar[bool] = True
-    pooled: ClassVar[Any] = Squared()
-
-    def pooled_targets(self, t: np.ndarray) -> np.ndarray:
-        """Targets as they are."""
-        return t
-
-    def response(self, z: np.ndarray) -> np.ndarray:
-        """Derivative of phi: the prediction clipped to [-1, 1]."""
-        return np.clip(z, -1.0, 1.0)
-
-    def losses(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-        """Loss of every record."""
-        inside = self.response(z)
-        return inside * (z - 0.5 * inside) - t * z + 0.5 * t * t
 
 
 class GroupedTargets:
@@ -106,6 +24,7 @@ class GroupedTargets:
     Parameters
     ----------
     t : ndarray of shape (n_samples,)
+        In [-1, 1]; -1 and 1 for losses of labels.
     membership : csr_array of shape (n_samples, n_groups)
         A 1 for every group of a record.
     """
@@ -120,39 +39,9 @@ class GroupedTargets:
     def __getitem__(self, rows: slice) -> "GroupedTargets":
         return GroupedTargets(self.t[rows], self.membership[rows])
 
-    def less(self, scores: np.ndarray) -> "GroupedTargets":
-        """The residuals of these predictions, clipped to [-1, 1], in place of the targets."""
-        return GroupedTargets(
-            within(within(self.t, -1.0, 1.0) - scores, -1.0, 1.0), self.membership
-        )
-
     def by_group(self, terms: np.ndarray) -> np.ndarray:
         """Sums of the records' terms by group, without touching records of no group."""
         return self.membership.T @ terms
-
-
-def weighed(loss: Any, t: np.ndarray, terms: np.ndarray) -> np.ndarray:
-    """Terms of records times the public weights, in [0, 1], of their classes; 1 without weights."""
-    weights = getattr(loss, "class_weights", None)
-    if weights is None:
-        return terms
-    of_records = within(np.where(t > 0.0, weights[1], weights[0]), 0.0, 1.0)
-    return terms * (of_records if terms.ndim == 1 else of_records[:, None])
-
-
-def bounded_targets(loss: Any, t: np.ndarray) -> np.ndarray:
-    """Targets clipped to the loss's bound."""
-    return within(t, -loss.bound, loss.bound)
-
-
-def bounded_responses(loss: Any, z: np.ndarray) -> np.ndarray:
-    """Derivative of phi, clipped to the loss's bound whatever the loss returns."""
-    return within(loss.response(z), -loss.bound, loss.bound)
-
-
-def bounded_losses(loss: Any, z: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Loss of every record, clipped to between 0 and the largest loss, times its weight."""
-    return weighed(loss, t, within(loss.losses(z, t), 0.0, loss.largest_loss))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +63,8 @@ class GroupProblem(Problem):
     cvar_level : float
     average_weight : float
         Weight of the average loss beside that of the worst mixture of groups.
+    class_weights : tuple of float, or None
+        Public weights in [0, 1] of records of the two classes; see `weighed`.
     """
 
     n_groups: int
@@ -183,6 +74,7 @@ class GroupProblem(Problem):
     objective: str = "worst"
     cvar_level: float = 0.2
     average_weight: float = 0.0
+    class_weights: tuple[float, ...] | None = None
 
     @property
     def expected_sizes(self) -> tuple[float, ...]:
@@ -198,6 +90,14 @@ class GroupProblem(Problem):
         whole = self.objective == "cvar" and self.cvar_level == 1.0
         average = self.objective == "average" or self.average_weight == 1.0
         return self.n_groups == 1 or average or whole
+
+
+def weighed(problem: GroupProblem, t: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """Terms of records times the public weights, in [0, 1], of their classes; 1 without weights."""
+    if problem.class_weights is None:
+        return terms
+    light, heavy = problem.class_weights
+    return terms * within(np.where(t > 0.0, heavy, light), 0.0, 1.0)
 
 
 def mixtures(problem: GroupProblem, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -40,6 +40,7 @@ class ProjectedDescent:
     }
     streams = False
     fixed_cost = clips_gradients = for_added = reads_centred = True
+    holds_intercept: ClassVar[bool] = True  # whether the ball does
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> GradientDescentPlan:
         """Spend ``budget`` on ``n_iter`` passes.
@@ -69,5 +70,6 @@ class ProjectedDescent:
         composite = anchored(problem)
         solver = GradientDescent(shrunk=traits_of(composite.loss).residuals)
         result = solver.run(plan, composite, X, y, rng, progress)
-        move_into(problem.constraint, result.coef)
+        free = problem.intercept and not self.holds_intercept
+        move_into(problem.constraint, result.coef[: problem.n_features - free])
         return result
