@@ -20,7 +20,15 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy.spending import share_mu
 
-__all__ = ["DENSITIES", "Density", "DensityPlan", "Shares", "plan_densities"]
+__all__ = [
+    "DENSITIES",
+    "Density",
+    "DensityPlan",
+    "Shares",
+    "believed",
+    "halved",
+    "plan_densities",
+]
 
 
 class DensityTuning(NamedTuple):
