@@ -207,6 +207,9 @@ def test_domain_of_a_schema():
         domain = declare(codes, ColumnTable("pandas", ["x"], [np.dtype(dtype)]))
         assert domain.fine.entries[0].points == (0.0, -9.0)
         assert domain.shape == ((16 if missing else 10) + 2 + missing,)
+    nothing = Schema({"x": {"bounds": [0, 1], "integer": True, "missing": [0, 1]}})
+    with pytest.raises(ValueError, match="all numbers of 'x' are codes of missing ones"):
+        declare(nothing, ColumnTable("pandas", ["x"], [np.dtype(int)]))
 
 
 def test_what_no_schema_declares():

@@ -218,17 +218,19 @@ def bins_of(column: Column) -> Bins | MergedBins:
         edges = np.linspace(low, high, FINE_BINS + 1)
     if low <= 0.0 <= high and len(edges) - 1 > MERGED_BINS and 0.0 not in points:
         points.append(0.0)
-    if whole:
-        edges = _between_whole_numbers(np.floor(edges) + 0.5, points)
-    bins = Bins(edges, points, column.missing, column.integer)
+    edges = np.unique(_between_whole_numbers(edges, points) if whole else edges)
+    if len(edges) < 2:
+        raise ValueError(f"domain: all numbers of {column.name!r} are codes of missing ones.")
+    # Larger numbers of a float dtype are whole anyway.
+    bins = Bins(edges, points, column.missing, whole and max(-low, high) < 2**53)
     if bins.n_intervals <= MERGED_BINS:
         return bins
     return MergedBins(bins, np.diff(bins.edges))
 
 
 def _between_whole_numbers(edges: np.ndarray, points: list[float]) -> np.ndarray:
-    """Those edges, halves, between which there is a whole number that is not a point."""
-    edges = np.unique(edges)
+    """Edges moved up to halves, if there is a whole number between them that is not a point."""
+    edges = np.unique(np.floor(edges) + 0.5)
     kept = [edges[0]]
     for edge in edges[1:]:
         inside = sum(kept[-1] < point < edge for point in points)

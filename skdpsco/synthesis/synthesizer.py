@@ -72,8 +72,7 @@ class PrivateSynthesizer(PrivateEstimator):
     domain : list, dict, Series, int, Bins or Schema
         What the columns may hold, from public knowledge; required. One entry per column, in order
         or by name: a list of categories, `Bins` of numbers, or an int k for 0, ..., k - 1. Other
-        values are errors. Numbers of which a Schema declares bounds get bins of about equal shares,
-        which are found privately; 0 and codes for missing numbers have bins of their own.
+        values are errors. For numbers of a Schema, bins are found privately.
     workload : str, list of tuple, ndarray or list of callable, default="marginals"
         "marginals": all counts by ``order`` columns. "target": those with the column ``target``.
         Tuples: counts by these columns. An array of shape (n_queries, n_cells), or callables on a
