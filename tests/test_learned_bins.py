@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from cases import each
 from numpy.testing import assert_array_equal
@@ -102,12 +103,24 @@ def test_functions_have_bins_before_the_fit(monkeypatch):
     assert len(model.privacy_.steps) < 2
 
 
-def test_blocks():
+@each("params", [{}, {"solver": "select-measure", "n_iter": 1}])
+def test_blocks(params):
     """The same bins and answers from blocks of records."""
     blocks = RowBlocks.from_blocks([(FRAME[a : a + 1500], None) for a in range(0, N, 1500)])
-    one, two = fitted(), fitted(blocks)
+    one, two = fitted(**params), fitted(blocks, **params)
     assert_array_equal(one.answers_, two.answers_)
     assert_array_equal(one.domain_.entries[0].starts, two.domain_.entries[0].starts)
+
+
+def test_other_frames():
+    """Integers and missing numbers of polars, and of nullable columns of pandas."""
+    nullable = FRAME.assign(hours=FRAME["hours"].astype("Int16"))
+    for frame in (pl.from_pandas(FRAME), nullable):
+        drawn = fitted(frame, **SURE).sample(500, random_state=0)
+        assert list(drawn.dtypes) == list(frame.dtypes)
+        lost = np.asarray(drawn["weight"].to_numpy(), dtype=float)
+        assert 0.1 < np.isnan(lost).mean() < 0.3
+        assert set(np.unique(drawn["gain"].to_numpy() % 1)) == {0}
 
 
 class Released:
