@@ -12,11 +12,13 @@ import sys
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from skdpsco.additive import PrivateAdditiveRegressor
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.data.design import as_design
+from skdpsco.data.schema import Schema
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.linear_model import (
     PrivateElasticNet,
@@ -97,6 +99,7 @@ from skdpsco.solvers.newton_step import NewtonStep
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem
+from skdpsco.synthesis import PrivateSynthesizer
 from skdpsco.variational.solve import MatrixGame
 
 # ------------------------------------------------------------------- the log
@@ -474,6 +477,9 @@ FITS = {
     "PrivateMoments, units": lambda: PrivateMoments(max_records_per_unit=3, **MUCH).fit(
         X, HEIGHTS, units=np.arange(N) // 4
     ),
+    "PrivateSynthesizer": lambda: PrivateSynthesizer(
+        domain=Schema({"a": {"bounds": [0, 9]}, "b": "boolean"}), **MUCH
+    ).fit(pd.DataFrame({"a": X[:, 0], "b": X[:, 1] > 0.0})),
     "PrivateGridSearchCV, sums": lambda: search(return_scores=True),
     "PrivateGridSearchCV, winner": lambda: search(strategy="composition"),
 }

@@ -272,6 +272,9 @@ ESTIMATORS = {
         skdpsco.PrivateLogisticL1(classes=[0, 1]), {"radius": [1.0, 2.0]}, strategy="composition"
     ),
     "Synthesizer": lambda: PrivateSynthesizer(domain=[[0, 1]] * D),
+    "Synthesizer of numbers": lambda: PrivateSynthesizer(
+        domain=skdpsco.Bins([-1, 1], points=[0], missing=True)
+    ),
     "Moments": skdpsco.PrivateMoments,
     "PCA": PrivatePCA,
     "QuantileClipper": PrivateQuantileClipper,

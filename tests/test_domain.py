@@ -47,6 +47,39 @@ def test_illegal_bins(edges, error):
         Bins(edges)
 
 
+@each(
+    ("params", "match"),
+    [
+        ({"points": [0, 0]}, "points must be a list of different numbers"),
+        ({"points": [INF]}, "points must be a list of different numbers"),
+        ({"points": 0}, "points must be a list of different numbers"),
+        ({"points": ["a"]}, "points must be a list of different numbers"),
+        ({"missing": [-9]}, "missing must be True or False"),
+        ({"integer": 1}, "integer must be True or False"),
+    ],
+)
+def test_illegal_points(params, match):
+    with pytest.raises((TypeError, ValueError), match=match):
+        Bins([0, 1], **params)
+
+
+@each("dtype", ["int64", "float64"])
+def test_whole_numbers_between_edges_are_no_points(dtype):
+    bins = Bins([0, 4], points=[0, 3, 9], integer=True)
+    drawn = bins.numbers(np.repeat([0, 1, 2, 3], 2000), dtype, np.random.default_rng(0))
+    counts = np.unique(drawn, return_counts=True)
+    assert_array_equal(counts[0], [0, 1, 2, 3, 4, 9])
+    assert_array_equal(counts[1][[0, 3, 5]], 2000)
+    assert (abs(counts[1][[1, 2, 4]] - 2000 / 3) < 4.5 * np.sqrt(2000 * 2 / 9)).all()
+    assert_array_equal(bins.codes(drawn.astype(float)), np.repeat([0, 1, 2, 3], 2000))
+    for wrong, match in (
+        ({"points": [0.5]}, "points that int64"),
+        ({"points": [0, 1]}, "bins wit"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            domain_of(Bins([0, 1], **wrong), np.array([[1]]))
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int8", "uint8", "int64"])
 def test_numbers_are_drawn_from_their_bins(dtype):
     bins = Bins([0, 2, 2.2, 2.5, 99])
@@ -75,7 +108,9 @@ def test_bins_stay_within_what_a_dtype_holds():
     assert_array_equal(codes, [[0], [1]])
     drawn = declared.decode(np.repeat([[0], [1]], 9999, axis=0), np.random.default_rng(0))
     assert (drawn.min(), drawn.max()) == (-128, 127)
-    with pytest.raises(ValueError, match=r"domain\[0\] does not fit .* float32: edges are too"):
+    with pytest.raises(
+        ValueError, match=r"domain\[0\] does not fit .* float32: edges or points are"
+    ):
         domain_of(Bins([0, 1e39]), np.ones((2, 1), dtype=np.float32))
 
 
@@ -100,6 +135,18 @@ COLUMNS = {
     "bins": (Bins([0, 10, 20]), [3.0, 15.0, 20.0, 0.0], "float32", pl.Float32),
     "whole bins": (Bins([0, 10, 20]), [3, 15, 20, 0], "int16", pl.Int16),
     "nullable bins": (Bins([0, 10, 20]), [3, 15, 20, 0], "UInt8", pl.UInt8),
+    "bins and points": (
+        Bins([0, 10], points=[0, -9], missing=True),
+        [NAN, -9, 0, 3],
+        "float64",
+        pl.Float64,
+    ),
+    "whole bins and points": (
+        Bins([0, 10], points=[0, -9], missing=True),
+        [None, -9, 0, 3],
+        "Int16",
+        pl.Int16,
+    ),
 }
 DOMAIN = {name: column[0] for name, column in COLUMNS.items()}
 PANDAS = pd.DataFrame({name: pd.Series(c[1], dtype=c[2]) for name, c in COLUMNS.items()})
@@ -279,7 +326,7 @@ def test_illegal_domains(domain, message):
         (np.array([[0.0], [INF]]), 2, r"value in column 0 that domain\[0\] does not list"),
         (np.array([[0], ["0"]], dtype=object), 2, "does not list. Numbers and strings differ"),
         (np.array([[0], ["zz"]], dtype=object), Bins([0, 1]), "X must hold numbers in column 0"),
-        (np.array([[0], [None]], dtype=object), Bins([0, 1]), "missing value in column 0: declare"),
+        (np.array([[0], [None]], dtype=object), Bins([0, 1]), "value in column 0: declare Bins"),
         (np.array([[0], [10**400]], dtype=object), Bins([0, 1]), "number in column 0 that is too"),
         (np.array([[0], [[1]]], dtype=object), 2, "a value in column 0"),
         (np.array([[0], [2]]), {"a": 2}, "domain is given by the names of columns, but X has no"),

@@ -10,7 +10,6 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from skdpsco import (
-    Bins,
     PrivateElasticNet,
     PrivateGammaRegressor,
     PrivateGroupDRO,
@@ -198,20 +197,26 @@ def test_domain_of_a_schema():
     names = ["c", "d", "x", "age", "year"]
     dtypes = [np.dtype(t) for t in (bool, object, float, int, int)]
     domain = declare(schema, ColumnTable("pandas", names, dtypes))
-    assert domain.shape == (2, 3, 16, 16, 11)
-    assert domain.entries[2] == Bins(np.linspace(-1, 1, 17))
+    assert domain.shape == (2, 3, 16 + 1, 16, 11)
+    fine = domain.fine.entries
+    assert (fine[2].edges[0], fine[2].points, fine[2].edges[-1]) == (-1.0, (0.0,), 1.0)
     assert domain.entries[1].tolist() == ["u", "v", None]
     for j, low, high in ((3, 1, 99), (4, 2000, 2010)):
-        whole = domain.entries[j].whole_numbers("int64")
-        assert (whole[0].min(), whole[1].max()) == (low, high)
+        assert_array_equal(fine[j].whole_numbers("int64")[0], np.arange(low, high + 1))
+        assert fine[j].integer
     with pytest.raises(ValueError, match=r"it lacks \['id'\]"):
         declare(schema, ColumnTable("pandas", [*names, "id"], [*dtypes, np.dtype(int)]))
     frame = pd.DataFrame({"c": [True, False], "d": ["u", None], "year": [2001, 2010]})
     with pytest.raises(_ReachedError):
         PrivateSynthesizer(domain=schema, order=1, ledger=_NoCharge()).fit(frame)
-    missing = Schema({"x": {"bounds": [0, 1], "missing": True}})
-    with pytest.raises(ValueError, match="may be missing, which bins cannot hold"):
-        PrivateSynthesizer(domain=missing).fit(pd.DataFrame({"x": [0.0, 1.0]}))
+    codes = Schema({"x": {"bounds": [0, 10], "missing": [0, -9]}})
+    for dtype, missing in ((float, True), (int, False)):
+        domain = declare(codes, ColumnTable("pandas", ["x"], [np.dtype(dtype)]))
+        assert domain.fine.entries[0].points == (0.0, -9.0)
+        assert domain.shape == ((16 if missing else 10) + 2 + missing,)
+    nothing = Schema({"x": {"bounds": [0, 1], "integer": True, "missing": [0, 1]}})
+    with pytest.raises(ValueError, match="all numbers of 'x' are codes of missing ones"):
+        declare(nothing, ColumnTable("pandas", ["x"], [np.dtype(int)]))
 
 
 def test_what_no_schema_declares():

@@ -103,7 +103,7 @@ blocks = RowBlocks.from_arrays(X, target, block_size=100)
 for block, values in blocks:
     lasso.score(block, values)
 synthesizer = PrivateSynthesizer(
-    domain={"a": Bins([-1.0, 0.0, 1.0]), "b": 4}, workload=[("a", "b")]
+    domain={"a": Bins([-1.0, 1.0], points=[0.0], missing=True), "b": 4}, workload=[("a", "b")]
 )
 table = synthesizer.set_output(transform="pandas").fit(frame).sample(10, random_state=0)
 game = MatrixGame(3, 2)

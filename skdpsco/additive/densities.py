@@ -23,7 +23,16 @@ from skdpsco.privacy import Event
 from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.feature_bounds import BoundPlan
 
-__all__ = ["Density", "DensityPlan", "Shares", "found_ranges", "plan_densities"]
+__all__ = [
+    "DENSITIES",
+    "Density",
+    "DensityPlan",
+    "Shares",
+    "believed",
+    "found_ranges",
+    "halved",
+    "plan_densities",
+]
 
 
 class DensityTuning(NamedTuple):

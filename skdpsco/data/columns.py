@@ -21,7 +21,7 @@ from skdpsco.data.frames import (
     objects_of,
 )
 
-__all__ = ["CATEGORY", "KEYS", "NUMBER", "declared_column", "read_declaration"]
+__all__ = ["CATEGORY", "KEYS", "NUMBER", "Column", "declared_column", "read_declaration"]
 
 NUMBER, CATEGORY, BOOLEAN = "number", "category", "boolean"
 KEYS: dict[str, tuple[str, ...]] = {

@@ -1,6 +1,6 @@
 """Answers to queries about a table, and synthetic records."""
 
-from .domain import Bins
+from .bins import Bins
 from .synthesizer import PrivateSynthesizer
 
 __all__ = ["Bins", "PrivateSynthesizer"]

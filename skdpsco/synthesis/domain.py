@@ -4,20 +4,19 @@ Decoded tables have the dtypes of the table that was fitted, except where a dtyp
 the categories of a categorical column, and the width of strings, come from the domain.
 """
 
-import math
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import LARGEST, check_int, in_column_order, is_missing, is_number
+from skdpsco._validation import check_int, in_column_order, is_missing, is_number
 from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.data.columns import NUMBER
 from skdpsco.data.schema import Schema
-from skdpsco.solvers.synthesis.workload import DENSE_CELLS, is_dense
+from skdpsco.solvers.synthesis.workload import DENSE_CELLS, CodeBlocks, is_dense
+from skdpsco.synthesis.bins import Bins, MergedBins, bins_of, is_integer
 from skdpsco.synthesis.columns import (
     ColumnTable,
     as_list,
@@ -28,92 +27,12 @@ from skdpsco.synthesis.columns import (
     typed,
 )
 
-__all__ = ["Bins", "Domain", "Encoder", "declare"]
-
-# Bins of a schema's numbers: one per whole number up to the first limit, otherwise this many.
-MAX_WHOLE, EQUAL_BINS = 32, 16
+__all__ = ["Domain", "Encoder", "declare"]
 
 UNDECLARED = (
     "domain must be declared, with a size, a list of categories or Bins for every column of X. It "
     "is public: reading it off the data would not be private."
 )
-
-
-@dataclass(frozen=True)
-class Bins:
-    """Public bins of a column of numbers.
-
-    Parameters
-    ----------
-    edges : array-like of shape (n_bins + 1,)
-        Increasing numbers in [-1e100, 1e100]. Bin i is ``edges[i] <= x < edges[i + 1]``; the last
-        one contains its upper edge too. Numbers beyond the outer edges are counted in the outer
-        bins, silently.
-
-    Raises
-    ------
-    TypeError
-        If ``edges`` are not numbers.
-    ValueError
-        If there are fewer than two edges, or they do not increase or are out of range.
-
-    Examples
-    --------
-    >>> from skdpsco.synthesis import Bins
-    >>> Bins([0, 18, 65, 120]).size
-    3
-    """
-
-    edges: Any
-
-    def __post_init__(self) -> None:
-        legal = "edges must be a list of at least two increasing numbers in [-1e100, 1e100]"
-        values = list(self.edges) if is_list(self.edges) else []
-        if not all(map(is_number, values)):
-            raise TypeError(f"{legal}, got {self.edges!r}.")
-        if len(values) < 2 or not all(-LARGEST <= e <= LARGEST for e in values):
-            raise ValueError(f"{legal}, got {self.edges!r}.")
-        edges = tuple(float(e) for e in values)
-        if not all(low < high for low, high in pairwise(edges)):
-            raise ValueError(f"{legal}, got {self.edges!r}.")
-        object.__setattr__(self, "edges", edges)
-
-    @property
-    def size(self) -> int:
-        """Number of bins."""
-        return len(self.edges) - 1
-
-    def codes(self, values: np.ndarray) -> np.ndarray:
-        """Bins of finite numbers."""
-        found = np.searchsorted(self.edges, values, side="right") - 1
-        return np.clip(found, 0, self.size - 1)
-
-    def whole_numbers(self, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-        """The smallest and the largest number in every bin, for a dtype of integers."""
-        known = np.iinfo(dtype if dtype in ("int8", "int16", "int32", "uint8", "uint16") else "i8")
-        least = 0 if dtype.startswith("u") else int(known.min)
-        low = [max(math.ceil(e), least) for e in self.edges[:-1]]
-        high = [math.ceil(e) - 1 for e in self.edges[1:-1]] + [math.floor(self.edges[-1])]
-        high = [min(e, int(known.max)) for e in high]
-        if any(a > b for a, b in zip(low, high, strict=True)):
-            raise ValueError(f"there are bins without a number that {dtype} holds")
-        return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
-
-    def points(self, codes: np.ndarray, dtype: str, rng: np.random.Generator | None) -> np.ndarray:
-        """Numbers in the bins: the middle ones, or uniform draws."""
-        if _is_integer(dtype):
-            low, high = (ends[codes] for ends in self.whole_numbers(dtype))
-            middle = low + (high - low) // 2
-            return middle if rng is None else rng.integers(low, high, endpoint=True)
-        edges = np.array(self.edges)
-        a, b = edges[codes], edges[codes + 1]
-        u = 0.5 if rng is None else rng.random(len(codes))
-        with np.errstate(under="ignore"):  # underflow next to 0
-            return np.minimum(a + u * (b - a), np.nextafter(b, a))
-
-
-def _is_integer(dtype: str) -> bool:
-    return dtype.startswith(("int", "uint"))
 
 
 class Encoder(NamedTuple):
@@ -132,7 +51,7 @@ class Domain:
 
     Parameters
     ----------
-    entries : list of ndarray of objects, or Bins
+    entries : list of ndarray of objects, Bins or MergedBins
         Categories or bins of every column.
     table : ColumnTable
         Names, dtypes and library of the records that are written, without columns.
@@ -145,6 +64,18 @@ class Domain:
     def shape(self) -> tuple[int, ...]:
         """Number of categories or bins of every column."""
         return tuple(int(entry.size) for entry in self.entries)
+
+    @property
+    def fine(self) -> "Domain":
+        """The same with fine bins in place of merged ones."""
+        return replace(self, entries=[getattr(entry, "fine", entry) for entry in self.entries])
+
+    def merged(self, codes: Any) -> Any:
+        """Codes of records from those of fine bins."""
+        maps = [e.merged if isinstance(e, MergedBins) else None for e in self.entries]
+        if isinstance(codes, CodeBlocks):
+            return replace(codes, maps=tuple(maps))
+        return np.stack([c if m is None else m[c] for c, m in zip(codes.T, maps, strict=True)]).T
 
     @property
     def dense(self) -> bool:
@@ -178,7 +109,7 @@ class Domain:
         n = len(columns[0])
         codes = np.empty((n, len(columns)), dtype=np.intp, order="F")
         for j, (column, entry) in enumerate(zip(columns, self.entries, strict=True)):
-            encode = _binned if isinstance(entry, Bins) else _coded
+            encode = _coded if isinstance(entry, np.ndarray) else _binned
             codes[:, j] = encode(column, entry, self.table.label(j))
         return codes
 
@@ -187,18 +118,18 @@ class Domain:
     ) -> Any:
         """Decode records into an array or a frame; ``library`` is that of the frame, if not None.
 
-        Numbers are drawn uniformly from their bins with ``rng``, or are the middle ones without it.
+        Numbers are drawn from their bins with ``rng``, or are the middle ones without it.
         """
         table = self.table if library is None else self.table.of(library)
         columns = []
         for j, entry in enumerate(self.entries):
             dtype = table.dtypes[j]
-            if isinstance(entry, Bins):
-                values = entry.points(codes[:, j], str(self.table.dtypes[j]).lower(), rng)
-                columns.append(typed(values, table.library, dtype))
-            else:
+            if isinstance(entry, np.ndarray):
                 declared = typed(entry, table.library, dtype)
                 columns.append(taken(declared, codes[:, j]))
+            else:
+                values = entry.numbers(codes[:, j], str(self.table.dtypes[j]).lower(), rng)
+                columns.append(typed(values, table.library, dtype))
         return assemble(columns, table)
 
     def cells(self) -> Any:
@@ -254,28 +185,18 @@ def declare(domain: Any, table: ColumnTable) -> Domain:
 
 
 def _of_schema(schema: Schema, table: ColumnTable) -> dict[str, Any]:
-    """Categories of the declared columns, and bins of equal length between declared bounds."""
-    whole = [isinstance(dtype, np.dtype) and dtype.kind in "biu" for dtype in table.dtypes]
-    never_none = {name for name, no_none in zip(table.names or (), whole, strict=False) if no_none}
+    """Categories of the declared columns, and bins between declared bounds."""
+    dtypes = dict(zip(table.names or (), table.dtypes, strict=False))
+    never_none = {n for n, t in dtypes.items() if isinstance(t, np.dtype) and t.kind in "biu"}
     entries: dict[str, Any] = {
         name: [value for value in values if value is not None or name not in never_none]
         for name, values in schema.declared("categories").items()
     }
     for name, column in schema.columns.items():
-        if column.kind != NUMBER:
-            continue
-        if column.missing:
-            raise ValueError(
-                f"domain: the schema says that numbers of {name!r} may be missing, which bins "
-                "cannot hold. Give domain as a dict, with categories for this column, or impute."
-            )
-        low, high = column.bounds
-        numbers = np.arange(math.ceil(low), min(math.floor(high), math.ceil(low) + MAX_WHOLE) + 1)
-        if column.integer and 1 <= len(numbers) <= MAX_WHOLE:
-            edges = np.append(numbers - 0.5, numbers[-1] + 0.5)
-        else:
-            edges = np.linspace(low, high, EQUAL_BINS + 1)
-        entries[name] = Bins(edges)
+        if column.kind == NUMBER:
+            integer = column.integer or is_integer(str(dtypes.get(name)).lower())
+            missing = column.missing and name not in never_none
+            entries[name] = bins_of(replace(column, integer=integer, missing=missing))
     return entries
 
 
@@ -287,7 +208,7 @@ def _shown(domain: Any) -> str:
 
 def _entry(name: str, entry: Any) -> Any:
     """Categories or Bins, checked."""
-    if isinstance(entry, Bins):
+    if isinstance(entry, (Bins, MergedBins)):
         return entry
     if is_list(entry):
         return check_categories(name, entry)
@@ -300,15 +221,17 @@ def _entry(name: str, entry: Any) -> Any:
 def _fitting(entry: Any, library: str | None, dtype: Any) -> Any:
     """The dtype of a written column; raises an exception if it cannot hold the declared values."""
     name = "object" if dtype is None else str(dtype).lower()
-    if isinstance(entry, Bins):
+    if not isinstance(entry, np.ndarray):
+        bins = entry.fine if isinstance(entry, MergedBins) else entry
         if not name.startswith(("int", "uint", "float", "object")):
             raise ValueError("bins are for numbers")
-        if _is_integer(name):
-            entry.whole_numbers(name)
-        elif name in ("float16", "float32") and max(map(abs, entry.edges)) > float(
-            np.finfo(name).max
-        ):
-            raise ValueError("edges are too large")
+        if bins.integer or is_integer(name):
+            bins.whole_numbers(name if is_integer(name) else "int64")
+        largest = max(map(abs, bins.edges + bins.points))
+        if name in ("float16", "float32") and largest > float(np.finfo(name).max):
+            raise ValueError("edges or points are too large")
+        if bins.missing and isinstance(dtype, np.dtype) and dtype.kind in "iu":
+            raise ValueError("it does not hold missing numbers")
         return dtype
     try:
         dtype = public_dtype(dtype, library, entry.tolist())
@@ -345,18 +268,21 @@ def _coded(column: Any, categories: np.ndarray, label: str) -> np.ndarray:
 _MISSING = "X contains NaN or another missing value in column {label}: {cure}, or impute it."
 
 
-def _binned(column: Any, bins: Bins, label: str) -> np.ndarray:
+def _binned(column: Any, bins: Bins | MergedBins, label: str) -> np.ndarray:
     """Bins of the values of a column."""
     values = _values(column)
+    missing = (bins.fine if isinstance(bins, MergedBins) else bins).missing
     if values.dtype == object:
-        if any(is_missing(value) for value in values):
-            raise ValueError(_MISSING.format(label=label, cure="declare categories instead"))
-        if not all(isinstance(value, Real) for value in values):
+        lost = np.array([is_missing(value) for value in values])
+        if lost.any() and not missing:
+            raise ValueError(_MISSING.format(label=label, cure="declare Bins(..., missing=True)"))
+        if not all(isinstance(value, Real) for value in values[~lost]):
             raise ValueError(f"X must hold numbers in column {label}, for which domain has bins.")
+        values = np.where(lost, np.nan, values)
     numbers = quietly(
         f"X has a number in column {label} that is too large.", values.astype, np.float64
     )
-    if not np.isfinite(numbers).all():
+    if np.isinf(numbers).any() or (np.isnan(numbers).any() and not missing):
         raise ValueError(f"X contains NaN or infinity in column {label}: bins need finite numbers.")
     return bins.codes(numbers)
 

@@ -23,13 +23,18 @@ from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.data.block_records import as_features, blocks_of, first_record, opened
 from skdpsco.data.record_sums import one_blas_thread
 from skdpsco.data.row_blocks import RowBlocks
+from skdpsco.privacy import compose
+from skdpsco.privacy.report import ReleasedStep
+from skdpsco.privacy.spending import left_after
 from skdpsco.solvers import MultiplicativeWeights, SelectMeasure
-from skdpsco.solvers.base import assumed_of
+from skdpsco.solvers.base import assumed_of, decided
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.multiplicative_weights import MIRROR_DESCENT
 from skdpsco.solvers.synthesis.workload import CodeBlocks, LinearQueries, Marginals
+from skdpsco.synthesis.bins import MergedBins
 from skdpsco.synthesis.columns import PANDAS, POLARS, ColumnTable, read_table
-from skdpsco.synthesis.domain import Bins, Domain, Encoder, declare
+from skdpsco.synthesis.domain import Domain, Encoder, declare
+from skdpsco.synthesis.learned_bins import plan_bins
 from skdpsco.synthesis.queries import legal, problem_of, tabulate, workload_of
 
 __all__ = ["PrivateSynthesizer"]
@@ -51,7 +56,7 @@ def _codes_of(domain: Domain, table: ColumnTable, blocks: RowBlocks | None) -> I
         return
     d = len(table.columns)
     with opened(as_features(blocks.map(Encoder(domain))), np.ones(d)) as design:
-        yield CodeBlocks(design, tuple(range(d)))
+        yield CodeBlocks(design, tuple(range(d)), (None,) * d)
 
 
 class PrivateSynthesizer(PrivateEstimator):
@@ -67,7 +72,7 @@ class PrivateSynthesizer(PrivateEstimator):
     domain : list, dict, Series, int, Bins or Schema
         What the columns may hold, from public knowledge; required. One entry per column, in order
         or by name: a list of categories, `Bins` of numbers, or an int k for 0, ..., k - 1. Other
-        values are errors.
+        values are errors. For numbers of a Schema, bins are found privately.
     workload : str, list of tuple, ndarray or list of callable, default="marginals"
         "marginals": all counts by ``order`` columns. "target": those with the column ``target``.
         Tuples: counts by these columns. An array of shape (n_queries, n_cells), or callables on a
@@ -197,24 +202,37 @@ class PrivateSynthesizer(PrivateEstimator):
         domain = declare(self.domain, table)
         workload = workload_of(self.workload, self.order, self.target, domain)
         problem = problem_of("workload", domain, workload, n)
-        available = self._available(budget)
+        available: Any = self._available(budget)
+        by_tables = isinstance(workload, Marginals)
+        learned = by_tables and any(isinstance(entry, MergedBins) for entry in domain.entries)
+        steps: list[Any] = []
+        if learned:
+            binning = self._planned(lambda spend: plan_bins(n, domain, spend.mu), available, n, d)
+            available = left_after(available, binning.event)
+            steps.append(("bins of numbers", binning.event, "of about equal shares"))
         plan = self._planned(
             lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "n_iter"
         )
+        steps.append(("answers", plan.event, decided(plan)))
+        event = compose(*(event for _, event, _ in steps))
         assumptions = ("the domain and the queries are public", *assumed_of(solver, plan))
-        if any(isinstance(entry, Bins) for entry in domain.entries):
+        if not all(isinstance(entry, np.ndarray) for entry in domain.entries):
             assumptions += ("numbers beyond the outer edges are counted in the outer bins",)
         with (
-            _codes_of(domain, table, blocks) as codes,
+            _codes_of(domain.fine if learned else domain, table, blocks) as codes,
             self._releasing(
-                draft, plan.event, budget, assumptions=assumptions, warnings=plan.warnings
+                draft, event, budget, assumptions=assumptions, warnings=plan.warnings
             ) as release,
             one_blas_thread(),  # many small products: threads would only wait
         ):
+            if learned:
+                domain = binning.release(codes, domain, release.rng)
+                codes = domain.merged(codes)
+                release.steps = ReleasedStep.all_of(steps, event)
             result = self._follow(solver, plan, problem, codes, release.rng)
         draft.domain_, draft.distribution_ = domain, result.distribution
         draft.answers_, draft.n_iter_ = result.answers, result.n_iter
-        draft.tables_ = workload.columns(d) if isinstance(workload, Marginals) else None
+        draft.tables_ = workload.columns(d) if by_tables else None
         return self._accept(draft)
 
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> Any:
@@ -236,7 +254,8 @@ class PrivateSynthesizer(PrivateEstimator):
         X : array or frame of shape (n_samples, n_features)
             The same kind of table as the X of the fit, with its columns and dtypes, or
             what `set_output` says. Categorical columns have the declared categories. Numbers are
-            uniform in their bins; in columns of integers they are integers.
+            uniform in `Bins`, and follow the released densities in bins that the fit has found; in
+            columns of integers they are integers.
 
         Raises
         ------

@@ -288,17 +288,26 @@ class CodeBlocks:
         Codes as features.
     columns : tuple of int
         The columns of the design that these are.
+    maps : tuple of ndarray or None
+        For each column, other codes in place of those of the design; None for the same.
     """
 
     design: Any
     columns: tuple[int, ...]
+    maps: tuple[Any, ...]
 
     def __getitem__(self, key: tuple[slice, tuple[int, ...]]) -> "CodeBlocks":
-        return CodeBlocks(self.design, tuple(self.columns[j] for j in key[1]))
+        columns, maps = zip(*((self.columns[j], self.maps[j]) for j in key[1]), strict=True)
+        return CodeBlocks(self.design, columns, maps)
 
 
-def _count_codes(X: Any, y: Any, columns: Any, tables: Any, shape: Any) -> tuple[np.ndarray, ...]:
+def _count_codes(
+    X: Any, y: Any, columns: Any, maps: Any, tables: Any, shape: Any
+) -> tuple[np.ndarray, ...]:
     codes = X.values[:, list(columns)].astype(np.intp)
+    for j, other in enumerate(maps):
+        if other is not None:
+            codes[:, j] = other[codes[:, j]]
     return tuple(count_table(codes, table, shape) for table in tables)
 
 
@@ -306,7 +315,8 @@ def count_tables(codes: Any, tables: Any, shape: tuple[int, ...]) -> list[np.nda
     """Compute `count_table` for several tables, in one pass over blocks."""
     if isinstance(codes, CodeBlocks):
         tables = tuple(map(tuple, tables))
-        return list(map_reduce(codes.design, None, _count_codes, codes.columns, tables, shape))
+        where = codes.columns, codes.maps
+        return list(map_reduce(codes.design, None, _count_codes, *where, tables, shape))
     return [count_table(codes, table, shape) for table in tables]
 
 
