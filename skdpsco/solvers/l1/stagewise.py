@@ -348,13 +348,13 @@ class Stagewise:
     def _without_selection(self, problem, budget, radius, choose, all_coordinates=None):
         K, mu = problem.loss.n_outputs, budget.mu
         if all_coordinates is None:
-            n_mu, known = problem.n_mu(mu), problem.mean_square is not None
+            known = problem.mean_square is not None
+            unscaled = STAGEWISE.sparse_records * problem.n_features * math.sqrt(K)
             if traits_of(problem.loss).residuals:
-                needed = STAGEWISE.residual_records * problem.n_features if known else math.inf
+                needed = STAGEWISE.residual_records * problem.n_features if known else unscaled
             else:  # an offset keeps the scores of two classes near a constant
-                unscaled = STAGEWISE.label_records if K == 1 else math.inf
-                needed = 0.0 if known else unscaled
-            all_coordinates = n_mu >= needed
+                needed = 0.0 if known else STAGEWISE.label_records if K == 1 else unscaled
+            all_coordinates = problem.n_mu(mu) >= needed
         if not all_coordinates and not (problem.intercept and noise_fits(mu, K, 1)):
             return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
         if choose and all_coordinates:
