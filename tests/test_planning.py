@@ -36,7 +36,7 @@ from skdpsco.preprocessing import (
     PrivateSplineTransformer,
     PrivateStandardScaler,
 )
-from skdpsco.privacy import Budget, Risk, epsilon_of, rho_of
+from skdpsco.privacy import Budget, NoOpEvent, Risk, epsilon_of, rho_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.solvers import SGD
 
@@ -103,6 +103,8 @@ def test_a_plan_is_what_a_fit_is_charged_for(model, y, others, ledger):
     assert planned.relation == report.relation
     assert planned.warnings == told
     assert report.rho == rho_of(report.event)
+    if isinstance(report.event, NoOpEvent):  # knots are declared
+        return
     if book is None:  # otherwise charges add up in zCDP
         assert 0.8 * model.epsilon < epsilon_of(report.event, 1e-6) <= model.epsilon * (1 + 1e-12)
     else:

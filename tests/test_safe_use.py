@@ -379,7 +379,7 @@ def test_bounds_that_releases_contradict_are_said_after_the_fit(n):
     assert "feature_bound seems to be more than 100 times too wide for 3 columns" in columns
     assert "target_bound=1000 seems to be more than 100 times too wide" in target
     (small,) = doubts(1.0, 0.001)
-    assert "nearly all targets are at it or beyond it" in small
+    assert "nearly all targets are at or beyond it" in small
     labels = (targets > 1.0).astype(int)
     wide = clone(MODEL).set_params(feature_bound=1000.0, epsilon=8.0)
     assert len(said(lambda: wide.fit(records, labels), category=UtilityWarning)) == 1

@@ -93,8 +93,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     Parameters
     ----------
     loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
-        The first two are for classes, the others for numbers. "squared" is linear beyond the
-        bound of targets.
+        The first two are for classes, the others for numbers.
     groups : array-like or None, default=None
         All groups: labels, or tuples of labels. None makes those in ``sensitive_features`` public.
     group_membership : {"public", "private"}, default="public"
