@@ -49,7 +49,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     priors_ : ndarray of shape (n_classes,)
         Probabilities of the classes, after their weights.
     n_iter_ : int
-        0: no steps follow the release of the moments.
+        0.
     covariance_ : ndarray of shape (n_features, n_features)
         Covariance within classes.
     {feature_bound_, feature_range_, n_features_in_, feature_names_in_, privacy_}
@@ -57,7 +57,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     See Also
     --------
     PrivateLogisticRegression : Makes no assumption about features.
-    PrivateMoments : With ``classes``, what this model may be fitted to at no cost.
+    PrivateMoments : What this model may be fitted to at no cost.
 
     Notes
     -----
