@@ -307,7 +307,7 @@ SUMS = {
     [
         (PrivateLasso(solver="frank-wolfe", radius=3.0, n_iter=2), Y),
         (PrivateLasso(solver="noisy-frank-wolfe", radius=3.0, n_iter=2), Y),
-        (PrivateLasso(conditioning=None), Y),
+        (PrivateLasso(conditioning=None, n_iter=2), Y),
         (PrivateRidge(solver="gradient-descent", n_iter=2), Y),
         (PrivateRidge(solver=SGD(batch_size=N - 300), n_iter=2, delta=1e-6, target_bound=3.0), Y),
         (PrivateRidge(solver="coordinate-descent", n_iter=2), Y),

@@ -24,7 +24,6 @@ from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.feature_bounds import BoundPlan
 
 __all__ = [
-    "DENSITIES",
     "Density",
     "DensityPlan",
     "Shares",

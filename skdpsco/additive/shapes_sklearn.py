@@ -24,7 +24,7 @@ from skdpsco.base.plain import fitted_as, plain_model, scaler_between
 
 __all__ = ["pipeline_of"]
 
-STEEP = 1e-20  # width of a ramp at 0, over the largest knot
+STEEPEST_RAMP = 1e-20  # width of a ramp at 0, over the largest knot
 MISSING_AT = 2.0  # the place of what is missing, where numbers are in [-1, 1]
 NUMBER_RAMPS, ZERO_RAMPS, VALUE_RAMPS = "numbers", "zero", "categories"
 
@@ -93,7 +93,7 @@ class RampFeatures:
         ]
         for block in self.blocks[:]:
             if any(one.zero is not None for one in functions[block.column]):
-                around = STEEP * block.size * np.arange(-1.0, 2.0)
+                around = STEEPEST_RAMP * block.size * np.arange(-1.0, 2.0)
                 self.blocks.append(Ramps(block.column, ZERO_RAMPS, around))
         for j, some in enumerate(values):
             if some:
