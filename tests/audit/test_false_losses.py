@@ -244,7 +244,7 @@ BALLS = [  # solver, set, records, features, rho, steps
     (NoisyFrankWolfe(), L2Ball(2.0), 6, 2, 0.5, 3),
     (Stagewise(), None, 30, 2, 0.5, 4),
     (Stagewise(), L1Ball(2.0), 30, 2, 50.0, 4),  # Newton steps
-    (Stagewise(), L1Ball(2.0), 30, 12, 1.0, None),  # gradient steps
+    (Stagewise(), L1Ball(2.0), 30, 12, 8.0, None),  # gradient steps
     (OnePassFrankWolfe(**ONE_PASS), L1Ball(2.0), 12, 2, 0.5, None),
     (AnytimeMirrorDescent(**ONE_PASS), L1Ball(2.0), 12, 2, 0.5, 4),
     (TreeFrankWolfe("gaussian", **ONE_PASS), L2Ball(2.0), 12, 2, 0.5, 6),
