@@ -74,7 +74,7 @@ def test_whole_numbers_between_edges_are_no_points(dtype):
     assert_array_equal(bins.codes(drawn.astype(float)), np.repeat([0, 1, 2, 3], 2000))
     for wrong, match in (
         ({"points": [0.5]}, "points that int64"),
-        ({"points": [0, 1]}, "bins wit"),
+        ({"points": [0, 1]}, "bins with"),
     ):
         with pytest.raises(ValueError, match=match):
             domain_of(Bins([0, 1], **wrong), np.array([[1]]))

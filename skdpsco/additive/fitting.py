@@ -62,11 +62,11 @@ class Table:
         Number of all functions of the columns.
     """
 
-    dtype = np.dtype(np.float64)
+    dtype: np.dtype[Any] = np.dtype(np.float64)
 
     def __init__(self, values: np.ndarray, n_features: int) -> None:
         self.values = values
-        self.shape = len(values), n_features
+        self.shape: tuple[int, int] = (len(values), n_features)
 
 
 class NumbersOf(NamedTuple):
@@ -314,6 +314,8 @@ class SumOfShapes(PrivateLinearModel):
 class Labels(SumOfShapes, PrivateLogisticRegression):
     """Log-odds of classes."""
 
+    classes_: np.ndarray
+
     def _targets(self, y: Any) -> Any:
         self._allow_weights(y is not None)
         if y is not None:
@@ -354,7 +356,7 @@ class PositiveMeans(Numbers, PrivateGammaRegressor):
     """Logarithms of means of positive numbers."""
 
 
-FITTED_BY = {
+FITTED_BY: dict[str, Any] = {
     "squared": Means,
     "huber": RobustMeans,
     "quantile": Quantiles,

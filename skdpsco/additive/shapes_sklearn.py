@@ -87,7 +87,7 @@ class RampFeatures:
     def __init__(self, functions: Sequence[Sequence[ShapeFunction]]) -> None:
         values = [some[0].column.values for some in functions]
         numbers = [j for j in range(len(values)) if not values[j]]
-        self.blocks = [
+        self.blocks: list[Ramps] = [
             Ramps(j, NUMBER_RAMPS, np.unique(np.concatenate([one.knots for one in functions[j]])))
             for j in numbers
         ]
@@ -130,12 +130,12 @@ class RampFeatures:
         ]
 
 
-def linear_map(rows: np.ndarray) -> TruncatedSVD:
+def linear_map(rows: np.ndarray) -> Any:
     """A transformer that multiplies records by these rows."""
     return fitted_as(TruncatedSVD(len(rows)), components_=rows, n_features_in_=rows.shape[1])
 
 
-def pipeline_of(estimator: Any) -> Pipeline:
+def pipeline_of(estimator: Any) -> Any:
     """A pipeline that predicts the same as a fitted additive model; see its ``to_sklearn``."""
     model, shapes = (
         estimator.model_,
@@ -184,9 +184,7 @@ def without_booleans(shape: ShapeFunction) -> ShapeFunction:
     return shape._replace(column=TableColumn(shape.column.name), knots=np.arange(2.0))
 
 
-def columns_read(
-    features: RampFeatures, shapes: Sequence[ShapeFunction], names: Any
-) -> ColumnTransformer:
+def columns_read(features: RampFeatures, shapes: Sequence[ShapeFunction], names: Any) -> Any:
     """A transformer that puts columns into the order of the ramps, with categories as indicators.
 
     It is fitted to an invented record.
@@ -206,7 +204,7 @@ def columns_read(
 
 def products_of(
     pair: PairFunction, places: tuple[int, int], features: RampFeatures
-) -> tuple[Pipeline, np.ndarray, np.ndarray]:
+) -> tuple[Any, np.ndarray, np.ndarray]:
     """Steps that make products of all functions of a pair, their coefficients, and a constant."""
     (rows, c), (more, d) = map(features.coefficients, places, (pair.first, pair.second))
     n, w = len(c), pair.weights

@@ -57,7 +57,8 @@ class TableReader:
     """Reads frames of the columns that a fit has seen as arrays; see `ColumnRecords`."""
 
     def __init__(self, schema: Schema, names: list[str]) -> None:
-        self.schema, self.names = schema, names
+        self.schema: Schema = schema
+        self.names: list[str] = names
 
     def transform(self, X: Any) -> np.ndarray:
         """The values of a frame."""

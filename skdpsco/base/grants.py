@@ -31,7 +31,9 @@ class Grant:
         seed: int | None = None,
         max_records_per_unit: int = 1,
     ) -> None:
-        self.rho, self.prefix, self.seed = rho, prefix, seed
+        self.rho: float = rho
+        self.prefix: str = prefix
+        self.seed: int | None = seed
         self.max_records_per_unit = max_records_per_unit
         self.charges: list[float] = []
 
@@ -51,7 +53,7 @@ class Grant:
     def __copy__(self) -> "Grant":
         return self  # clones of one step share it
 
-    def __deepcopy__(self, memo: dict) -> "Grant":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Grant":
         return self
 
 

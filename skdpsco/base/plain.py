@@ -12,7 +12,7 @@ from sklearn.preprocessing import MinMaxScaler
 __all__ = ["fitted_as", "plain_model", "plain_pipeline", "scaler_between"]
 
 
-def plain_pipeline(model: Any) -> Pipeline:
+def plain_pipeline(model: Any) -> Any:
     """A pipeline that predicts the same as the fitted linear ``model``; see its ``to_sklearn``."""
     low, high = model.feature_range_
     clipper = scaler_between(low, high)

@@ -717,7 +717,7 @@ class PrivateEstimator(Documented, BaseEstimator):
         return bundle
 
 
-def fitted_names(estimator: PrivateEstimator) -> list[str]:
+def fitted_names(estimator: Any) -> list[str]:
     """Names of the attributes that a fit has set."""
     names = list(vars(estimator))  # another thread may add some
     found = [name for name in names if name.endswith("_") and not name.startswith("_")]

@@ -153,6 +153,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     group_weights_: np.ndarray
     sensitive_columns_: tuple[Any, ...]
     classes_: np.ndarray
+    target_range_: np.ndarray
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,

@@ -26,6 +26,11 @@ MOST_FREE = 1000  # columns up to which a fit with an l1 penalty or a ball has e
 class LeastSquaresRegressor(MomentRelease, LinearRegressor):
     """Models that means and covariances determine; see the subclasses."""
 
+    coef_: np.ndarray
+    intercept_: Any
+    feature_bound_: np.ndarray
+    feature_range_: np.ndarray
+    target_range_: np.ndarray
     uncertainty_: Uncertainty
 
     def __sklearn_tags__(self) -> Any:

@@ -80,6 +80,12 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     True
     """
 
+    classes_: np.ndarray
+    coef_: np.ndarray
+    intercept_: Any
+    n_iter_: int
+    feature_bound_: np.ndarray
+    feature_range_: np.ndarray
     means_: np.ndarray
     priors_: np.ndarray
     covariance_: np.ndarray

@@ -63,6 +63,8 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     True
     """
 
+    radius_: float
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
         **CONDITIONING_CONSTRAINTS,

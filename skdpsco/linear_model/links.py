@@ -159,6 +159,9 @@ class _Named(Link):
 class Identity(_Named):
     """The prediction itself, clipped to the range of the targets; fits find the targets' units."""
 
+    low: float
+    high: float
+
     def __init__(self, low: float, high: float) -> None:
         self.function: Callable[..., Any] = np.positive
         self.low, self.high = low, high

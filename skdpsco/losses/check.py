@@ -20,7 +20,10 @@ BY_NAME: dict[str, dict[str, Any]] = {
     # "huber" is that of scikit-learn's SGDRegressor.
     "numbers": {"squared": Squared(1.0), "huber": Huber(0.1), "absolute": Absolute()},
 }
-TRIED_TARGETS = {"signs": (-1.0, 1.0), "numbers": (-1.0, 0.0, 1.0)}  # of probes
+TRIED_TARGETS: dict[str, tuple[float, ...]] = {
+    "signs": (-1.0, 1.0),
+    "numbers": (-1.0, 0.0, 1.0),
+}  # of probes
 
 # Predictions: round ones, where kinks are; others at irregular distances (multiples of the golden
 # ratio), so that nothing periodic is missed; and far ones.

@@ -162,6 +162,7 @@ class PrivateStandardScaler(OneToOneFeatureMixin, ColumnTransform):
     lower_: np.ndarray
     upper_: np.ndarray
     mean_: np.ndarray
+    n_samples_seen_: int
     scale_: np.ndarray | None
     var_: np.ndarray | None
 

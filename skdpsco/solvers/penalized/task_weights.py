@@ -177,11 +177,12 @@ class TaskWeights:
     def __init__(
         self, plan: LossesPlan, start: np.ndarray, cap: np.ndarray, baseline: float
     ) -> None:
-        self.plan, self.cap = plan, cap
-        self.baseline = max(baseline, 1e-100)
+        self.plan: LossesPlan = plan
+        self.cap: np.ndarray = cap
+        self.baseline: float = max(baseline, 1e-100)
         self.logs: np.ndarray = np.log(np.maximum(start, 1e-100))
-        self.now = capped(start, cap)
-        self.bound = TASK_WEIGHTS.first_bound * self.baseline
+        self.now: np.ndarray = capped(start, cap)
+        self.bound: float = TASK_WEIGHTS.first_bound * self.baseline
         self._averaged: list[np.ndarray] = []
 
     def due(self, t: int) -> bool:
