@@ -67,8 +67,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     True
     """
 
-    target_range_: np.ndarray
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MINIMAX_CONSTRAINTS,
         "tasks": [None, StrOptions({"columns"})],
