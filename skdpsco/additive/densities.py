@@ -50,7 +50,7 @@ class DensityTuning(NamedTuple):
         The bound of a column over the width around 0 within which cells are equally wide. Beyond,
         their width is in proportion to the distance from 0.
     reach_ratio, most_reach : float
-        The n mu, over the root of the number of columns, from which on cells go beyond the bounds
+        The n mu, over the root of the number of columns above which cells go beyond the bounds
         that were found, for tails; and by which factor at most.
     uneven, empty : float
         Typical difference of the shares of two halves before any count; and the probability that

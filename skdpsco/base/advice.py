@@ -48,7 +48,7 @@ class PublicNumbers(NamedTuple):
     max_records_per_unit : int
         How many records at once epsilon holds for.
     least_n_mu : float
-        The least n mu from which on the scale of the target is found; 0 if it is declared, or if
+        The least n mu above which the scale of the target is found; 0 if it is declared, or if
         targets have no scale.
     """
 

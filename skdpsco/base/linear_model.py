@@ -84,7 +84,7 @@ class RadiusTuning(NamedTuple):
     Parameters
     ----------
     growth_ratio : float
-        The n mu / sqrt(d) from which on a radius grows in proportion to it, up to a limit: no
+        The n mu / sqrt(d) above which a radius grows in proportion to it, up to a limit: no
         default should keep a model from its optimum if nothing else does.
     largest_growth : float
         That limit.

@@ -26,7 +26,7 @@ class EachTuning(NamedTuple):
     Parameters
     ----------
     plenty : float
-        n mu over the number of all columns to the power 1.5 from which on one release of their
+        n mu over the number of all columns to the power 1.5 above which one release of their
         moments serves all targets: below, its noise is larger than that of a fit for each.
     first : float
         Share of the first target over that of each other one, which need not find the features'

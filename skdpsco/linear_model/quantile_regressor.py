@@ -37,7 +37,7 @@ class QuantileTuning(NamedTuple):
         records: curvatures follow from the residuals within it. Fitted on the data of
         examples/benchmarks/standard_errors.py.
     least_tail : float
-        n mu times the share of the records beyond a quantile, from which on it is more than noise.
+        n mu times the share of the records beyond a quantile above which it is more than noise.
     """
 
     known: float = 0.4

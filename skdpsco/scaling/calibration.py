@@ -59,7 +59,7 @@ class CalibrationTuning(NamedTuple):
     location_share, near_ratio : float
         The same for the location of the scores.
     located_records : float
-        n mu of the table from which on a location is released; at twice that, for its whole share.
+        n mu of the table above which a location is released; at twice that, for its whole share.
     most_ratio : float
         Ratio beyond which there is nothing to correct.
     top, typical_score : float
@@ -135,7 +135,7 @@ class TargetCurve(NamedTuple):
         Expected deviation of slopes from 1 in units of ``1 / ratio``, and the width of offsets in
         units of that deviation.
     least_records : float
-        n mu of the table from which on an offset is more than noise.
+        n mu of the table above which an offset is more than noise.
     level_records : float
         n mu of the table for each range of scores on one side of their location.
     edges : tuple of float

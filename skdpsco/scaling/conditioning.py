@@ -71,7 +71,7 @@ class ConditioningTuning(NamedTuple):
     n_counts, n_centred_counts : int
         Number of counts of long rows that are released; k counts search among 2**k norms.
     least_ratio : float
-        n mu over the root of d, from which on features are conditioned.
+        n mu over the root of d above which features are conditioned.
     tail : float
         Share of the records that may exceed a norm.
     least_mean : float
@@ -80,7 +80,7 @@ class ConditioningTuning(NamedTuple):
         This mean squared norm as far as nothing is known of it, and the deviation of that guess; it
         is used if targets are not labels.
     square_ratio : float
-        n mu over d, from which on mean squares of columns are released; from twice that on, with
+        n mu over d above which mean squares of columns are released; from twice that on, with
         all of their share.
     least_square : float
         Least mean square of a column, in units of the mean of all columns. If targets are not
@@ -89,7 +89,7 @@ class ConditioningTuning(NamedTuple):
         Width of the unclipped interval, in root mean squares: usually, and for solvers whose noise
         does not grow with it.
     double_n_mu : float
-        n mu from which on dense features stay in double precision: below, the noise of a mean is
+        n mu above which dense features stay in double precision: below, the noise of a mean is
         at least 64 times as large as the rounding to single precision.
     """
 

@@ -43,7 +43,7 @@ class BoundTuning(NamedTuple):
         Share of rho for levels where n mu over the root of d is at most ``level_ratio``; beyond, it
         falls in proportion to 1 over that number. Here n counts the records that are read.
     least_n_mu : float
-        The n mu from which on levels are found.
+        The n mu above which levels are found.
     median_share, filled_share, norm_share : float
         Parts of that share for the median of mean levels, for numbers of entries that are not 0 and
         for the norms of rounds; the rest is for their sums.
@@ -57,7 +57,7 @@ class BoundTuning(NamedTuple):
         How far bounds are above mean levels, in powers of two: usually, and where noise grows with
         the bounds.
     varied : float
-        Typical difference of a level from the mean of its column from which on there is all of this
+        Typical difference of a level from the mean of its column above which there is all of this
         room. Columns such as indicators, whose entries are alike, have no tails.
     certain : float
         Levels differ certainly if they are as many typical differences from the median, of which

@@ -34,7 +34,7 @@ class NarrowingTuning(NamedTuple):
     most : float
         How often more than that share all histograms may need before they tell nothing.
     sure : float
-        Deviations of the noise from which on a part certainly holds entries.
+        Deviations of the noise above which a part certainly holds entries.
     inside : float
         Share of the entries that a short interval holds.
     narrow : float

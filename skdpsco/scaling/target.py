@@ -37,7 +37,7 @@ class TargetTuning(NamedTuple):
     most_tail : float
         The largest such share.
     closer : float
-        The n mu of the fit from which on the centre is searched closer, and at twice of which with
+        The n mu of the fit above which the centre is searched closer, and at twice of which with
         certainty.
     prior : float
         How much less likely a magnitude is before any data for every factor of 2 between it and 1,
@@ -67,7 +67,7 @@ REACH = 1.25
 CLOSER = 2.0**-10  # of the second search of a centre: two steps of the first one, each way
 SCALES = 2.0 ** np.arange(-22.0, 2.125, 0.125)
 STEADY_TAIL = 0.05
-STEADY_N_MU = 2600.0  # from which on a steady scale has slack
+STEADY_N_MU = 2600.0  # above which a steady scale has slack
 FAINTEST = 1e-3  # of a search that is made
 # The least scale if the bound is found: balls that are huge in units of the scale have no plan.
 LEAST_SCALE = 2.0**-38
@@ -171,7 +171,7 @@ class TargetPlan:
 
 
 def least_n_mu() -> float:
-    """``n_samples * sqrt(2 * rho)`` from which on a target without a bound has its scale found."""
+    """``n_samples * sqrt(2 * rho)`` above which a target without a bound has its scale found."""
     parts = 2.0 * TARGET.certain**2 + TARGET.certain_scale**2
     return math.sqrt(parts / TARGET.most)
 

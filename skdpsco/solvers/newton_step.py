@@ -71,7 +71,7 @@ class NewtonStepTuning(NamedTuple):
     long, loud : float
         Squared norm beyond which rows count less, as this many standard deviations above the mean,
         for normal columns; and the noise of gradients, relative to derivatives of size 1 of the
-        records, from which on it is nearer to the mean: noise is in proportion to the norm.
+        records above which it is nearer to the mean: noise is in proportion to the norm.
     slope_clip : float
         Clipping norm of the descent over the root of the number of features, in Lipschitz
         constants, where derivatives are no residuals.

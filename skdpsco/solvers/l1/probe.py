@@ -39,10 +39,10 @@ class ProbeTuning(NamedTuple):
     Parameters
     ----------
     columns : float
-        Number of columns from which on choices of few are better than gradient steps in all
+        Number of columns above which choices of few are better than gradient steps in all
         although the latter explain something.
     labels, residuals : float
-        The n mu per column from which on gradient steps in all columns predict better than a
+        The n mu per column above which gradient steps in all columns predict better than a
         constant, for labels and for targets of a regression, if columns are independent.
     first : float
         Share of the steps of a path that are made first, at least one.
@@ -59,7 +59,7 @@ class ProbeTuning(NamedTuple):
         Norm of the gradient at 0 of a model that explains much, for labels and for targets of
         ``residual``.
     more : float
-        The n mu over the logarithm of the number of vertices from which on the square of slopes
+        The n mu over the logarithm of the number of vertices above which the square of slopes
         that a path finds is larger than that of the probe, in proportion to it.
     certain : float
         Standard deviations by which a slope, or the share of unusual norms, must exceed its noise.
@@ -104,7 +104,7 @@ class ProbePlan:
     typical : float
         Typical derivative of a record at 0.
     least : float
-        The slope from which on a path is expected to explain more than gradient steps in all
+        The slope above which a path is expected to explain more than gradient steps in all
         coordinates.
     few, many : StagewisePlan
         What follows if few coordinates matter, the rest of the path and the refit, and if many do.

@@ -50,13 +50,13 @@ class RefitTuning(NamedTuple):
         Largest number of coordinates of a second-moment matrix; chosen by hand, for time and
         memory.
     newton_signal : float
-        Signal from which on a matrix is released.
+        Signal above which a matrix is released.
     moment_share, matrix_share : float
         Shares of mu**2 for the mean squared row norm, and for all matrices. Gradients get the rest.
     max_steps : int
         Largest number of Newton steps; chosen by hand, for time.
     plenty : float
-        Signal from which on there are more than two Newton steps.
+        Signal above which there are more than two Newton steps.
     growth : float
         Power of the signal with which their number grows.
     steps_per_matrix : int
@@ -77,7 +77,7 @@ class RefitTuning(NamedTuple):
     stretch : float
         Clipping norm of rows, relative to the root of their mean squared norm.
     clipping : float
-        Signal from which on this clipping norm grows.
+        Signal above which this clipping norm grows.
     """
 
     max_newton: int = 300

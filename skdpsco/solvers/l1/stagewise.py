@@ -63,7 +63,7 @@ class StagewiseTuning(NamedTuple):
     max_steps : int
         Largest number of steps of a path; chosen by hand, for time.
     least_mean : float
-        n mu from which on an intercept alone is kept if it was fitted to residuals: below, a refit
+        n mu above which an intercept alone is kept if it was fitted to residuals: below, a refit
         divides by what may be noise, and the centre of the targets is known better.
     guess : float
         The n mu over the logarithm of the number of vertices below which a selection would be a
@@ -74,12 +74,12 @@ class StagewiseTuning(NamedTuple):
         The n mu above which two classes are fitted although features are not conditioned. Below it
         scores are not calibrated, and a rare class would be drowned.
     residual_records : float
-        The n mu per feature from which on targets of a regression are worth a few passes over all.
+        The n mu per feature above which targets of a regression are worth a few passes over all.
     all_records : float
         The n mu per feature, and root of the number of classes, above which gradients in all
         coordinates tell more than a probe. (Without a probe it is ``sparse_records``.)
     sparse_records : float
-        The n mu per feature from which on gradient descent in all coordinates of sparse records is
+        The n mu per feature above which gradient descent in all coordinates of sparse records is
         better than screening, if these are centred and the radius is not given. Fitted on bags of
         words and tf-idf, of which all matter or 30, and on indicators.
     hard : float

@@ -60,9 +60,9 @@ class CoordinateDescentTuning(NamedTuple):
     max_passes : int
         Largest number of passes; chosen by hand, for time.
     full_length : float
-        Signal from which on steps have their full length.
+        Signal above which steps have their full length.
     plenty : float
-        Signal from which on clipping bounds grow.
+        Signal above which clipping bounds grow.
     residual_clip, slope_clip : float
         Clipping bounds of residuals in root mean squares of the targets, and of other derivatives
         in Lipschitz constants.

@@ -52,19 +52,19 @@ class GradientDescentTuning(NamedTuple):
     sampled_noise : float
         n mu per feature that one pass over samples needs.
     many : float
-        Number of worthwhile passes from which on more than ``passes`` are made.
+        Number of worthwhile passes above which more than ``passes`` are made.
     plenty : float
-        n mu per feature from which on clipping norms of slopes, and the number of passes over
+        n mu per feature above which clipping norms of slopes, and the number of passes over
         samples, grow.
     residual_plenty : float
-        n mu per feature from which on clipping norms of residuals grow with its root, since large
+        n mu per feature above which clipping norms of residuals grow with its root, since large
         residuals are part of a mean.
     residual_growth : float
         Largest factor of this growth.
     skewed : float
         How much sooner clipping norms grow for skewed residuals, whose mean is moved by clipping.
     counted : float
-        n mu per feature from which on a count of 1 is not clipped; before, a part of it in
+        n mu per feature above which a count of 1 is not clipped; before, a part of it in
         proportion. Where most counts are 0, it is the others that tell the mean.
     max_passes : int
         Largest number of passes; chosen by hand, for time.

@@ -48,10 +48,10 @@ class GreedyTuning(NamedTuple):
     few : float
         Number of steps if noise matters.
     plenty : float
-        n mu over the logarithm of twice the number of coefficients, from which on steps get more
+        n mu over the logarithm of twice the number of coefficients above which steps get more
         and clipping bounds grow.
     noise : float
-        n mu that one step needs, and from which on steps have their full length.
+        n mu that one step needs, and above which steps have their full length.
     max_steps : int
         Largest number of steps; chosen by hand, for time.
     tight : float

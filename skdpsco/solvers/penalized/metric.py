@@ -34,7 +34,7 @@ class MetricTuning(NamedTuple):
     Parameters
     ----------
     ratio : float
-        n mu over F**1.5, for F columns, from which on second moments are known well enough.
+        n mu over F**1.5, for F columns above which second moments are known well enough.
     share : float
         Share of mu**2 for the second moments.
     passes : float
