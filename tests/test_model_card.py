@@ -63,7 +63,7 @@ def test_html_has_the_same_lines_and_escapes():
 
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 def test_seeds_and_ledgers_stay_behind():
-    ledger = Ledger(9.0, 1e-5, dataset="kept (secret), here")
+    ledger = Ledger(9.0, 1e-5, dataset="kept (secret), here (north")
     for seed in (4711, np.random.RandomState(4711)):
         made = PrivateRidge(random_state=seed, ledger=ledger, target_bound=2.0)
         pipeline = make_pipeline(PrivateStandardScaler(random_state=seed), made)

@@ -47,7 +47,8 @@ def test_words_come_before_numbers():
     assert str(report).splitlines() == [
         "risk        Whoever sees the result can be at most 2.72 times surer that one record was "
         "used, and not another in its place.",
-        "            The chance of more is about 1 in 1,000,000.",
+        "            Beyond that, it is no worse than if everything were revealed with a chance of "
+        "1 in 1,000,000.",
         "            Someone who knows all other records, and guesses whether it was used, is "
         "right at most 59.9 % of the time.",
         "            An attack with false alarms for 0.1 % of unused records finds at most 0.28 % "
@@ -57,7 +58,7 @@ def test_words_come_before_numbers():
         "assumes     features are clipped to +-1",
         "            the 2 labels are public",
         "epsilon     1  (logarithm of the factor by which one may be surer)",
-        "delta       1e-06  (chance of more, roughly)",
+        "delta       1e-06  (chance with which, at worst, everything is revealed)",
         "rho (zCDP)  0.0125  (cost in zero-concentrated differential privacy: costs of several "
         "releases add up)",
         "neighbours  replace-one, number of records public  (data sets that the result must hardly "

@@ -197,7 +197,8 @@ def test_words_name_what_is_protected(relation, said):
 def test_numbers_in_words_are_rounded_up():
     lines = Risk(8.0, 1e-5, GaussianEvent(1.0)).lines()
     assert "at most 2,990 times surer" in lines[0]
-    assert "about 1 in 100,000." in lines[1]
+    assert "a chance of 1 in 100,000." in lines[1]
+    assert "a chance of 1 in 995." in Risk(8.0, 1.0049e-3).lines()[1]
     assert "right at most 69.2 % of the time" in lines[2]
     found = [math.ceil(1e3 * ndtr(ndtri(rate) + 1.0)) / 10 for rate in (0.001, 0.01, 0.1)]
     assert found == [1.9, 9.3, 39.0]

@@ -12,7 +12,7 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Chance that the guarantee fails, in (0, 1), far below one in n_samples.
+    Worst chance that all is revealed, in (0, 1), far below one in n_samples.
 
 [ledger]
 ledger : Ledger or None, default=None

@@ -135,7 +135,7 @@ def model_card(
         raise NotFittedError(
             "estimator must be fitted, with at least one private step, before it has a card."
         )
-    described = _HIDDEN.sub(r"\1=...", " ".join(repr(estimator).split()))
+    described = _described(estimator)
     sections = {
         "Model": [described, f"skdpsco {__version__}, scikit-learn {sklearn.__version__}"],
         "Use": [intended_use] if intended_use else [],
@@ -147,6 +147,16 @@ def model_card(
     }
     told = tuple((head, tuple(lines)) for head, lines in sections.items() if lines)
     return ModelCard(name or type(estimator).__name__, told, tuple(report.rows()))
+
+
+def _described(estimator: Any) -> str:
+    """The parameters in one line, without seeds and ledgers, whose names may hold any text."""
+    text = " ".join(repr(estimator).split())
+    for path, value in estimator.get_params(deep=True).items():
+        name = path.rpartition("__")[2]
+        if name in ("random_state", "ledger"):
+            text = text.replace(" ".join(f"{name}={value!r}".split()), f"{name}=...")
+    return _HIDDEN.sub(r"\1=...", text)
 
 
 def _said(steps: Iterable[StepReport], field: str) -> list[str]:

@@ -22,7 +22,7 @@ SEEDED = (
 )
 MEANINGS = {
     "epsilon": "logarithm of the factor by which one may be surer",
-    "delta": "chance of more, roughly",
+    "delta": "chance with which, at worst, everything is revealed",
     "rho": "cost in zero-concentrated differential privacy: costs of several releases add up",
 }
 

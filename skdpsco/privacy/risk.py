@@ -103,7 +103,8 @@ class Risk:
         found = (f"with {percent(alarms)}, at most {percent(rate)}" for alarms, rate in others)
         return [
             f"Whoever sees the result can be {surer} times surer that {thing} was used, {instead}.",
-            f"The chance of more is about {_one_in(self.delta)}.",
+            "Beyond that, it is no worse than if everything were revealed with a chance of "
+            f"{_one_in(self.delta)}.",
             "Someone who knows all other records, and guesses whether it was used, is right at "
             f"most {percent(self.accuracy, 3)} of the time.",
             f"An attack with false alarms for {percent(least[0])} of unused records finds at most "
@@ -139,7 +140,9 @@ class Risk:
 
 def _of_pair(epsilon: float, delta: float, rate: float) -> float:
     """The best true positive rate that (epsilon, delta) allows."""
-    factor = math.exp(min(epsilon, 700.0))
+    if epsilon > 700.0:
+        return 1.0
+    factor = math.exp(epsilon)
     return min(factor * rate + delta, 1 - (1 - delta - rate) / factor, 1.0)
 
 
@@ -171,4 +174,5 @@ def percent(share: float, digits: int = 2) -> str:
 def _one_in(delta: float) -> str:
     if delta < 1e-12:
         return f"{delta:g}"
-    return f"1 in {int(float(f'{1 / delta:.3g}')):,}"
+    unit = 10.0 ** (math.floor(-math.log10(delta)) - 2)  # three digits, rounded down
+    return f"1 in {math.floor(max(math.floor(1 / delta / unit * (1 + 1e-9)) * unit, 1.0)):,}"
