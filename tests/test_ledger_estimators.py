@@ -8,6 +8,7 @@ import pytest
 from cases import each
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -75,7 +76,10 @@ def test_no_seed_is_in_a_history(tmp_path):
     model_of(PrivateLasso, ledger, random_state=seed, radius=1.0).fit(X, X[:, 0])
     inner = PrivateLasso(random_state=seed)
     assert "random_state" not in ledger.charges()[0].parameters
-    assert str(seed) not in str(public_only({"estimator": inner, "random_state": seed}))
+    frozen = FrozenEstimator(inner)
+    for shown in (inner, frozen, make_pipeline(frozen, frozen)):
+        assert str(seed) not in str(public_only({"estimator": shown, "random_state": seed}))
+    assert frozen.estimator is inner
     assert inner.random_state == seed
     files = [path.read_bytes() for path in tmp_path.iterdir()]
     assert any(b"PrivateLasso" in content for content in files)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
 
 from skdpsco._callers import callers
 from skdpsco._random import (
@@ -51,6 +52,7 @@ __all__ = [
     "public_only",
     "releasing",
     "resolve_solver",
+    "with_public_params",
 ]
 
 # Smaller budgets need more noise than the grids of the Gaussian mechanism can hold; larger ones
@@ -135,17 +137,28 @@ def resolve_solver(solver: Any, makers: Mapping[str, Callable[[], Any]]) -> Any:
     return solver
 
 
+HIDDEN = "ledger", "random_state"  # a seed would let its readers remove the noise
+
+
 def public_only(params: dict[str, Any]) -> dict[str, Any]:
     """Parameters for a ledger's history, without ledgers, and without seeds, which undo noise."""
-    hidden = ("ledger", "random_state")
-    shown = {name: value for name, value in params.items() if name not in hidden}
+    shown = {name: value for name, value in params.items() if name not in HIDDEN}
     for name, value in shown.items():
         if hasattr(value, "get_params") and not isinstance(value, type):
-            inner = clone(value)
-            for deep in inner.get_params(deep=True):
-                if deep.rsplit("__", 1)[-1] in hidden:
-                    inner.set_params(**{deep: None})
-            shown[name] = inner
+            shown[name] = with_public_params(value)
+    return shown
+
+
+def with_public_params(estimator: Any) -> Any:
+    """An unfitted copy without ledgers and seeds, to show."""
+    if isinstance(estimator, FrozenEstimator):  # of which clones are no copies
+        return FrozenEstimator(with_public_params(estimator.estimator))
+    shown = clone(estimator)
+    for path, value in shown.get_params(deep=True).items():
+        if path.rpartition("__")[2] in HIDDEN:
+            shown.set_params(**{path: None})
+        elif isinstance(value, FrozenEstimator):
+            shown.set_params(**{path: with_public_params(value)})
     return shown
 
 

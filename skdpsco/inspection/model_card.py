@@ -1,6 +1,5 @@
 """A page about a fitted model for those who decide whether it may be published."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
@@ -10,6 +9,7 @@ import sklearn
 from sklearn.exceptions import NotFittedError
 
 from skdpsco._versions import __version__
+from skdpsco.base.private_estimator import with_public_params
 
 from ._steps import PRIVATE, StepReport
 from .pipeline_report import REPORT_HEAD, RHO, html_of, privacy_report
@@ -22,8 +22,6 @@ UNCOVERED = (
     "scores, plots and errors of the records that the model was fitted to",
     "how long the fit took",
 )
-# A seed would let its readers remove the noise; a ledger is not a part of the model.
-_HIDDEN = re.compile(r"\b(random_state|ledger)=(?:[^,()]|\((?:[^()]|\([^()]*\))*\))+")
 
 
 @dataclass(frozen=True)
@@ -135,7 +133,7 @@ def model_card(
         raise NotFittedError(
             "estimator must be fitted, with at least one private step, before it has a card."
         )
-    described = _described(estimator)
+    described = " ".join(repr(with_public_params(estimator)).split())
     sections = {
         "Model": [described, f"skdpsco {__version__}, scikit-learn {sklearn.__version__}"],
         "Use": [intended_use] if intended_use else [],
@@ -147,16 +145,6 @@ def model_card(
     }
     told = tuple((head, tuple(lines)) for head, lines in sections.items() if lines)
     return ModelCard(name or type(estimator).__name__, told, tuple(report.rows()))
-
-
-def _described(estimator: Any) -> str:
-    """The parameters in one line, without seeds and ledgers, whose names may hold any text."""
-    text = " ".join(repr(estimator).split())
-    for path, value in estimator.get_params(deep=True).items():
-        name = path.rpartition("__")[2]
-        if name in ("random_state", "ledger"):
-            text = text.replace(" ".join(f"{name}={value!r}".split()), f"{name}=...")
-    return _HIDDEN.sub(r"\1=...", text)
 
 
 def _said(steps: Iterable[StepReport], field: str) -> list[str]:
