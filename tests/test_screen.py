@@ -305,8 +305,7 @@ def test_all_of_few_sparse_columns_are_centred_and_fitted():
         )
         assert centred == (not options)
         scores.append(model.score(X, y))
-    assert scores[0] > 0.65
-    assert scores[0] > scores[1] - 0.02  # where gradient descent fits all, too
+    assert min(scores[:2]) > 0.7  # all are fitted without a centre, too
 
 
 @seeded_fits

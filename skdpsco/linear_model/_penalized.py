@@ -1,4 +1,4 @@
-"""Base classes of linear models with a penalty, and the choice of their solver."""
+"""Base classes of linear models with a penalty, and their solvers by name."""
 
 import math
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpsco._validation import LARGEST, SMALLEST, check_bound, is_auto, is_number
+from skdpsco._validation import LARGEST, SMALLEST, check_bound, is_number
 from skdpsco.base.linear_model import PrivateLinearModel
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.penalties import L1, L2, ElasticNet
@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 SOLVERS: dict[str, Callable[[], Any]] = {
+    "auto": GradientDescent,
     "coordinate-descent": CoordinateDescent,
     "greedy-coordinate-descent": GreedyCoordinateDescent,
     "gradient-descent": GradientDescent,
@@ -141,8 +142,7 @@ class CompositeModel(PrivateLinearModel):
         return replace(plan, slack=PENALTY.unclipped_targets) if self.standard_errors else plan
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
-        name = "gradient-descent" if is_auto(self.solver) else self.solver
-        solver = resolve_solver(name, SOLVERS)
+        solver = resolve_solver(self.solver, SOLVERS)
         if self.standard_errors:
             if self._relation == ADD_OR_REMOVE:
                 raise ValueError(

@@ -282,8 +282,9 @@ class Stagewise:
         known = n_mu >= enough * d * math.sqrt(K)
         if d < PROBE.columns or known or (problem.sparse and problem.centred):
             return self._without_selection(problem, budget, radius, choose)
-        T, rest = whole(useful_steps(problem, rho)), math.sqrt(0.74 * 2.0 * rho)
-        fits = noise_fits(rest * math.sqrt(STAGEWISE.refit_share), min(T + K, D), min(T + 1, d))
+        T, left = whole(useful_steps(problem, rho)), 0.74 * rho  # that a probe leaves, about
+        mu = math.sqrt(2.0 * STAGEWISE.refit_share * left)
+        fits = noise_fits(mu, min(T + K, D), min(T + 1, d))
         if n_mu < STAGEWISE.guess * math.log(2.0 * D) or not fits:
             return self._without_selection(problem, budget, radius, choose)
         if can_probe(problem):
