@@ -131,7 +131,7 @@ BUGS = [
     Bug("reports do not say that a seed was fixed", "base/private_estimator.py",
         "seeded=seeded,", "seeded=False,", "report estimators"),
     Bug("seeds are in the history of a ledger", "base/private_estimator.py",
-        'hidden = ("ledger", "random_state")', 'hidden = ("ledger",)', "ledger_estimators"),
+        'HIDDEN = "ledger", "random_state"', 'HIDDEN = ("ledger",)', "ledger_estimators"),
     Bug("a failed fit forgets nothing", "base/private_estimator.py",
         "        draft = copy(self)\n        _forget(draft)\n", "        draft = self\n",
         "fit_path"),
