@@ -1,5 +1,6 @@
 """Additive models: whole fits on neighbours, what is learnt, and what is refused."""
 
+import itertools
 import json
 import pickle
 import warnings
@@ -307,6 +308,22 @@ def test_the_choice_of_pairs_changes_by_its_sensitivity(monkeypatch, n_outputs, 
     # Residuals are smaller than targets by the mean; two classes are no opposites.
     least = (0.99, 0.5) if n_outputs == 1 else (0.49, 0.24)
     assert all(s > share * p for s, share, p in zip(spent, least, planned, strict=True))
+
+
+@each("n_outputs", [1, 3])
+def test_no_mean_makes_the_products_of_a_record_long(n_outputs):
+    """A released mean may be as far from a target as targets are from one another."""
+    columns = tuple(TableColumn(name, (-1.0, 1.0)) for name in "abc")
+    plan = pairs.plan_pairs(500, columns, 5000.0, 1.0, None, False, n_outputs)
+    known = [densities.Density(np.linspace(-1, 1, 257), np.full(256, 1 / 256), 0.0, 0.0)] * 3
+    basis = shapes.bases_of(columns, known, 5000.0).parts
+    parts = tuple(pairs.leading(part, k) for part, k in zip(basis, plan.counts, strict=True))
+    record = Dense(np.ones((1, 3)), np.ones(3), 0)
+    lengths = []
+    for mean in itertools.product([-1.0, 0.0, 1.0], repeat=n_outputs):
+        told = np.ones(1), False, n_outputs, np.array(mean), parts, plan.candidates
+        lengths.append(float(np.linalg.norm(pairs.sums_of_products(record, *told))))
+    assert 0.99 < max(lengths) < 1.0 + 1e-12
 
 
 def missing_keys(content, path=()):
