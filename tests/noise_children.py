@@ -35,7 +35,6 @@ from skdpsco.linear_model import (
 )
 from skdpsco.losses import Absolute, Hinge, Logistic, Squared
 from skdpsco.losses.tabulated import Tabulated
-from skdpsco.mechanisms import bucket_sampler as _bucket_sampler
 from skdpsco.mechanisms import generalised_gaussian as generalised
 from skdpsco.mechanisms import samplers as mechanisms
 from skdpsco.minimax import PrivateMinimaxRegressor
@@ -221,17 +220,12 @@ def log_noise():
         LOG.draw("exponential", LOG.last, charged="laplace")
         return int(np.argmax(scores))
 
-    def draw_from_buckets(rng, sums, buckets):
-        LOG.draw("exponential", buckets.scale[1])
-        return int(np.argmax(np.abs(sums)))
-
     replace_everywhere(mechanisms, "gaussian_grid", of_gaussian)
     replace_everywhere(mechanisms, "exponential_grid", of_exponential)
     replace_everywhere(mechanisms, "to_grid", rounded)
     replace_everywhere(mechanisms, "gaussian_mechanism", draw_gaussian)
     replace_everywhere(mechanisms, "exponential_mechanism", draw_exponential)
     replace_everywhere(mechanisms, "noisy_argmax_laplace", draw_laplace)
-    replace_everywhere(_bucket_sampler, "draw_signed", draw_from_buckets)
     replace_everywhere(generalised, "generalised_gaussian_scale", of_generalised)
     replace_everywhere(generalised, "generalised_gaussian_mechanism", draw_generalised)
 

@@ -22,7 +22,6 @@ from skdpsco.solvers import (
     gradient_sums as _block_sums,
 )
 from skdpsco.solvers.l1 import refit as _refit
-from skdpsco.solvers.l1 import vertex_path as _vertex_path
 
 N = 400
 
@@ -86,7 +85,6 @@ CASES = [
 def test_what_is_beyond_the_bounds_is_clipped(solver, constraint, d, rho, n_iter, monkeypatch):
     """Noise is the same: any other sum would show. In Python: compiling takes half a minute."""
     for module, name in (
-        (_vertex_path, "vertex_path"),
         (_block_sums, "add_gradients"),
         (_refit, "linearise"),
     ):

@@ -116,7 +116,7 @@ def test_noise_is_drawn_by_what_is_logged(modules):
         for module in modules
         if any(inspect.isfunction(f) and f in laws for f in vars(module).values())
     }
-    assert drawing == {"skdpsco.mechanisms.samplers", "skdpsco.mechanisms.bucket_sampler"}
+    assert drawing == {"skdpsco.mechanisms.samplers"}
 
 
 def test_noise_that_is_drawn_costs_what_is_charged(observed):

@@ -16,6 +16,7 @@ from skdpsco.losses.library import curvature, derivatives, values
 from skdpsco.mechanisms.samplers import SCALE_BITS, select
 from skdpsco.privacy import compose, rho_of
 from skdpsco.solvers import Allowance, Problem, Stagewise
+from skdpsco.solvers import gradient_sums as sums_module
 from skdpsco.solvers.l1 import probe as probe_module
 from skdpsco.solvers.l1 import refit as refit_module
 from skdpsco.solvers.l1 import vertex_path as path_module
@@ -160,9 +161,18 @@ def steps_of(plan, problem, X, y, start=None):
     return log.log, w, chosen, stop
 
 
+def in_python(monkeypatch):
+    for module, name in (
+        (path_module, "choose_vertex"),
+        (path_module, "draw"),
+        (sums_module, "add_gradients"),
+    ):
+        monkeypatch.setattr(module, name, getattr(module, name).py_func)
+
+
 @pytest.mark.parametrize("loss", [Logistic(), Squared(1.0), Squared(0.5)])
 def test_a_path_in_two_parts_is_a_path(monkeypatch, loss):
-    monkeypatch.setattr(path_module, "vertex_path", path_module.vertex_path.py_func)
+    in_python(monkeypatch)
     rng = np.random.default_rng(3)
     X, y = rng.uniform(-1.0, 1.0, (8, 2)), rng.choice([-1.0, 1.0], 8)
     problem = Problem(loss, None, 8, 3, True)
@@ -185,7 +195,7 @@ def test_a_path_in_two_parts_is_a_path(monkeypatch, loss):
 @pytest.mark.parametrize("start", [(0.0, 0.0), (4.8, 0.0), (-2.4, 2.4)])
 def test_scores_of_what_follows_change_by_what_is_charged(monkeypatch, loss, start):
     """From wherever the first steps have ended."""
-    monkeypatch.setattr(path_module, "vertex_path", path_module.vertex_path.py_func)
+    in_python(monkeypatch)
     problem = Problem(loss, None, 2, 2, False)
     plan = Stagewise().plan(problem, Allowance(50.0), 5).path.split(2)[1]
     start = np.array(start) * radius_of(problem)[0] / 12.0

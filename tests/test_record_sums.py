@@ -16,7 +16,6 @@ from skdpsco import (
     PrivateLasso,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
-    PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateRidge,
     RowBlocks,
@@ -42,7 +41,7 @@ from skdpsco.scaling import quantiles as _quantiles
 from skdpsco.solvers import gradient_sums as _block_sums
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum, gradient_sum
 from skdpsco.solvers.l1 import refit as _refit
-from skdpsco.solvers.l1 import vertex_path as _vertex_path
+from skdpsco.solvers.l1 import vertex_path
 from skdpsco.solvers.penalized import gradient_descent
 from skdpsco.solvers.penalized.sgd import SGD
 
@@ -292,7 +291,7 @@ def test_fits_do_not_depend_on_threads(model, y, monkeypatch):
 
 
 SUMS = {
-    "frank-wolfe": (_block_sums,),
+    "frank-wolfe": (vertex_path,),
     "noisy-frank-wolfe": (_block_sums,),
     "stagewise": (_refit,),
     "gradient-descent": (gradient_descent, _scales),
@@ -328,30 +327,6 @@ def test_nobody_adds_up_more_records_than_are_charged(model, y, layout, monkeypa
         monkeypatch.setattr(module, "map_reduce", look)
     fit(model, layout(X), y)
     assert seen
-
-
-def test_the_number_of_entries_decides_nothing(monkeypatch):
-    """Two neighbours take the same way, since predictions are rounded differently in each way."""
-    calls = []
-    for name in ("run_sparse", "walk_vertices", "vertex_path"):
-        original = getattr(_vertex_path, name)
-        monkeypatch.setattr(
-            _vertex_path,
-            name,
-            lambda *a, name=name, original=original: calls.append(name) or original(*a),
-        )
-    for n, n_iter, expected in (
-        (3000, 50, "run_sparse"),
-        (3000, 5, "vertex_path"),
-        (PIECE_ROWS + 1, 5, "walk_vertices"),
-    ):
-        for density in (0.001, 0.6, 1.0):
-            S = matrix(n, 20, density)
-            S.data[:] = 1.0
-            y = np.where(np.arange(n) % 2, 1, -1)
-            fit(PrivateLogisticL1(classes=[-1, 1], radius=2.0, n_iter=n_iter), S, y)
-            assert calls == [expected]
-            calls.clear()
 
 
 # ------------------------------------------------------------------------------ float32

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from skdpsco._clipping import clip
-from skdpsco._kernels import inner, kernel
+from skdpsco._kernels import kernel
 from skdpsco._typing import MatrixLike
 from skdpsco._validation import check_sparse
 
@@ -32,7 +31,6 @@ __all__ = [
     "as_columns",
     "as_design",
     "as_matrix",
-    "clip_scale",
     "clipped",
     "clipped_rows",
     "columns_of",
@@ -201,8 +199,8 @@ def as_matrix(X: CSR) -> Any:
 
 
 def clipped(x: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Apply `clip_scale` to arrays."""
-    return np.fmax(np.fmin(x, b), -b) / b  # NaN becomes b, as it does there
+    """Clip ``x`` to ``[-b, b]`` and divide by ``b``."""
+    return np.fmax(np.fmin(x, b), -b) / b  # NaN becomes b, as it does in kernels
 
 
 def columns_of(X: Any, start: int, stop: int, columns: np.ndarray) -> np.ndarray:
@@ -264,32 +262,6 @@ def sparse_columns_of(X: CSR, columns: np.ndarray) -> Any:
 def add_column(X, j, step, Z, k):
     """``Z[:, k] += step * column j``."""
     raise NotImplementedError
-
-
-@inner
-def clip_scale(x, b):
-    """Clip ``x`` to ``[-b, b]`` and divide by ``b``."""
-    return clip(x, b) / b
-
-
-@add_column.register(Dense)
-def _(X, j, step, Z, k):
-    for i in range(Z.shape[0]):
-        if j == X.bounds.shape[0]:
-            Z[i, k] += step
-        else:
-            Z[i, k] += step * clip_scale(X.values[i, j], X.bounds[j])
-
-
-@add_column.register(CSR)
-def _(X, j, step, Z, k):
-    for i in range(Z.shape[0]):
-        if j == X.bounds.shape[0]:
-            Z[i, k] += step
-        else:
-            for p in range(X.indptr[i], X.indptr[i + 1]):
-                if X.indices[p] == j:  # at most one entry: the matrix is canonical
-                    Z[i, k] += step * clip_scale(X.data[p], X.bounds[j])
 
 
 @add_column.register(Columns)

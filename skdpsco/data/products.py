@@ -26,7 +26,6 @@ __all__ = [
     "dot_rows",
     "multiply_rows",
     "norms_of",
-    "predict",
     "predict_all",
     "run_room",
     "scaled_row_norms",
@@ -126,16 +125,8 @@ def over_bounds(X, v):
             v[start + j] /= X.bounds[j]
 
 
-@inner
-def predict(X, w, Z):
-    """Write the predictions ``X W`` into ``Z`` of shape (n, K); ``w`` is flat."""
-    v = w.copy()
-    over_bounds(X, v)
-    dot_rows(X, 0, common_bound(X), v, Z)
-
-
 def predict_all(X: Any, w: np.ndarray, Z: np.ndarray) -> None:
-    """Call `predict` from Python, also for rows minus a centre, and for `KeptScores`."""
+    """Write the predictions ``X W`` into ``Z`` of shape (n, K); ``w`` is flat."""
     if isinstance(X, KeptScores):
         np.add(X.values, w[-1], out=Z)
     else:

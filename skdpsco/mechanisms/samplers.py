@@ -31,7 +31,6 @@ __all__ = [
     "LAPLACE",
     "LEAST_EPSILON0",
     "SCALE_BITS",
-    "bernoulli_exp",
     "check_positive",
     "deviation_on",
     "exponential_grid",

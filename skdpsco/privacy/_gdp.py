@@ -1,4 +1,4 @@
-"""The Gaussian curve of a draw by the exponential mechanism: docs/proofs/noise.md, section 11."""
+"""The Gaussian curve of a draw by the exponential mechanism: docs/proofs/noise.md, section 10."""
 
 import math
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsco._clipping import clip_records
 from skdpsco._kernels import inlined_kernel, njit
-from skdpsco.constraints.sets import minimiser, n_vertices, vertex
+from skdpsco.constraints.sets import minimiser
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.products import (
     add_rows,
@@ -25,18 +25,16 @@ from skdpsco.data.products import (
 from skdpsco.data.record_sums import map_reduce, without_gil
 from skdpsco.losses.kernels import bounded_derivatives, bounded_entries, bounded_values
 from skdpsco.losses.library import for_kernels, lipschitz_l2
-from skdpsco.mechanisms.samplers import gaussian_mechanism, select, to_grid
-from skdpsco.solvers.vertex_choice import select_vertex, vertices_of
+from skdpsco.mechanisms.samplers import gaussian_mechanism
 
 __all__ = [
     "GradientLimits",
     "add_gradients",
-    "choose_vertex",
     "clipped_gradient_sum",
+    "gradient_and_loss_sum",
+    "gradient_sum",
     "walk_minimisers",
-    "walk_vertices",
     "write_minimiser",
-    "write_vertex",
 ]
 
 
@@ -151,62 +149,6 @@ def add_gradients(X, y, loss, v, u, limits, room, out):
         total += clip_run(u, loss, R, targets, limits, some)
         add_rows(X, start, common, R, out)
     return total
-
-
-def walk_vertices(
-    plan: Any,
-    problem: Any,
-    constraint: Any,
-    X: Any,
-    y: Any,
-    rng: np.random.Generator,
-    progress: Any,
-    start: np.ndarray | None = None,
-) -> Any:
-    """Run `skdpsco.solvers.l1.vertex_path.run_vertices` with sums by `map_reduce`.
-
-    Every step computes the predictions at its point, ``scale[t]`` times the sum of the vertices.
-    """
-    T, loss = len(plan.weight), problem.loss
-    w = np.zeros(problem.n_coefficients) if start is None else start.copy()
-    G = np.empty(problem.n_coefficients)
-    chosen, losses = np.zeros(T, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
-    vertices = vertices_of(constraint, len(w))
-    room = np.empty(n_vertices(vertices, len(w)))
-    units, v = np.empty(len(room), dtype=np.int64), np.empty_like(w)
-    for t in range(T + (plan.cap > 0.0)):
-        point = plan.scale[t] * w
-        if plan.cap > 0.0:
-            slope = plan.slope[min(t, T - 1)]
-            G, total = map_reduce(X, y, gradient_and_loss_sum, loss, point, slope, plan.cap)
-            losses[t] = to_grid(-float(total), plan.stop_grid)
-        else:
-            G = map_reduce(X, y, gradient_sum, loss, point, plan.slope[t])
-        if t < T:
-            chosen[t] = choose_vertex(vertices, G, plan.grid[t], plan.mechanism, rng, room, units)
-            write_vertex(vertices, chosen[t], v)
-            w += plan.weight[t] * v
-            progress[0] += 1
-    stop = draw(plan.mechanism, rng, losses) if plan.cap > 0.0 else T
-    return plan.scale[T] * w, chosen, stop
-
-
-@njit
-def choose_vertex(vertices, G, grid, mechanism, rng, scores, units):
-    """Draw privately the number of a vertex with a small score."""
-    return select_vertex(vertices, G, grid, mechanism, rng, scores, units)
-
-
-@njit
-def draw(mechanism, rng, units):
-    """Draw the number of a large score; the scores are in grid units."""
-    return select(mechanism, rng, units)
-
-
-@njit
-def write_vertex(vertices, k, out):
-    """Write vertex k."""
-    vertex(vertices, k, out)
 
 
 def walk_minimisers(

@@ -25,7 +25,14 @@ from skdpsco.constraints.sets import (
 from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import select, to_grid
 
-__all__ = ["polytope_of", "select_vertex", "vertex_model", "vertices_of"]
+__all__ = [
+    "choose_vertex",
+    "polytope_of",
+    "select_vertex",
+    "vertex_model",
+    "vertices_of",
+    "write_vertex",
+]
 
 
 class AxisPolytope(NamedTuple):
@@ -209,3 +216,15 @@ def select_vertex(vertices, gradient, grid, mechanism, rng, scores, units):
     for k in range(scores.shape[0]):
         units[k] = to_grid(-scores[k], grid)  # the largest score wins, but a minimum is sought
     return select(mechanism, rng, units)
+
+
+@njit
+def choose_vertex(vertices, G, grid, mechanism, rng, scores, units):
+    """Draw privately the number of a vertex with a small score."""
+    return select_vertex(vertices, G, grid, mechanism, rng, scores, units)
+
+
+@njit
+def write_vertex(vertices, k, out):
+    """Write vertex k."""
+    vertex(vertices, k, out)

@@ -91,7 +91,9 @@ def _(mechanism, rng, scores):
 @pytest.fixture
 def python(monkeypatch):
     for module, name in (
-        (path_module, "vertex_path"),
+        (path_module, "choose_vertex"),
+        (path_module, "draw"),
+        (path_module, "write_vertex"),
         (one_pass_module, "frank_wolfe_pass"),
         (anytime_module, "mirror_descent_pass"),
         (sums_module, "write_minimiser"),

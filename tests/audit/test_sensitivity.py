@@ -101,7 +101,9 @@ def charged(path_event, n_iter):
 
 @pytest.fixture
 def python_path(monkeypatch):
-    monkeypatch.setattr(path_module, "vertex_path", path_module.vertex_path.py_func)
+    for name in ("choose_vertex", "draw"):
+        monkeypatch.setattr(path_module, name, getattr(path_module, name).py_func)
+    monkeypatch.setattr(sums_module, "add_gradients", sums_module.add_gradients.py_func)
 
 
 SQUARE = Polytope(np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]]))

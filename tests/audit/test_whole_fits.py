@@ -45,7 +45,8 @@ from skdpsco.preprocessing import (
 from skdpsco.privacy import rho_of
 from skdpsco.privacy.accounting import for_units
 from skdpsco.scaling import quantiles
-from skdpsco.solvers import gradient_sums
+from skdpsco.solvers import vertex_choice
+from skdpsco.solvers.l1 import vertex_path
 
 N, D = 40, 2
 SIZES = [0.0, 1e-300, 0.3, 1.0, 7.0, 1e200]
@@ -254,7 +255,7 @@ class Recorder:
     """A stand-in for draws of noise, which it records or replays."""
 
     def __init__(self, monkeypatch):
-        self.vertex, self.point = gradient_sums.choose_vertex, gradient_sums.draw
+        self.vertex, self.point = vertex_choice.choose_vertex, vertex_path.draw
         self.gaussian, self.choice = samplers.gaussian_mechanism, quantiles.choose_index
         for module in [m for name, m in sys.modules.items() if name.startswith("skdpsco.")]:
             for name, real, mine in (

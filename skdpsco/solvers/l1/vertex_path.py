@@ -1,23 +1,20 @@
-"""The kernel of stagewise and of Frank-Wolfe: choose a vertex privately, move, repeat.
+"""The path of stagewise and of Frank-Wolfe: choose a vertex privately, move, repeat.
 
 Proofs: docs/proofs/stagewise.md and docs/proofs/frank_wolfe.md.
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from skdpsco._kernels import inner, njit
+from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import n_vertices
-from skdpsco.data.design import add_column
 from skdpsco.data.pieces import MOST_RECORDS_ADDED, depth_of, sum_error
-from skdpsco.data.products import correlate, predict, predict_all
-from skdpsco.data.record_sums import BlockDesign, in_pieces
-from skdpsco.losses.kernels import bounded_entries, bounded_values
+from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
     exponential_grid,
@@ -33,15 +30,8 @@ from skdpsco.privacy import (
     compose,
 )
 from skdpsco.solvers.base import check_bound_on
-from skdpsco.solvers.gradient_sums import walk_vertices
-from skdpsco.solvers.l1.sparse_path import (
-    integer_error,
-    is_incremental,
-    new_path,
-    run_sparse,
-    schedule_of,
-)
-from skdpsco.solvers.vertex_choice import select_vertex, vertex_model
+from skdpsco.solvers.gradient_sums import gradient_and_loss_sum, gradient_sum
+from skdpsco.solvers.vertex_choice import choose_vertex, vertices_of, write_vertex
 
 __all__ = ["VertexPlan", "plan_vertices", "run_vertices"]
 
@@ -49,34 +39,16 @@ __all__ = ["VertexPlan", "plan_vertices", "run_vertices"]
 SAME_GRID = 1.05
 
 
-class PathRoom(NamedTuple):
-    """Work space of `vertex_path`: arrays that Python allocates take no time to compile.
-
-    Parameters
-    ----------
-    R : ndarray of shape (n_samples, n_outputs)
-    G : ndarray of shape (n_coefficients,)
-    scores, units : ndarray of shape (n_vertices,)
-    losses : ndarray of shape (n_samples,), or (0,) if no point of the path is chosen
-    """
-
-    R: np.ndarray
-    G: np.ndarray
-    scores: np.ndarray
-    units: np.ndarray
-    losses: np.ndarray
-
-
 @dataclass(frozen=True)
 class VertexPlan:
-    """Schedule and grids of `vertex_path`.
+    """Schedule and grids of `run_vertices`.
 
     Parameters
     ----------
     weight : tuple of float, length n_iter
     scale : tuple of float, length n_iter + 1
         After t steps the coefficients are ``scale[t]`` times the sum of the first t chosen
-        vertices, each times its weight. So a step adds to few predictions if data are sparse.
+        vertices, each times its weight.
     slope : tuple of float, length n_iter
         Bounds that derivatives are clipped to: declared by the loss, or smaller.
     grid : tuple of float, length n_iter
@@ -143,18 +115,16 @@ def plan_vertices(
     bounds = [min(float(bound), steepest) for bound in bounds]
     for bound in (min(bounds), max(bounds)):
         check_bound_on("derivative", problem.loss, bound)
-    # A score is rounded in the sum over records and, for polytopes, over coefficients; or in the
-    # sum of integers, whose unit is the same in all steps.
+    # A score is rounded in the sum over records and, for polytopes, over coefficients.
     D = problem.n_coefficients
-    depth, least = depth_of(most) + D, 0.0 if added else integer_error(n, max(bounds))
+    depth = depth_of(most) + D
     slope, grid = [0.0] * T, [0.0] * T
     charged = width = 0.0
     for t, lipschitz in reversed(list(enumerate(bounds))):
-        # Steps whose bounds differ little share the widest grid, since all integer scores change
-        # with the grid.
+        # Steps whose bounds differ little share the widest grid.
         if not lipschitz <= charged <= SAME_GRID * lipschitz:
             charged = lipschitz
-            error = max(summation_error(most + D, lipschitz, depth), least)
+            error = summation_error(most + D, lipschitz, depth)
             moved = lipschitz if added else 2.0 * lipschitz
             change = size * (moved + 2.0 * error) * slack
             width = exponential_grid(2.0 * change, epsilon0, size * n * lipschitz * slack)
@@ -171,7 +141,6 @@ def plan_vertices(
         # Losses are in [0, cap], so that one record moves a sum by cap, not by 2 cap, and in one
         # direction if it is added. 2: a sum of integers becomes a float.
         error = sum_error(most, cap, 2)
-        error = error if added else max(error, integer_error(n, cap))
         span = (cap if added else 2.0 * cap) + 4.0 * error
         stop_grid = exponential_grid(span, epsilon_stop, n * cap * slack)
         of_stop = ExponentialMechanismEvent(epsilon_stop)
@@ -198,7 +167,10 @@ def run_vertices(
     progress: Any,
     start: np.ndarray | None = None,
 ) -> Any:
-    """Run the kernel, of dense records from ``start`` on: released coefficients, or 0.
+    """Follow a path of privately chosen vertices, from ``start`` on, or from 0.
+
+    Every step computes the predictions at its point, ``scale[t]`` times the sum of the vertices. If
+    ``plan.cap > 0``, a number of steps is chosen by the losses along the path, clipped to the cap.
 
     Returns
     -------
@@ -209,79 +181,31 @@ def run_vertices(
     stop : int
         The chosen number of steps; ``n_iter`` if the plan chooses none.
     """
-    if problem.added:  # which sums are taken, and how they are rounded, must not follow from n
-        return walk_vertices(plan, problem, constraint, in_pieces(X, y), y, rng, progress, start)
-    if is_incremental(plan, problem, constraint, X):
-        return run_sparse(plan, problem, constraint, X, y, rng, progress)
-    X = in_pieces(X, y)
-    if isinstance(X, BlockDesign):
-        return walk_vertices(plan, problem, constraint, X, y, rng, progress, start)
-    model = vertex_model(problem, constraint, plan.mechanism)
-    path = new_path(problem, len(plan.weight), progress)
-    if start is not None:
-        path.w[:] = start
-        predict_all(X, path.w, path.Z)
-    scores = np.empty(n_vertices(constraint, len(path.w)))
-    room = PathRoom(
-        np.empty_like(path.Z),
-        np.empty_like(path.w),
-        scores,
-        np.empty(len(scores), dtype=np.int64),
-        np.empty(problem.n_samples if plan.cap > 0.0 else 0),
-    )
-    stop = vertex_path(X, y, model, schedule_of(plan), rng, path, room)
-    return path.w, path.chosen, stop
-
-
-@inner
-def move(vertices, X, k, weight, w, Z):
-    """``w += weight * vertex k``, and the predictions ``Z`` with it."""
-    if vertices.axis.shape[0] > 0:
-        j, a = vertices.axis[k], vertices.length[k]
-        w[j] += weight * a
-        n_features = w.shape[0] // Z.shape[1]
-        add_column(X, j % n_features, weight * a, Z, j // n_features)
-        return
-    v, Zv = vertices.points[k], np.empty_like(Z)
-    predict(X, v, Zv)
-    for j in range(w.shape[0]):
-        w[j] += weight * v[j]
-    for i in range(Z.shape[0]):
-        for c in range(Z.shape[1]):
-            Z[i, c] += weight * Zv[i, c]
+    T, loss, X = len(plan.weight), problem.loss, in_pieces(X, y)
+    w = np.zeros(problem.n_coefficients) if start is None else start.copy()
+    G = np.empty(problem.n_coefficients)
+    chosen, losses = np.zeros(T, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
+    vertices = vertices_of(constraint, len(w))
+    scores = np.empty(n_vertices(vertices, len(w)))
+    units, v = np.empty(len(scores), dtype=np.int64), np.empty_like(w)
+    for t in range(T + (plan.cap > 0.0)):
+        point = plan.scale[t] * w
+        if plan.cap > 0.0:
+            slope = plan.slope[min(t, T - 1)]
+            G, total = map_reduce(X, y, gradient_and_loss_sum, loss, point, slope, plan.cap)
+            losses[t] = to_grid(-float(total), plan.stop_grid)
+        else:
+            G = map_reduce(X, y, gradient_sum, loss, point, plan.slope[t])
+        if t < T:
+            chosen[t] = choose_vertex(vertices, G, plan.grid[t], plan.mechanism, rng, scores, units)
+            write_vertex(vertices, chosen[t], v)
+            w += plan.weight[t] * v
+            progress[0] += 1
+    stop = draw(plan.mechanism, rng, losses) if plan.cap > 0.0 else T
+    return plan.scale[T] * w, chosen, stop
 
 
 @njit
-def vertex_path(X, y, model, schedule, rng, path, room):
-    """Move ``path`` along privately chosen vertices.
-
-    If ``schedule.cap > 0``, a number of steps is chosen by the losses along the path, clipped to
-    the cap.
-    Only ``path.chosen``, the returned number of steps and functions of them may be released.
-    """
-    loss, vertices, mechanism = model
-    weight, scale, slope, grid, cap, stop_grid = schedule
-    w, Z, chosen, losses, progress = path
-    R, G, scores, units, work = room
-    T = weight.shape[0]
-    for t in range(T + 1):
-        for i in range(Z.shape[0]):
-            for k in range(Z.shape[1]):
-                R[i, k] = scale[t] * Z[i, k]
-        if cap > 0.0:
-            bounded_values(loss, R, y, cap, work)
-            total = 0.0
-            for i in range(work.shape[0]):
-                total += work[i]
-            losses[t] = to_grid(-total, stop_grid)
-        if t < T:
-            bounded_entries(loss, R, y, slope[t], R)
-            correlate(X, R, G)
-            chosen[t] = select_vertex(vertices, G, grid[t], mechanism, rng, scores, units)
-            move(vertices, X, chosen[t], weight[t], w, Z)
-            progress[0] += 1
-    for j in range(w.shape[0]):
-        w[j] *= scale[T]
-    if cap > 0.0:
-        return select(mechanism, rng, losses)
-    return T
+def draw(mechanism, rng, units):
+    """Draw the number of a large score; the scores are in grid units."""
+    return select(mechanism, rng, units)

@@ -35,7 +35,7 @@ from skdpsco.mechanisms.samplers import (
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose
 from skdpsco.privacy.accounting import zcdp_beside
 from skdpsco.solvers.base import Plan, Result, check_smooth
-from skdpsco.solvers.gradient_sums import choose_vertex, write_minimiser, write_vertex
+from skdpsco.solvers.gradient_sums import write_minimiser
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
 from skdpsco.solvers.lp_ball.tree_bounds import (
     LEAST_CHANGE,
@@ -45,7 +45,7 @@ from skdpsco.solvers.lp_ball.tree_bounds import (
     noise_order,
     weights,
 )
-from skdpsco.solvers.vertex_choice import vertices_of
+from skdpsco.solvers.vertex_choice import choose_vertex, vertices_of, write_vertex
 
 __all__ = ["TreeFrankWolfe"]
 
@@ -134,7 +134,7 @@ class TreeFrankWolfe:
         "loss": ((derivative, derivatives),),
         "constraint": ((minimiser,),),
     }
-    streams = fills_range = True
+    by_blocks = streams = fills_range = True
 
     def __init__(self, noise: str = "auto", shuffle: bool = True) -> None:
         self.noise: str = check_choice("noise", noise, ("auto", *NOISES))
