@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import recall_score
 from sklearn.model_selection import train_test_split
 
-from skdpsco import PrivateLinearClassifier
+from skdpsco import PrivateLinearClassifier, RowBlocks
 from skdpsco.losses import derivative, value
 
 
@@ -70,9 +70,6 @@ for cost in (1.0, 5.0):
 
 # %%
 # Sparse matrices, frames and blocks of records need nothing more.
-blocks = (
-    (sparse.csr_array(X_train[i : i + 100]), y_train[i : i + 100]) for i in range(0, 426, 100)
-)
-model.set_params(n_samples=426).fit(blocks)
+model.fit(RowBlocks.from_arrays(sparse.csr_array(X_train), y_train, block_size=100))
 print(f"epsilon {model.privacy_.epsilon:g}, of which the report assumes:")
 print(*model.privacy_.assumptions, sep="\n")

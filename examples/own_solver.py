@@ -36,7 +36,7 @@ class OneGradient:
     """One noisy gradient at 0, followed to the boundary of the ball."""
 
     requires = {"loss": ((derivative, derivatives),), "constraint": ((minimiser,),)}
-    streams = True  # `run` reads every record once, so X may yield blocks
+    by_blocks = True  # `one_pass` also reads records in blocks
 
     def plan(self, problem, budget, n_iter=None):
         n, D = problem.n_samples, problem.n_coefficients

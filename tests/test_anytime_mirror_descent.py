@@ -11,7 +11,7 @@ from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco.constraints import L1Ball, L2Ball, Polytope
 from skdpsco.data import record_stream as _records
 from skdpsco.data.design import as_design
-from skdpsco.data.record_stream import Blocks
+from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses import Logistic
 from skdpsco.mechanisms.samplers import SCALE_BITS, summation_error
 from skdpsco.privacy import Budget, rho_of
@@ -24,7 +24,7 @@ FRESH = pytest.mark.parametrize("fresh", [0, 1, 3])
 
 
 def run(solver, plan, problem, X, y, seed=0):
-    if not isinstance(X, Blocks):
+    if not isinstance(X, BlockDesign):
         X = as_design(X, np.ones(X.shape[1]), problem.intercept)
     rng = np.random.Generator(np.random.PCG64(seed))
     progress = np.zeros(1, dtype=np.int64)
@@ -182,7 +182,7 @@ def test_chunks_may_be_cut_anywhere(fresh, monkeypatch):
     whole = run(solver, plan, problem, X, y)
     for cuts in ([1, 2, 50, 51], list(range(0, n, 7)), []):
         blocks = zip(np.split(X, cuts), np.split(y, cuts), strict=True)
-        stream = Blocks(blocks, lambda A, b: (as_design(A, np.ones(d), False), b), n)
+        stream = BlockDesign(blocks, np.ones(d), 0, None, False)
         np.testing.assert_array_equal(run(solver, plan, problem, stream, None).coef, whole.coef)
     one = run(shuffled, plan, problem, X, y)
     monkeypatch.setattr(_records, "CHUNK_RECORDS", 11)

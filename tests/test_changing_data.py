@@ -171,7 +171,7 @@ def test_rows_of_an_array_are_refused_twice():
         assert RowBlocks.from_blocks(thirds[:2]).n_samples == N
     pair = X[:600], Y[:600]
     with pytest.raises(ValueError, match="blocks 0 and 1 hold the same rows"):
-        PrivateLinearRegressor(n_samples=N).fit([pair, pair])
+        RowBlocks.from_blocks([pair, pair])
     empty = X[:0], Y[:0]
     assert RowBlocks.from_blocks([(X, Y), empty, empty]).n_samples == N
 

@@ -10,7 +10,7 @@ import pytest
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.data import record_stream as _records
 from skdpsco.data.design import as_design
-from skdpsco.data.record_stream import Blocks
+from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.mechanisms.samplers import SCALE_BITS, summation_error
 from skdpsco.privacy import Budget
@@ -59,7 +59,7 @@ def data(n, d, loss, seed=0):
 
 
 def run(solver, plan, problem, X, y, seed=0):
-    if not isinstance(X, Blocks):
+    if not isinstance(X, BlockDesign):
         X = as_design(X, np.ones(X.shape[1]), problem.intercept)
     rng = np.random.Generator(np.random.PCG64(seed))
     progress = np.zeros(1, dtype=np.int64)
@@ -237,7 +237,7 @@ def test_chunks_may_be_cut_anywhere(loss, monkeypatch, tmp_path):
     np.testing.assert_array_equal(run(solver, plan, problem, saved, y).coef, whole.coef)
     for cuts in ([1, 2, 50, 51], list(range(0, n, 7)), []):
         blocks = zip(np.split(X, cuts), np.split(y, cuts), strict=True)
-        stream = Blocks(blocks, lambda A, b: (as_design(A, np.ones(d), False), b), n)
+        stream = BlockDesign(blocks, np.ones(d), 0, None, False)
         np.testing.assert_array_equal(run(solver, plan, problem, stream, None).coef, whole.coef)
     shuffled = OnePassFrankWolfe(3)
     one = run(shuffled, plan, problem, X, y)

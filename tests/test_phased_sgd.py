@@ -10,7 +10,8 @@ from scipy import sparse
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
 from skdpsco.data.design import as_design
-from skdpsco.data.record_stream import Blocks, Row
+from skdpsco.data.record_stream import Row
+from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared, lipschitz_norm
 from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import SCALE_BITS
@@ -42,7 +43,7 @@ def norm(w, ball):
 def run(solver, plan, problem, X, y, seed=0, bounds=None):
     rng = np.random.Generator(np.random.PCG64(seed))
     progress = np.zeros(1, dtype=np.int64)
-    if not isinstance(X, Blocks):
+    if not isinstance(X, BlockDesign):
         bounds = np.ones(X.shape[1]) if bounds is None else bounds
         X = as_design(X, bounds, problem.intercept)
     result = solver.run(plan, problem, X, y, rng, progress)
@@ -214,16 +215,11 @@ def test_nothing_depends_on_where_blocks_are_cut(layout, schedule, tmp_path):
     given = sparse.csr_matrix(X) if layout == "csr" else X
     assert (plan.phases[0].every > 1) == (schedule == "practical")
     whole = run(solver, plan, problem, given, y)
-
-    def prepare(X, y):
-        return as_design(X, np.ones(d), True), y
-
     for cut in ([300], [1] * 300, [0, 149, 2, 0, 149], [7, 293]):
         ends = np.cumsum([0, *cut])
         pairs = [(given[a:b], y[a:b]) for a, b in itertools.pairwise(ends)]
-        blocks = Blocks(pairs, prepare, n)
+        blocks = BlockDesign(pairs, np.ones(d), 1, None, layout == "csr")
         np.testing.assert_array_equal(run(solver, plan, problem, blocks, None), whole)
-        blocks.close()
 
 
 def test_chunks_of_a_kernel_call_do_not_show(monkeypatch):

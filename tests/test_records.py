@@ -14,7 +14,6 @@ from skdpsco.data import record_stream as module
 from skdpsco.data.design import CentredDense, as_design, read_only
 from skdpsco.data.record_stream import (
     CHUNK_RECORDS,
-    Blocks,
     Records,
     Row,
     fetch_row,
@@ -23,6 +22,7 @@ from skdpsco.data.record_stream import (
     row_add,
     row_dot,
 )
+from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses import Logistic
 from skdpsco.solvers import Problem
 
@@ -318,17 +318,16 @@ def test_records_as_they_stand_need_no_randomness():
 # ------------------------------------------------------------------------------ blocks
 
 
-def blocks(cut, n_samples=None):
+def stream(pairs):
+    """Blocks of one feature, as a solver gets them."""
+    return one_pass(BlockDesign(pairs, np.full(1, 1e9), 0, None, False), None, rng_of(0), True)
+
+
+def blocks(cut):
     """Blocks of ``cut`` records; features and targets are the numbers of the records."""
     ends = np.cumsum([0, *cut])
-    pairs = [(np.arange(a, b)[:, None] + 0.0, np.arange(a, b) + 0.0)
-             for a, b in itertools.pairwise(ends)]  # fmt: skip
-
-    def prepare(X, y):
-        return design("dense", X.reshape(-1, 1), 1e9), y
-
-    total = int(ends[-1]) if n_samples is None else n_samples
-    return Blocks(iter(pairs), prepare, total)
+    pairs = [np.arange(a, b, dtype=float) for a, b in itertools.pairwise(ends)]
+    return stream((numbers[:, None], numbers) for numbers in pairs)
 
 
 def contents(chunks):
@@ -356,11 +355,9 @@ def test_blocks_of_any_size_are_one_pass(cut):
     n = sum(cut)
     for takes in ([n], [1, n - 1], [4, 3, 0, 1, n - 8]):
         given = blocks(cut)
-        assert one_pass(given, None, rng_of(0), True) is given
         found = [contents(given.take(size)) for size in takes]
         assert [len(part) for part in found] == takes
         assert list(itertools.chain(*found)) == list(range(n))
-        given.close()
 
 
 def test_blocks_are_read_when_they_are_needed():
@@ -371,38 +368,9 @@ def test_blocks_are_read_when_they_are_needed():
             asked.append(k)
             yield np.zeros((4, 1)), np.zeros(4)
 
-    given = Blocks(source(), lambda X, y: (design("dense", X, 1.0), y), 12)
+    given = stream(source())
     assert asked == []
     assert len(contents(given.take(3))) == 3
     assert asked == [0]
     assert len(contents(given.take(2))) == 2
     assert asked == [0, 1]
-    given.close()
-    assert asked == [0, 1, 2]
-
-
-@each("cut", [[], [0], [3], [3, 0], [3, 1, 0]])
-def test_too_few_records(cut):
-    given = blocks(cut, 5)
-    message = f"n_samples=5 records were declared, but the blocks hold {sum(cut)} only"
-    with pytest.raises(ValueError, match=message):
-        contents(given.take(5))
-    with pytest.raises(ValueError, match=message):
-        blocks(cut, 5).close()
-
-
-@each("cut", [[6], [5, 1], [5, 0, 0, 2], [2, 9]])
-def test_too_many_records(cut):
-    for taken in (0, 2, 5):
-        given = blocks(cut, 5)
-        assert contents(given.take(taken)) == list(range(taken))
-        with pytest.raises(ValueError, match="declared, but the blocks hold more"):
-            given.close()
-
-
-def test_errors_of_a_block_come_through():
-    def prepare(X, y):
-        raise TypeError("no block")
-
-    with pytest.raises(TypeError, match="no block"):
-        next(Blocks([(0, 0)], prepare, 5).take(1))

@@ -13,7 +13,7 @@ from skdpsco._clipping import shorten
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimiser
 from skdpsco.data import record_stream as _records
 from skdpsco.data.design import as_design
-from skdpsco.data.record_stream import Blocks
+from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses import (
     Absolute,
     Hinge,
@@ -71,7 +71,7 @@ def data(n, d, loss, seed=0):
 
 
 def run(solver, plan, problem, X, y, seed=0):
-    if not isinstance(X, Blocks):
+    if not isinstance(X, BlockDesign):
         X = as_design(X, np.ones(X.shape[1]), problem.intercept)
     rng = np.random.Generator(np.random.PCG64(seed))
     progress = np.zeros(1, dtype=np.int64)
@@ -291,9 +291,8 @@ def test_chunks_and_blocks_do_not_matter(noise, monkeypatch):
     np.testing.assert_array_equal(run(shuffled, plan, problem, X, y).coef, permuted)
     for cuts in ([100, 101, 333], [1], []):
         parts = zip(np.split(X, cuts), np.split(y, cuts), strict=True)
-        blocks = Blocks(parts, lambda X, y: (as_design(X, np.ones(d), False), y), n)
+        blocks = BlockDesign(parts, np.ones(d), 0, None, False)
         np.testing.assert_array_equal(run(solver, plan, problem, blocks, None).coef, expected)
-        blocks.close()
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

@@ -72,7 +72,7 @@ logistic = PrivateLogisticRegression(penalty=None, solver=GradientDescent(clip=0
 decision: NDArray[np.float64] = logistic.fit(X, y).decision_function(X)
 ridge = PrivateRidge(alpha=1, solver=SGD(), target_bound=2.0, conditioning=None)
 net = PrivateElasticNet(l1_ratio=0.7, solver=GradientDescent(clip=0.1))
-lp = PrivateLinearClassifier(loss=Logistic(), p=1.5, shuffle=False, n_samples=500)
+lp = PrivateLinearClassifier(loss=Logistic(), p=1.5, max_weight=2.0)
 lp_regressor = PrivateLinearRegressor(loss=Huber(0.5), p=np.inf, row_norm=1.0)
 dro = PrivateGroupDRO(groups=["f", "m"], group_membership="private", objective="cvar")
 dro.fit(X, y, sensitive_features=np.where(y, "f", "m"))

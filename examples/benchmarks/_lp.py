@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.data.design import as_design
-from skdpsco.data.record_stream import Blocks
+from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses import Logistic
 from skdpsco.solvers import Problem
 
@@ -75,8 +75,8 @@ class Family:
 def repeated(X, y, n):
     """So many records: those of a design again and again, as a stream."""
     last = n % len(y)
-    rest = X._replace(values=X.values[:last]), y[:last]
-    return Blocks([(X, y)] * (n // len(y)) + [rest], lambda *block: block, n)
+    blocks = [(X.values, y)] * (n // len(y)) + [(X.values[:last], y[:last])]
+    return BlockDesign(blocks, X.bounds, X.intercept, None, False)
 
 
 def run(solver, plan, problem, X, y, seed):

@@ -207,10 +207,8 @@ class PrivateLinearModel(PrivateEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for most solvers:
-            see :doc:`/scaling`. Models with a parameter ``n_samples`` take an iterable of pairs (X,
-            y), too; mistakes after the first pair are found after the charge. `PrivateRidge`,
-            `PrivateElasticNet` and `PrivateLasso` also take a fitted `PrivateMoments`, or what it
-            selects, at no cost.
+            see :doc:`/scaling`. `PrivateRidge`, `PrivateElasticNet` and `PrivateLasso` also take a
+            fitted `PrivateMoments`, or what it selects, at no cost.
         y : array-like of shape (n_samples,), (n_samples, n_targets) or None, default=None
             None if X holds the targets. Only some models take several.
         {units}
@@ -409,6 +407,10 @@ class PrivateLinearModel(PrivateEstimator):
     def _order(self) -> float:
         """The order of the ball's norm."""
         return 1.0
+
+    def _loss_notes(self, loss: Any) -> tuple[str, ...]:
+        """Lines of the report about a loss, and how records are prepared for it."""
+        return ()
 
     def _conditions(self, task: FitTask, n_samples: int, mu: float) -> bool:
         """Whether a private centre and scale of features are found, from public values alone."""
@@ -625,10 +627,10 @@ class PrivateLinearModel(PrivateEstimator):
         solver = self._resolved_solver(seen, n, d, budget.rho)
         if self._by_blocks and not getattr(solver, "by_blocks", False):
             raise ValueError(
-                f"solver={self.solver!r}, {type(solver).__name__}, cannot sum over blocks of "
-                "records: it reads columns, samples or a clipped copy of them. Pass X and y as "
-                "arrays, or choose one of 'stagewise', 'frank-wolfe', 'noisy-frank-wolfe' and "
-                "'gradient-descent' that the model has."
+                f"solver={self.solver!r}, {type(solver).__name__}, cannot read blocks of records: "
+                "it reads columns, samples or a clipped copy of them. Pass X and y as arrays, or "
+                "choose a solver that the model has for blocks: see the page on data larger than "
+                "memory."
             )
 
         def planned(make_plan: Any) -> Any:

@@ -127,14 +127,6 @@ monotone : dict or None, default=None
 pairs : "auto", list of tuple of two str, or None, default="auto"
     Pairs of columns, by name, that get a joint function. "auto" chooses some privately.
 
-[n_samples]
-n_samples : int or None, default=None
-    Public number of records, needed for blocks.
-
-[shuffle]
-shuffle : bool, default=True
-    Whether to read arrays in random order, which is needed if records are sorted.
-
 [classes_]
 classes_ : ndarray of shape (n_classes,)
 

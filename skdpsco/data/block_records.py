@@ -1,6 +1,6 @@
 """How a fit reads its records in blocks: what counts as blocks, and how they become a design."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -176,19 +176,6 @@ class BlockRecords(NamedTuple):
         else:
             opened = LocalBlocks(blocks.parts, blocks.n_samples, blocks.n_jobs, reader)
         return BlockDesign(opened, bounds, int(intercept), None, blocks.sparse)
-
-    def read_once(self) -> Iterable[tuple[Any, Any]]:
-        """Blocks as iteration yields them, for a fit that reads each record once.
-
-        Dask computes them one by one, and may evaluate the graph anew for each: so all of them are
-        checked beforehand, and compared when they are read.
-        """
-        blocks = self.blocks
-        if not blocks.on_dask:
-            return blocks
-        from skdpsco.data.dask_blocks import GraphBlocks
-
-        return GraphBlocks(blocks.parts, blocks.n_samples, self._reader())
 
     def _reader(self) -> Reader:
         """The reader of the blocks in one fit, with a new key for digests."""

@@ -39,7 +39,7 @@ from skdpsco.data.record_sums import (
     values_of,
 )
 
-__all__ = ["GraphBlocks", "dask_parts", "open_dask"]
+__all__ = ["dask_parts", "open_dask"]
 
 MAX_BLOCKS = 2048  # for an automatic block size; the scheduler needs milliseconds per task
 INLINE = 100_000  # floats sent with every task; larger arguments are sent to each worker once
@@ -398,6 +398,10 @@ class ClusterBlocks:
         finally:
             for future in made:  # no sum outlives its release
                 future.release()
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        """The features and targets of one block after the other."""
+        return values_of(block.result() for block in self._blocks)
 
     def close(self) -> None:
         """Release the memory that blocks take on the workers."""

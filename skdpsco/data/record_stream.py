@@ -1,12 +1,12 @@
 """Records one by one: rows as kernels see them, and the order of the rows in one pass.
 
 A kernel that goes through the records once is called for one chunk ``(X, y, rows)`` at a time, and
-takes the records in the order of ``rows``. `Records` cuts arrays into chunks, and `Blocks` an
-iterator of blocks. The state that a kernel carries from one chunk to the next must not depend on
-where the chunks are cut.
+takes the records in the order of ``rows``. `Records` cuts arrays into chunks, and `Blocks` blocks.
+The state that a kernel carries from one chunk to the next must not depend on where the chunks are
+cut.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,9 @@ from skdpsco._clipping import clip
 from skdpsco._kernels import inner, kernel, njit, reduction
 from skdpsco._random import next_uint64
 from skdpsco.data.design import CSR, CentredDense, Dense
+from skdpsco.data.record_sums import BlockDesign
 
-__all__ = ["AHEAD", "Blocks", "Row", "fetch_row", "one_pass", "read_row", "row_add", "row_dot"]
+__all__ = ["AHEAD", "Row", "fetch_row", "one_pass", "read_row", "row_add", "row_dot"]
 
 CHUNK_RECORDS = 8192  # largest number of records in a chunk
 _ROUNDS = 6  # with 4, adjacent records stay adjacent one and a half times as often as by chance
@@ -253,49 +254,29 @@ class Records:
 
 
 class Blocks:
-    """The records of an iterator of blocks, in the order in which they arrive.
+    """The records of blocks, each taken once, in the order of the blocks.
 
     Parameters
     ----------
-    blocks : iterable of (X, y)
-    prepare : callable
-        Converts a pair to a design and an array of targets, as kernels see them.
-    n_samples : int
-        Declared number of records, which is public.
+    design : BlockDesign
     """
 
-    n_samples: int
     taken: int
 
-    def __init__(self, blocks: Iterable[Any], prepare: Callable[..., Any], n_samples: int) -> None:
-        self.n_samples, self.taken = n_samples, 0
-        self._blocks = (prepare(*block) for block in blocks)
+    def __init__(self, design: BlockDesign) -> None:
+        self._blocks = design.each()
         self._X: Any = None
         self._y = np.empty(0)
-        self._position = 0
-
-    def _next_block(self) -> bool:
-        for X, y in self._blocks:
-            if len(y) > 0:
-                self._X, self._y, self._position = X, y, 0
-                return True
-        return False
+        self._position = self.taken = 0
 
     def take(self, n_records: int) -> Iterator[Chunk]:
-        """The next records, in chunks.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer records than were declared, or more: noise may have been drawn.
-        """
+        """The next records, in chunks."""
         stop = self.taken + n_records
         while self.taken < stop:
-            if self._position == len(self._y) and not self._next_block():
-                raise ValueError(
-                    f"n_samples={self.n_samples} records were declared, but the blocks hold "
-                    f"{self.taken} only."
-                )
+            while self._position == len(self._y):
+                self._X = None  # memory holds one block
+                self._X, self._y = next(self._blocks)
+                self._position = 0
             end = min(
                 self._position + CHUNK_RECORDS, len(self._y), self._position + stop - self.taken
             )
@@ -304,19 +285,10 @@ class Blocks:
             self.taken += len(rows)
             yield self._X, self._y, rows
 
-    def close(self) -> None:
-        """Read the records that the solver has left, and refuse undeclared ones after them."""
-        for _ in self.take(self.n_samples - self.taken):
-            pass
-        if self._position < len(self._y) or self._next_block():
-            raise ValueError(
-                f"n_samples={self.n_samples} records were declared, but the blocks hold more."
-            )
-
 
 def one_pass(X: Any, y: Any, rng: np.random.Generator, shuffle: bool) -> Records | Blocks:
-    """The records of arrays ``X`` and ``y``; or ``X`` itself if it is `Blocks` (y is None)."""
-    return X if isinstance(X, Blocks) else Records(X, y, rng if shuffle else None)
+    """The records of arrays ``X`` and ``y``, or of the blocks of X (y is None)."""
+    return Blocks(X) if isinstance(X, BlockDesign) else Records(X, y, rng if shuffle else None)
 
 
 def _round_keys(rng: np.random.Generator) -> np.ndarray:

@@ -426,6 +426,11 @@ class LocalBlocks:
         """Sum of a task over all blocks."""
         return tree_sum(values_of(self._map(partial(read_and_run, task))))
 
+    def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
+        """The features and targets of one block after the other."""
+        pairs = zip(self._parts, self._readers, strict=True)
+        return values_of(attempt(reader.read, part) for part, reader in pairs)
+
     def close(self) -> None:
         """Do nothing: no memory is held."""
 
@@ -464,6 +469,14 @@ class BlockDesign(NamedTuple):
         """The same blocks, with ``function`` applied to their targets."""
         both = function if self.target is None else partial(one_after_other, self.target, function)
         return self._replace(target=both)
+
+    def each(self) -> Iterator[tuple[Any, np.ndarray]]:
+        """Read one block after the other, as a design and its targets."""
+        for X, y in self.blocks:
+            design: Any = as_design(X, self.bounds, bool(self.intercept), checked=True)
+            if self.conditioning is not None:
+                design = self.conditioning.apply(design)
+            yield design, y if self.target is None else self.target(y)
 
     def close(self) -> None:
         """Release what workers hold."""

@@ -91,7 +91,8 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
             if bound is not None:
                 bound = check_bound("target_bound", bound)
             y, bound = residuals(y, predicted, bound)
-        return self._fit(X, y, self._loss(*X.shape), bound, (), regression=True)
+        loss = self._loss(*X.shape)
+        return self._fit(X, y, loss, bound, self._loss_notes(loss), regression=True)
 
     def _set_ranges(self, units: Units) -> None:
         super()._set_ranges(units)
@@ -117,7 +118,8 @@ class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
         n_classes = len(self.classes_)
         loss = self._weighted_loss(self._class_loss(n_classes))
         self._check_init(X.shape[1], loss.n_outputs)
-        coef, intercept = self._fit(X, target, loss, None, self._label_notes())
+        notes = (*self._label_notes(), *self._loss_notes(loss))
+        coef, intercept = self._fit(X, target, loss, None, notes)
         return np.atleast_2d(coef), np.atleast_1d(intercept)
 
     def _curve(self, loss):

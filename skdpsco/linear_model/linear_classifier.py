@@ -9,9 +9,8 @@ from sklearn.utils.metaestimators import available_if
 
 from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike
 from skdpsco._validation import CLASSES_CONSTRAINTS, WEIGHTS_CONSTRAINTS, StrOptions, with_hints
-from skdpsco.data.block_records import is_blocks
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
-from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel, is_stream
+from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel
 from skdpsco.losses.check import loss_of
 from skdpsco.losses.library import Multinomial, is_proven
 from skdpsco.losses.traits import traits_of
@@ -25,10 +24,9 @@ def _is_logistic(model: Any) -> bool:
 
 
 class PrivateLinearClassifier(LogisticClassifier, LpModel):
-    """Differentially private linear classifier in an l_p ball, for records that are read once.
+    """Differentially private linear classifier in an l_p ball.
 
-    It minimises the mean loss subject to ``||w||_p <= radius``. Records may come in blocks, and
-    need not fit into memory.
+    It minimises the mean loss subject to ``||w||_p <= radius``.
 
     Parameters
     ----------
@@ -36,7 +34,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     loss : {"logistic", "smooth-hinge", "hinge"} or loss, default="logistic"
         A loss of `skdpsco.losses` or your own: see :doc:`/extending`. Several classes need
         "logistic".
-    {p, radius_of_lp_ball, feature_bound, row_norm, solver_of_lp_ball, n_iter, n_samples, shuffle}
+    {p, radius_of_lp_ball, feature_bound, row_norm, solver_of_lp_ball, n_iter}
     {fit_intercept, conditioning_and_correction, classes, class_weight, max_weight, relation}
     {random_state}
 
@@ -53,8 +51,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     Notes
     -----
     {guarantee}
-    A mistake in a block after the first is found after the charge, which is kept. Proofs:
-    :doc:`/proofs/lp_ball`.
+    Proofs: :doc:`/proofs/lp_ball`.
 
     References
     ----------
@@ -63,8 +60,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skdpsco import PrivateLinearClassifier
+    >>>     >>> from skdpsco import PrivateLinearClassifier
     >>> X = np.random.default_rng(0).uniform(-1, 1, (20000, 20))
     >>> y = X[:, 0] - X[:, 3] > 0.1
     >>> blocks = ((X[i : i + 5000], y[i : i + 5000]) for i in range(0, 20000, 5000))
@@ -109,8 +105,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        n_samples: int | None = None,
-        shuffle: bool = True,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
         classes: ArrayLike | None = None,
@@ -130,8 +124,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.row_norm = row_norm
         self.solver = solver
         self.n_iter = n_iter
-        self.n_samples = n_samples
-        self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
         self.classes = classes
@@ -140,7 +132,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.relation = relation
         self.random_state = random_state
 
-    def _loss_of(self, n_classes: int) -> Any:
+    def _class_loss(self, n_classes: int) -> Any:
         """The loss for so many classes.
 
         Raises
@@ -160,24 +152,12 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         legal = "of one prediction" if n_classes == 2 else f"'logistic' or Multinomial({n_classes})"
         raise ValueError(f"With {n_classes} classes loss must be {legal}, got {loss!r}.")
 
-    def _learn(self, X, y):
-        in_blocks = is_stream(X) or is_blocks(X)
-        self._allow_weights(not in_blocks)
-        if self.classes is None and in_blocks:
-            raise ValueError(
-                "classes must be given if X yields blocks: a list of the public labels, two or "
-                "more."
-            )
-        X, y = self._records(X, y, False, self._encode)
-        loss = self._loss_of(len(self.classes_))
+    def _weighted_loss(self, loss: Any) -> Any:
         if self._weighs() and not is_proven(loss):
             raise ValueError(
                 f"class_weight and sample_weight are for losses of this package, not {loss!r}."
             )
-        loss = self._weighted_loss(loss)
-        notes = (*self._label_notes(), *self._assumptions(loss))
-        coef, intercept = self._fit(X, y, loss, None, notes)
-        return np.atleast_2d(coef), np.atleast_1d(intercept)
+        return super()._weighted_loss(loss)
 
     @available_if(_is_logistic)
     def predict_proba(self, X: MatrixLike) -> np.ndarray:

@@ -2,25 +2,21 @@
 
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from skdpsco._typing import Auto, LedgerLike, LossLike, Seed, SolverLike
-from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, check_bound, with_hints
-from skdpsco.data.block_records import is_blocks
+from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, with_hints
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
-from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel, is_stream
+from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel
 from skdpsco.losses.check import loss_of
-from skdpsco.scaling.target import Target, declared_target
 
 __all__ = ["PrivateLinearRegressor"]
 
 
 class PrivateLinearRegressor(LinearRegressor, LpModel):
-    """Differentially private linear regression in an l_p ball, for records that are read once.
+    """Differentially private linear regression in an l_p ball.
 
-    It minimises the mean loss subject to ``||w||_p <= radius``. Records may arrive in blocks, and
-    need not fit into memory.
+    It minimises the mean loss subject to ``||w||_p <= radius``.
 
     Parameters
     ----------
@@ -29,7 +25,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         Loss of the residual over the spread of y: "squared" is linear beyond 1, "huber" beyond 0.1.
         Or a loss of `skdpsco.losses`, such as `Quantile`, or your own: see :doc:`/extending`.
     {p, radius_of_lp_ball, feature_bound, row_norm, target_bound_of_ball, solver_of_lp_ball, n_iter}
-    {n_samples, shuffle, fit_intercept, conditioning, max_weight, relation, random_state}
+    {fit_intercept, conditioning, max_weight, relation, random_state}
 
     Attributes
     ----------
@@ -44,8 +40,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     Notes
     -----
     {guarantee}
-    A mistake in a block after the first is found after the charge, which is kept. Proofs:
-    :doc:`/proofs/lp_ball`.
+    Proofs: :doc:`/proofs/lp_ball`.
 
     References
     ----------
@@ -99,8 +94,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         ]
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
-        n_samples: int | None = None,
-        shuffle: bool = True,
         fit_intercept: bool = True,
         conditioning: Auto | None = "auto",
         max_weight: float | None = None,
@@ -119,24 +112,11 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.target_bound = target_bound
         self.solver = solver
         self.n_iter = n_iter
-        self.n_samples = n_samples
-        self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.conditioning = conditioning
         self.max_weight = max_weight
         self.relation = relation
         self.random_state = random_state
 
-    def _learn(self, X, y):
-        loss = loss_of(self, "loss", self.loss, "numbers", foreign=("signs", "classes"))
-        encode, bound = np.asarray, self.target_bound
-        if is_stream(X) or is_blocks(X):  # their records are read once
-            bound = check_bound("target_bound", 1.0 if bound is None else bound)
-            encode = Target(bound, 0.0, bound).apply
-        X, y = self._records(X, y, True, encode)
-        return self._fit(X, y, loss, bound, self._assumptions(loss), regression=True)
-
-    def _plan_target(self, loss, bound, n_samples, rho):
-        if self._streaming:
-            return declared_target(bound)
-        return super()._plan_target(loss, bound, n_samples, rho)
+    def _loss(self, n_samples: int, n_features: int) -> Any:
+        return loss_of(self, "loss", self.loss, "numbers", foreign=("signs", "classes"))

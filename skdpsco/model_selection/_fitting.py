@@ -32,7 +32,6 @@ from skdpsco.data.block_records import blocks_of
 from skdpsco.data.block_sources import n_targets_of
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.inspection import private_steps
-from skdpsco.linear_model._lp_ball import is_stream
 from skdpsco.privacy._cache import forget_all
 
 from ._allotment import fit_granted, quieten
@@ -69,7 +68,7 @@ def check_data(X: Any, y: Any, fit_params: dict[str, Any], scoring: PrivateScore
         several targets and the scorer is for one.
     """
     blocks = blocks_of(X, y)
-    if (blocks is not None and blocks.on_dask) or (blocks is None and is_stream(X)):
+    if (blocks is not None and blocks.on_dask) or (blocks is None and not hasattr(X, "__len__")):
         raise TypeError(
             "X must be an array, a sparse matrix, a data frame, or RowBlocks of arrays or files, "
             f"since a search takes random rows of it; got {type(X).__name__}."

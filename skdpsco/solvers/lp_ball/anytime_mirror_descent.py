@@ -176,7 +176,7 @@ class AnytimeMirrorDescent:
     docs/proofs/anytime_mirror_descent.md.
     """
 
-    streams = True
+    by_blocks = streams = True
     requires: ClassVar[dict[str, Any]] = {
         "loss": ((derivative, derivatives),),
         "constraint": ((n_vertices,), (vertex, coordinate)),

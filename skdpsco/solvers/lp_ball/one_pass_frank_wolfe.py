@@ -165,7 +165,7 @@ class OnePassFrankWolfe:
     noise differ here, see docs/proofs/one_pass_frank_wolfe.md.
     """
 
-    streams = fills_range = True
+    by_blocks = streams = fills_range = True
     requires: ClassVar[dict[str, Any]] = {
         "loss": ((derivative, derivatives),),
         "constraint": ((n_vertices,), (vertex, coordinate)),

@@ -131,7 +131,6 @@ class PhasedERM:
         "loss": ((derivative, derivatives),),
         "constraint": ((project,),),
     }
-    streams = False
     fixed_cost = fills_range = True
 
     def __init__(self, schedule: str = "one-phase", smoothing: str = "none") -> None:

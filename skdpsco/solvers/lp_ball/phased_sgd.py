@@ -223,7 +223,7 @@ class PhasedSGD:
         "loss": ((derivative, derivatives),),
         "constraint": ((project,),),
     }
-    streams = fixed_cost = fills_range = True
+    by_blocks = streams = fixed_cost = fills_range = True
 
     def __init__(self, schedule: str = "practical", shuffle: bool = True) -> None:
         self.schedule: str = check_choice("schedule", schedule, PHASE_RULES)

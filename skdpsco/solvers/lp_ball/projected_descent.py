@@ -38,8 +38,7 @@ class ProjectedDescent:
         "loss": ((derivative, derivatives),),
         "constraint": ((project,),),
     }
-    streams = False
-    fixed_cost = clips_gradients = for_added = reads_centred = True
+    by_blocks = fixed_cost = clips_gradients = for_added = reads_centred = True
     holds_intercept: ClassVar[bool] = True  # whether the ball does
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> GradientDescentPlan:
