@@ -1,6 +1,5 @@
 """Private transformers: as scikit-learn sees them, what they release, and mistakes of users."""
 
-import copy
 import math
 import pickle
 import re
@@ -108,28 +107,6 @@ def test_tags(case):
     assert not tags.input_tags.allow_nan
 
 
-KINDS = {
-    "Fortran": np.asfortranarray,
-    "int8": lambda X: X.astype(np.int8),
-    "float32": lambda X: X.astype(np.float32),
-    "lists": lambda X: X.tolist(),
-    "pandas": lambda X: pd.DataFrame(X, columns=COLUMNS),
-    "pandas Int64": lambda X: pd.DataFrame(X, columns=COLUMNS).astype("Int64"),
-    "polars": lambda X: pl.DataFrame(X, schema=COLUMNS),
-}
-
-
-@each_case
-@pytest.mark.parametrize("kind", KINDS)
-def test_kinds_of_input(case, kind):
-    given = KINDS[kind](X)
-    before = copy.deepcopy(given)
-    model = fitted(case, given)
-    same(model, fitted(case))
-    assert_array_equal(np.asarray(given), np.asarray(before))
-    assert_array_equal(np.asarray(model.transform(given)), fitted(case).transform(X))
-
-
 @each_case
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_frame_to_frame(case, library):
@@ -193,16 +170,6 @@ def test_transform_is_a_map_of_single_records(case):
     assert np.isfinite(other).all()
     with np.errstate(all="raise"):
         model.transform(changed)
-
-
-@each_case
-def test_secret_noise_is_fresh(case):
-    # Little budget: the most likely selection has a probability of about 1/6.
-    epsilon = 0.02 if case in ("selector", "regression") else 0.2
-    model = clone(CASES[case]).set_params(epsilon=epsilon)
-    fits = {str(learnt(model.fit(X, Y))) for _ in range(20)}
-    assert len(fits) > 1
-    assert not model.privacy_.seeded
 
 
 # --- budget
