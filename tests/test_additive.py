@@ -463,23 +463,6 @@ def assert_same(found, expected, X):
     assert np.allclose(found.explain(X), expected.explain(X), rtol=1e-6, atol=1e-6)
 
 
-def test_arrays_with_missing_numbers_in_blocks():
-    frame, y = people(1200)
-    X = frame[["age", "income"]].to_numpy()
-    model = PrivateAdditiveRegressor(random_state=0)
-    expected = clone(model).fit(X, y)
-    pairs = [(X[a:b], y[a:b]) for a, b in ((0, 0), (0, 1), (1, 800), (800, 1200))]
-    assert_same(clone(model).fit(RowBlocks.from_blocks(pairs)), expected, X)
-    array = pytest.importorskip("dask.array", reason="needs the extra dask")
-    lazy = array.from_array(X, chunks=(500, 2)), array.from_array(y, chunks=500)
-    assert_same(clone(model).fit(*lazy), expected, X)
-    frames = pytest.importorskip("dask.dataframe", reason="needs the extra dask")
-    known = frames.from_pandas(frame.assign(y=y), npartitions=3)
-    blocks = RowBlocks.from_dask(known, target="y", n_samples=1200)
-    model = clone(OF_NUMBERS).set_params(random_state=0)
-    assert_same(clone(model).fit(blocks), clone(model).fit(frame, y), frame)
-
-
 @each(
     "model, blocks, error, words",
     [
@@ -565,29 +548,6 @@ def test_mistakes_are_found_before_the_charge(params, change, error, words):
     assert len(ledger.history()) == 0
 
 
-def test_a_table_of_categories_only_and_one_of_a_single_value():
-    rng = np.random.default_rng(0)
-    city = rng.choice(["Bern", "Oslo"], 3000)
-    y = (city == "Oslo") + 0.1 * rng.normal(size=3000)
-    schema = Schema({"city": ["Bern", "Oslo"]})
-    model = PrivateAdditiveRegressor(schema=schema, random_state=0)
-    assert model.fit(pd.DataFrame({"city": city}), y).score(pd.DataFrame({"city": city}), y) > 0.8
-    for value in (0.0, 5.0, np.nan):
-        X = np.full((3000, 1), value)
-        constant = PrivateAdditiveRegressor(random_state=0).fit(X, y).predict(X)
-        assert np.abs(constant - y.mean()).max() < 0.3
-
-
-def test_a_model_that_was_read_can_be_written_again():
-    frame, y = people(500)
-    model = PrivateAdditiveRegressor(schema=SCHEMA, random_state=0).fit(frame, y)
-    again = PrivateAdditiveRegressor.from_json(model.to_json())
-    twice = PrivateAdditiveRegressor.from_json(again.to_json())
-    assert (twice.predict(frame) == model.predict(frame)).all()
-    for name, known in model.densities_.items():
-        assert all(map(np.array_equal, twice.densities_[name], known))
-
-
 def test_a_table_of_categories_alone():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.choice(["x", "y"], 4000), "b": rng.random(4000) < 0.5})
@@ -595,16 +555,6 @@ def test_a_table_of_categories_alone():
     schema = Schema({"a": ["x", "y"], "b": "boolean"})
     model = PrivateAdditiveRegressor(schema=schema, random_state=0).fit(frame, y)
     assert model.score(frame, y) > 0.9
-
-
-def test_an_undeclared_category_counts_as_missing_when_it_is_predicted():
-    frame, y = people(1000)
-    model = PrivateAdditiveRegressor(schema=SCHEMA, random_state=0).fit(frame, y)
-    other = frame[:1].assign(city="Paris")
-    expected = frame[:1].assign(city=None)
-    assert model.predict(other) == model.predict(expected)
-    with pytest.raises(ValueError, match="income"):
-        model.predict(frame.drop(columns="income"))
 
 
 @each("ratio", [1.0, 30.0, 1e3, 1e6])

@@ -200,22 +200,6 @@ def test_the_run_with_the_smallest_gap_is_chosen():
             np.testing.assert_array_equal(z, best)
 
 
-@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
-def test_by_name_and_for_matrices():
-    payoffs = np.tile([[1.0, 0.0], [0.0, 0.5]], (20_000, 1, 1))  # both play (1/3, 2/3)
-    game = MatrixGame(2, 2)
-    z = np.array([0.25, 0.75, 0.5, 0.5])
-    np.testing.assert_allclose(game.value(z, 3.0 * payoffs[:2]), [0.5, 0.5])
-    solution = solve_variational_inequality(
-        game, payoffs, solver="boosted-mirror-descent", epsilon=5.0, random_state=0
-    )
-    x, y = solution.blocks
-    assert (x @ payoffs[0]).max() - (payoffs[0] @ y).min() < 0.2
-    assert "choice on" in str(
-        BoostedMirrorDescent().plan(VariationalProblem(game, 20_000), Budget(1.0, 1e-6)).summary
-    )
-
-
 # ------------------------------------------------------------------------------ input
 
 

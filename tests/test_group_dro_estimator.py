@@ -151,27 +151,6 @@ def test_small_groups_are_named():
 # ------------------------------------------------------------------------------ tools
 
 
-def test_pipeline_without_routing():
-    X, y, group = data()
-    pipe = make_pipeline(FunctionTransformer(), model())
-    pipe.fit(X, y, privategroupdro__sensitive_features=group)
-    alone = model().fit(X, y, sensitive_features=group)
-    assert np.array_equal(pipe.predict(X), alone.predict(X))
-    with pytest.raises(ValueError, match="needs sensitive_features"):
-        pipe.fit(X, y)
-
-
-def test_search_without_routing():
-    X, y, group = data()
-    search = GridSearchCV(model(), {"average_weight": [0.0, 0.5]}, cv=3, error_score="raise")
-    search.fit(X, y, sensitive_features=group)
-    assert search.best_score_ > 0.6
-    with pytest.raises(ValueError, match="enable_metadata_routing"):
-        GridSearchCV(
-            model(), {"radius": [1.0]}, cv=2, scoring=worst_group_scorer, error_score="raise"
-        ).fit(X, y, sensitive_features=group)
-
-
 @pytest.mark.parametrize("scoring", [None, worst_group_scorer])
 def test_routing_needs_no_request(scoring):
     X, y, group = data()

@@ -6,14 +6,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn import config_context
 from sklearn.metrics import accuracy_score
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 from test_group_dro_estimator import data, model
 
-from skdpsco import BudgetExceededError, Ledger, PrivateGroupDRO, UtilityWarning
+from skdpsco import BudgetExceededError, Ledger, UtilityWarning
 from skdpsco.group_dro import group_report, worst_group_score
 from skdpsco.solvers.groups.descent import GroupDescent
 
@@ -206,15 +202,6 @@ def test_scores_of_overlapping_groups():
         group_report(fitted, X, y, sensitive_features=matrix & [True, False])
 
 
-def test_a_matrix_is_routed():
-    X, y, group = data()
-    with config_context(enable_metadata_routing=True):
-        pipe = make_pipeline(FunctionTransformer(), model(**PRIVATE))
-        search = GridSearchCV(pipe, {"privategroupdro__n_iter": [1, 2]}, cv=2, error_score="raise")
-        search.fit(X, y, sensitive_features=one_hot(group))
-    assert search.best_estimator_[-1].n_iter_ == search.best_params_["privategroupdro__n_iter"]
-
-
 # ------------------------------------------------------------------------------ solvers
 
 
@@ -232,17 +219,6 @@ def test_solvers_by_name_and_as_objects():
     assert model(n_iter=7).fit(X, y, sensitive_features=group).n_iter_ == 7
 
 
-def test_columns_in_another_order_than_groups():
-    """They would be taken for one another."""
-    X, y, group = data()
-    frame = pd.DataFrame(one_hot(group), columns=NAMES)
-    params = {**PRIVATE, "groups": NAMES[::-1]}
-    with pytest.raises(ValueError, match="order of the columns"):
-        model(**params).fit(X, y, sensitive_features=frame)
-    renamed = frame.set_axis(range(len(NAMES)), axis=1)
-    assert model(**params).fit(X, y, sensitive_features=renamed).groups_.tolist() == NAMES[::-1]
-
-
 def test_the_average_alone_releases_no_losses():
     X, y, group = data()
     fits = [
@@ -250,10 +226,3 @@ def test_the_average_alone_releases_no_losses():
         for params in ({"average_weight": 1.0}, {"objective": "average"})
     ]
     assert fits[0].coef_ == pytest.approx(fits[1].coef_, abs=1e-5)
-
-
-def test_one_column_of_booleans_is_two_groups():
-    X, y, group = data(400)
-    column = (group == group[0])[:, None]
-    model = PrivateGroupDRO().fit(X, y, sensitive_features=column)
-    assert list(model.groups_) == [False, True]

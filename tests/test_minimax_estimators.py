@@ -7,7 +7,6 @@ from scikit_learn_checks import scikit_learn_checks
 from sklearn.base import is_classifier, is_regressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.model_selection import cross_val_score
 
 from skdpsco import (
     BudgetExceededError,
@@ -127,16 +126,6 @@ def test_several_losses():
     assert both.task_weights_.shape == (2, 2)
 
 
-def test_one_task_leaves_nothing_to_choose():
-    rng = np.random.default_rng(5)
-    X = rng.uniform(-1, 1, (10_000, 3))
-    y = 0.6 * X[:, 0] + 0.05 * rng.normal(size=10_000)
-    for solver in ("mirror-descent", "mirror-prox"):
-        model = regressor(solver=solver).fit(X, y)
-        assert model.task_weights_ == pytest.approx(np.ones((1, 1)), rel=1e-15)
-    assert regressor().fit(X, y).score(X, y) > 0.6
-
-
 def test_units():
     """Features in other units, and targets in others: the same model."""
     rng = np.random.default_rng(6)
@@ -165,11 +154,6 @@ def test_report_and_ledger():
         model.fit(X, y)
     assert len(ledger.history()) == 1
     assert "targets are clipped to +-3" in str(regressor(target_bound=3.0).fit(X, y).privacy_)
-
-
-def test_in_cross_validation():
-    X, y = classification(600)
-    assert len(cross_val_score(classifier(classes=[0, 1]), X, y, cv=2)) == 2
 
 
 # ------------------------------------------------------------------------------ solvers

@@ -1,8 +1,6 @@
 """Private transformers: as scikit-learn sees them, what they release, and mistakes of users."""
 
 import math
-import pickle
-import re
 
 import numpy as np
 import pandas as pd
@@ -17,7 +15,6 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import get_tags
 
 from skdpsco import PrivateLogisticL1
 from skdpsco.data import as_design
@@ -69,12 +66,6 @@ def learnt(model):
     }
 
 
-def same(model, other):
-    assert learnt(model).keys() == learnt(other).keys()
-    for name, value in learnt(model).items():
-        assert_array_equal(value, getattr(other, name))
-
-
 # --- scikit-learn
 
 
@@ -96,15 +87,6 @@ def same(model, other):
 @pytest.mark.filterwarnings("ignore:Bounds of the columns cannot be found")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
-
-
-@each_case
-def test_tags(case):
-    tags = get_tags(CASES[case])
-    selects = case in ("selector", "regression")
-    assert tags.input_tags.sparse == tags.target_tags.required == selects
-    assert tags.requires_fit
-    assert not tags.input_tags.allow_nan
 
 
 @each_case
@@ -141,21 +123,6 @@ def test_pipeline():
         "clipped__three",
         "rest__four",
     ]
-
-
-@each_case
-def test_attributes(case):
-    model = fitted(case, FRAME)
-    section = re.search(r"Attributes\n    -+\n(.*?)\n\n", type(model).__doc__, re.DOTALL).group(1)
-    lists = re.findall(r"^    ([\w, ]+_) :", section, re.MULTILINE)
-    documented = {name for names in lists for name in names.split(", ")}
-    found = {name for name in vars(model) if name not in model.get_params()}
-    assert found == {*documented, "_n_fits"}
-    for name in documented - {"privacy_", "feature_names_in_"}:
-        assert np.size(getattr(model, name)) < N  # nothing per record
-    same(pickle.loads(pickle.dumps(model)), model)
-    assert not hasattr(clone(model), "privacy_")
-    assert model.get_params() == {**CASES[case].get_params(), "random_state": 0}
 
 
 @each_case
