@@ -126,9 +126,6 @@ def test_bad_options_and_problems():
     check_supported(solver, problem)
 
 
-# ------------------------------------------------------------------------------ convergence
-
-
 # ------------------------------------------------------------------------------ layouts and chunks
 
 

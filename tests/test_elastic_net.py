@@ -116,6 +116,3 @@ def test_plan_of_bounds(n, d, rho):
     plenty = plan.n_read / n * n_mu / math.sqrt(d) / FEATURE_BOUNDS.level_ratio
     share = FEATURE_BOUNDS.level_share * min(1.0, 1.0 / plenty)
     assert rho_of(plan.event) == pytest.approx(share * rho)
-
-
-# --- searches

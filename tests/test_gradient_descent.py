@@ -204,6 +204,3 @@ def penalty_of(penalty):
     if isinstance(penalty, ElasticNet):
         return lambda v: penalty.l1 * abs(v) + 0.5 * penalty.l2 * v * v
     return lambda v: penalty.alpha * (abs(v) if isinstance(penalty, L1) else 0.5 * v * v)
-
-
-# ------------------------------------------------------------------------------ layouts, kernels

@@ -172,6 +172,3 @@ def test_operators_add_up_runs(monkeypatch):
     monkeypatch.undo()
     same = MirrorProx().run(plan, problem, (G,), np.random.default_rng(1))
     np.testing.assert_allclose(z, same, atol=1e-6)
-
-
-# ------------------------------------------------------------------------------ the softmax

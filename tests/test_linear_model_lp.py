@@ -271,6 +271,3 @@ def test_solvers_of_a_name():
         if solver.streams:
             assert solver.shuffle is False
             assert make_ball_solver(name, True).shuffle is True
-
-
-# --- budgets, and scikit-learn's tools

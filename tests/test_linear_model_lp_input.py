@@ -98,6 +98,3 @@ def test_solvers_that_need_a_smooth_loss(Estimator, solver):
 def test_solvers_that_need_vertices(Estimator):
     match = r"solver='one-pass-frank-wolfe' needs the vertices of an l1 ball, p=1; got p=2\.0"
     refuses(Estimator(solver="one-pass-frank-wolfe"), match)
-
-
-# --- data

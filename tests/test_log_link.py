@@ -142,9 +142,6 @@ def test_predictions_stay_in_a_released_range(Model):
     assert not hasattr(model, "to_sklearn")
 
 
-# ---- what noise leaves
-
-
 # ---- input
 
 

@@ -101,9 +101,3 @@ def test_no_penalty():
     assert_array_equal(same.coef_, fitted(X, y, l1_ratio=0.7, **params).coef_)
     same = fitted(X, y, penalty="elasticnet", l1_ratio=1.0, **params)
     assert_array_equal(same.coef_, fitted(X, y, penalty="l1", l1_ratio=0.7, **params).coef_)
-
-
-# --- with noise
-
-
-# --- searches

@@ -108,9 +108,6 @@ def test_without_noise_the_huber_loss_is_that_of_scikit_learn(alpha):
     assert_allclose(model.intercept_, expected.intercept_, atol=0.01)
 
 
-# ---- what noise leaves
-
-
 # ---- input
 
 

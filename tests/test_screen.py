@@ -184,9 +184,6 @@ def test_releases_change_by_what_is_charged(monkeypatch, loss, intercept):
     assert worst.min() > 0.5
 
 
-# ------------------------------------------------------------------------------ what is found
-
-
 # ------------------------------------------------------------------------------ plans and fits
 
 
