@@ -5,6 +5,7 @@ p-value of the same sample against a law that is slightly wrong, which must be b
 """
 
 import math
+from decimal import Decimal, getcontext
 
 import numba
 import numpy as np
@@ -84,6 +85,21 @@ def check_order(buckets, sums):
 
 
 # ------------------------------------------------------------------------------ constants
+
+
+def test_constants():
+    getcontext().prec = 100
+    assert math.ceil(Decimal(2).ln() * ONE) == b.BUCKET_WIDTH
+    rest = 2 * (-Decimal(b.BUCKET_WIDTH) / ONE).exp()
+    assert 1 - Decimal("1e-8") < rest < 1
+    for digit in b.KEEP:
+        rest *= 2**62
+        assert int(rest) == digit
+        rest -= digit
+    # The largest sum of weights is a legal argument of `below`; sorting leaves less than half to
+    # the last bucket.
+    assert b.MAX_COORDINATES << b.LAST <= 2**62
+    assert 1 << (b.LAST - b.SLACK // b.BUCKET_WIDTH) >= b.MAX_COORDINATES
 
 
 def test_keep(monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 from cases import each
 from scipy import sparse, stats
 
+from skdpsco import PrivateLogisticL1
 from skdpsco.constraints import L1Ball
 from skdpsco.data.design import as_design, columns_of, sparse_columns_of
 from skdpsco.losses import (
@@ -28,6 +29,7 @@ from skdpsco.privacy import Budget
 from skdpsco.solvers import FrankWolfe, Problem, Stagewise
 from skdpsco.solvers.l1 import sparse_path as sparse_module
 from skdpsco.solvers.l1 import vertex_path as path_module
+from skdpsco.solvers.l1.stagewise import stagewise_path
 
 ONE = 2.0**SCALE_BITS
 FALSE_ALARM, CERTAIN = 1e-8, 1e-20
@@ -142,6 +144,21 @@ def test_long_records_with_common_and_rare_features(loss, intercept):
         np.add.at(exact[k], X.indices, terms)
         exact[k, d:] = np.rint(slopes * state["unit"]).astype(np.int64).sum()
     assert np.array_equal(state["sums"], exact.ravel())
+
+
+def test_losses_along_the_path():
+    """Every one of them, not only the last."""
+    loss, T = Logistic(), 50
+    X, y, plan, coef, chosen, _, state = follow(loss, T, True, choose=True)
+    radii, points = stagewise_path(chosen, plan.radius, len(coef))
+    for t, point in enumerate(points.toarray()):
+        assert points.point(t) == pytest.approx(point)
+        assert np.abs(point).sum() <= radii[t] * (1 + 1e-12)
+        _, _, losses = full_pass(X, y, loss, point)
+        total = np.clip(losses, 0.0, plan.path.cap).sum()
+        assert -state["losses"][t] * plan.path.stop_grid == pytest.approx(
+            total, abs=plan.path.stop_grid
+        )
 
 
 @each("n", [1, 2, 1000, 2**20, 2**31])
@@ -351,6 +368,37 @@ def test_the_law_of_two_choices(monkeypatch):
 
 
 # ------------------------------------------------------------------------------ estimators
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")  # seeds: to be repeatable
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_incremental_fits_are_as_good(n_classes, monkeypatch):
+    """A little noise: both ways find what is there; and with bounds per column."""
+    rng = np.random.default_rng(0)
+    X = sparse.random(3000, 300, 0.05, format="lil", random_state=1)
+    X[:, :4] = rng.random((3000, 4)) < 0.5
+    X = 2.0 * X.tocsr().sign()
+    W = np.zeros((300, n_classes))
+    W[:4, 1] = [3.0, -3.0, 3.0, -3.0]
+    y = (X @ W + rng.gumbel(size=(3000, n_classes)) * 0.3).argmax(axis=1)
+    bounds = np.full(300, 2.0)
+    bounds[5] = 1.0
+
+    def fit():
+        model = PrivateLogisticL1(
+            epsilon=1e4, radius=30.0, n_iter=60, feature_bound=bounds, random_state=0
+        )
+        return model.fit(X, y)
+
+    fast = fit()
+    tuning = sparse_module.SPARSE_PATH._replace(least_steps=math.inf)
+    monkeypatch.setattr(sparse_module, "SPARSE_PATH", tuning)
+    slow = fit()
+    assert fast.privacy_.event == slow.privacy_.event
+    assert fast.score(X, y) == pytest.approx(slow.score(X, y), abs=0.02)
+    assert fast.score(X, y) > np.mean(y == np.bincount(y).argmax()) + 0.1
+    assert len(fast.path_.radius) == 61
+    assert fast.path_.coef.shape[0] == 61
 
 
 def test_buckets_have_room_for_each_coordinate():

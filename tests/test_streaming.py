@@ -123,6 +123,30 @@ def test_kinds_of_iterables(Estimator):
     assert_array_equal(streamed(Estimator, lists).coef_, expected.coef_)
 
 
+@each(
+    "X",
+    [
+        np.ones((2, 2)),
+        sparse.eye(3).tocsr(),
+        pd.DataFrame({"a": [1]}),
+        pl.DataFrame({"a": [1]}),
+        [[1.0, 2.0], [3.0, 4.0]],
+        [(1.0, 2.0), (3.0, 4.0)],
+        list(zip(np.ones(3), np.ones(3), strict=True)),
+        np.ones((3, 2)).tolist(),
+        [list(row) for row in np.ones((3, 2))],
+        [("a", "b")],
+        [],
+        "text",
+        {"a": 1},
+        None,
+        3.0,
+    ],
+)
+def test_what_is_no_stream(X):
+    assert not is_stream(X)
+
+
 @BOTH
 @pytest.mark.parametrize(
     "kind",
@@ -145,6 +169,14 @@ def test_kinds_of_blocks(Estimator, kind):
     assert hasattr(model, "feature_names_in_") == hasattr(whole, "feature_names_in_")
     mixed = [(kind(X[:100]), y[:100]), (kind(X[100:]), y[100:])]
     assert_array_equal(streamed(Estimator, mixed).coef_, model.coef_)
+
+
+def test_dense_and_sparse_blocks_in_turn():
+    X, y = data()
+    blocks = cut(X, y, [100, 200])
+    blocks[1] = sparse.csr_array(blocks[1][0]), blocks[1][1]
+    whole = fitted(PrivateLinearRegressor, X, y)
+    assert_array_equal(streamed(PrivateLinearRegressor, blocks).coef_, whole.coef_)
 
 
 def test_labels_of_blocks():
@@ -280,6 +312,11 @@ class Again:
         return iter(self.blocks)
 
 
+@BOTH
+def test_y_beside_blocks(Estimator):
+    refuses(model_of(Estimator), r"y must be None if X yields blocks", X=Again([(X, Y)]), y=Y)
+
+
 def test_what_else_shows_before_the_charge():
     refuses(
         PrivateLinearClassifier(n_samples=40),
@@ -354,3 +391,12 @@ def test_mistakes_that_show_after_the_charge(Estimator, blocks, match):
     assert len(ledger.charges()) == 2
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[name] is before[name] for name in before)
+
+
+def test_labels_of_a_later_block():
+    ledger = Ledger(5.0, 1e-6)
+    model = model_of(PrivateLinearClassifier, ledger=ledger)
+    with pytest.raises(ValueError, match="Block 1 of X: y contains labels that are not among"):
+        model.fit([(X[:20], Y[:20]), (X[20:], Y[20:] + 1)])
+    assert len(ledger.charges()) == 1
+    assert not hasattr(model, "classes_")
