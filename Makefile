@@ -42,8 +42,8 @@ FIELD_ARGS ?=
 # as "--quick" (two minutes) or "--only years normal_20"
 LABEL ?=
 LAWS_BASE ?= 2026-11-28
-# For `make utility`: a label with the tables of --quick, and others of the same cells
-UTILITY_BASE ?= 2026-11-28-quick
+# For `make utility`: labels of one state of the code, measured with --quick
+UTILITY_BASE ?= $(addprefix 2026-11-28-quick-,1 2 3)
 LAWS_ARGS ?=
 
 # Another environment's packages and pip's wish to be asked have no place here. Without bytecode,
@@ -165,7 +165,8 @@ laws: $(VENV)/.installed-test  ## measure laws of data, and compare with a store
 
 .PHONY: utility
 utility: $(VENV)/.installed-test  ## check that default fits score no less than stored ones (2 minutes)
-	cd $(FIELD)/..; $(abspath $(VENV))/bin/python -m laws check $(UTILITY_BASE)
+	$(MACHINE_CODE); export NUMBA_CACHE_DIR; cd $(FIELD)/..; \
+		$(abspath $(VENV))/bin/python -m laws check $(UTILITY_BASE)
 
 .PHONY: docs
 docs: $(VENV)/.installed-docs  ## build the documentation into docs/_build/html, and test it in a browser

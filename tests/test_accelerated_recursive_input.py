@@ -1,16 +1,13 @@
 """Accelerated recursion: what it refuses, and what probes find in operators declared monotone."""
 
-import math
-
 import numpy as np
 import pytest
 from cases import each
 
-from skdpsco.constraints import L2Ball, LpBall, Simplex
-from skdpsco.solvers import AcceleratedRecursive, Allowance
-from skdpsco.solvers.saddle.problem import VariationalProblem
+from skdpsco.constraints import L2Ball, LpBall
+from skdpsco.solvers import AcceleratedRecursive
 from skdpsco.variational import Block, Operator
-from skdpsco.variational.solve import MatrixGame, _clipped, solve_variational_inequality
+from skdpsco.variational.solve import solve_variational_inequality
 
 
 def test_only_what_is_declared_monotone():
@@ -85,39 +82,6 @@ def test_probes_are_stricter_with_what_is_declared_monotone():
         solve_variational_inequality(narrow, data, **arguments)
 
 
-def test_clipping_an_operator_is_not_monotone():
-    # The example of the proof.
-    ball = [Block(L2Ball(3.0), 2, 1.0)]
-    operator = _clipped(Operator(lambda z, x: z * [1.0, 10.0] + x, ball))
-    nothing = (np.zeros((1, 2)),)
-    z, other = np.array([1.0, 0.1]), np.array([2.0, 0.4])
-    move = operator.total(z, nothing) - operator.total(other, nothing)
-    assert move @ (z - other) == pytest.approx(-0.204, abs=1e-3)
-
-
-def test_few_records_are_not_promised_anything():
-    plan = AcceleratedRecursive().plan(VariationalProblem(MatrixGame(2, 2), 5), Allowance(0.01))
-    assert plan.gap == math.inf
-    assert len(plan.rounds) == 1
-
-
-def test_what_an_operator_declares_is_about_its_own_blocks():
-    # With other sets or bounds the operators of a game would be clipped, and then neighbours'
-    # solutions may be farther apart than monotone ones: 1.07 times in a search over small games.
-    game, payoffs = MatrixGame(2, 2), np.zeros((40, 2, 2))
-    arguments = {"solver": "accelerated-recursive"}
-    solve_variational_inequality(game, payoffs, **arguments)
-    own = {"blocks": list(game.blocks), "smoothness": game.smoothness}
-    for changes in (
-        {"blocks": [Block(Simplex(50.0), 2, 1.0)] * 2},
-        {"blocks": [Block(Simplex(), 2, 0.1)] * 2},
-        {"smoothness": [[0.0, 0.1], [0.1, 0.0]]},
-    ):
-        with pytest.raises(ValueError, match="respects the bounds of its blocks"):
-            solve_variational_inequality(Operator(game, **{**own, **changes}), payoffs, **arguments)
-    solve_variational_inequality(Operator(game, **own, monotone=True), payoffs, **arguments)
-
-
 class Mean:
     """G(z; x) = z - x, with what a subclass does to its rows."""
 
@@ -127,29 +91,6 @@ class Mean:
 
     def __call__(self, z, x):
         return z - x
-
-
-class Steep(Mean):
-    def __call__(self, z, x):
-        return np.tanh(100.0 * (z - x))
-
-
-class MixesAllButTheEnds(Mean):
-    def __call__(self, z, x):
-        rows = z - x
-        rows[1:-1] = rows[1:-1].mean(axis=0) if len(x) > 2 else rows[1:-1]
-        return rows
-
-
-@pytest.mark.parametrize(
-    ("operator", "message"), [(Steep(), "smoothness"), (MixesAllButTheEnds(), "alone")]
-)
-def test_probes_find_what_is_steeper_or_mixed(operator, message):
-    x = np.random.default_rng(0).uniform(-0.5, 0.5, (50, 3))
-    arguments = {"solver": "accelerated-recursive", "probes": x}
-    solve_variational_inequality(Mean(), x, **arguments)
-    with pytest.raises(ValueError, match=message):
-        solve_variational_inequality(operator, x, **arguments)
 
 
 def test_operators_cannot_change_their_records():

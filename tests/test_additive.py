@@ -3,7 +3,6 @@
 import itertools
 import json
 import pickle
-import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,13 +23,11 @@ from skdpsco import (
     PrivateRidge,
     RowBlocks,
     Schema,
-    UtilityWarning,
 )
 from skdpsco.additive import densities, pairs, shapes
 from skdpsco.additive.densities import plan_densities
 from skdpsco.additive.table import TableColumn
 from skdpsco.data.design import Dense
-from skdpsco.inspection import plan
 from skdpsco.privacy import Budget
 from skdpsco.scaling import (
     calibration,
@@ -220,17 +217,6 @@ def test_without_noise_it_is_the_least_squares_fit_of_its_functions():
     best = np.linalg.lstsq(np.column_stack(hats), y, rcond=None)[0]
     residual = y - np.column_stack(hats) @ best
     assert np.mean((y - model.predict(X)) ** 2) < 1.15 * np.mean(residual**2)
-
-
-def test_no_records_worth_speaking_of_give_nearly_a_constant():
-    rng, scores = np.random.default_rng(0), []
-    for seed in range(10):
-        X = rng.normal(size=(300, 5))
-        y = X[:, 0] + rng.normal(size=300)
-        model = PrivateAdditiveRegressor(epsilon=0.3, target_bound=4.0, random_state=seed)
-        with warnings.catch_warnings(action="ignore", category=UtilityWarning):
-            scores.append(model.fit(X, y).score(X, y))
-    assert np.median(scores) > -0.3
 
 
 def test_explanations_add_up_and_the_table_has_all_values():
@@ -477,23 +463,6 @@ def assert_same(found, expected, X):
     assert np.allclose(found.explain(X), expected.explain(X), rtol=1e-6, atol=1e-6)
 
 
-def test_arrays_with_missing_numbers_in_blocks():
-    frame, y = people(1200)
-    X = frame[["age", "income"]].to_numpy()
-    model = PrivateAdditiveRegressor(random_state=0)
-    expected = clone(model).fit(X, y)
-    pairs = [(X[a:b], y[a:b]) for a, b in ((0, 0), (0, 1), (1, 800), (800, 1200))]
-    assert_same(clone(model).fit(RowBlocks.from_blocks(pairs)), expected, X)
-    array = pytest.importorskip("dask.array", reason="needs the extra dask")
-    lazy = array.from_array(X, chunks=(500, 2)), array.from_array(y, chunks=500)
-    assert_same(clone(model).fit(*lazy), expected, X)
-    frames = pytest.importorskip("dask.dataframe", reason="needs the extra dask")
-    known = frames.from_pandas(frame.assign(y=y), npartitions=3)
-    blocks = RowBlocks.from_dask(known, target="y", n_samples=1200)
-    model = clone(OF_NUMBERS).set_params(random_state=0)
-    assert_same(clone(model).fit(blocks), clone(model).fit(frame, y), frame)
-
-
 @each(
     "model, blocks, error, words",
     [
@@ -579,84 +548,6 @@ def test_mistakes_are_found_before_the_charge(params, change, error, words):
     assert len(ledger.history()) == 0
 
 
-def test_a_table_of_categories_only_and_one_of_a_single_value():
-    rng = np.random.default_rng(0)
-    city = rng.choice(["Bern", "Oslo"], 3000)
-    y = (city == "Oslo") + 0.1 * rng.normal(size=3000)
-    schema = Schema({"city": ["Bern", "Oslo"]})
-    model = PrivateAdditiveRegressor(schema=schema, random_state=0)
-    assert model.fit(pd.DataFrame({"city": city}), y).score(pd.DataFrame({"city": city}), y) > 0.8
-    for value in (0.0, 5.0, np.nan):
-        X = np.full((3000, 1), value)
-        constant = PrivateAdditiveRegressor(random_state=0).fit(X, y).predict(X)
-        assert np.abs(constant - y.mean()).max() < 0.3
-
-
-@each("share", [0.01, 0.3, 0.7, 0.985, 1.0])
-@each("other", [np.nan, 5.0, 1e-300])
-def test_columns_of_zeros_and_one_other_value(share, other):
-    """In all shares, and with so little noise that what is counted is nearly what there is."""
-    rng = np.random.default_rng(0)
-    X = np.where(rng.random((2000, 1)) < share, 0.0, other)
-    y = (X[:, 0] == 0.0) + 0.1 * rng.normal(size=2000)
-    for epsilon in (1.0, 1e4):
-        model = PrivateAdditiveRegressor(epsilon=epsilon, random_state=0).fit(X, y)
-        predicted = model.predict(np.array([[0.0], [other], [np.nan], [1.0], [-1e9]]))
-        assert np.isfinite(predicted).all()
-    assert share < 0.1 or abs(predicted[0] - 1.0) < 0.2
-
-
-def test_numbers_that_are_mostly_0_keep_their_shape_where_it_is_monotone():
-    rng = np.random.default_rng(0)
-    X = np.where(rng.random((8000, 1)) < 0.9, 0.0, rng.exponential(1.0, (8000, 1)))
-    y = np.sqrt(X[:, 0]) + 0.1 * rng.normal(size=8000)
-    scores = [
-        PrivateAdditiveRegressor(monotone=monotone, random_state=0).fit(X, y).score(X, y)
-        for monotone in (None, {"x0": 1})
-    ]
-    assert min(scores) > 0.8
-
-
-def test_a_model_that_was_read_can_be_written_again():
-    frame, y = people(500)
-    model = PrivateAdditiveRegressor(schema=SCHEMA, random_state=0).fit(frame, y)
-    again = PrivateAdditiveRegressor.from_json(model.to_json())
-    twice = PrivateAdditiveRegressor.from_json(again.to_json())
-    assert (twice.predict(frame) == model.predict(frame)).all()
-    for name, known in model.densities_.items():
-        assert all(map(np.array_equal, twice.densities_[name], known))
-
-
-def test_few_records_without_ranges_are_told():
-    rng = np.random.default_rng(0)
-    with pytest.warns(UtilityWarning, match="schema"):
-        PrivateAdditiveRegressor(epsilon=0.1).fit(rng.normal(size=(200, 2)), rng.normal(size=200))
-
-
-NUMBERS_ALONE = {
-    "zeros": np.zeros(2000),
-    "constant": np.full(2000, 5.0),
-    "missing": np.full(2000, np.nan),
-}
-
-
-@each("relation", ["replace-one", "add-or-remove-one"])
-@each("kind", [*NUMBERS_ALONE, "one category"])
-@each("epsilon", [0.3, 100.0])
-def test_columns_that_say_nothing_give_a_constant(kind, relation, epsilon):
-    """Densities may then be points, and all functions 0."""
-    y = np.random.default_rng(0).normal(size=2000)
-    options = {"epsilon": epsilon, "relation": relation, "random_state": 0}
-    if kind == "one category":
-        options["schema"] = Schema({"a": ["u"]})
-    X = pd.DataFrame({"a": NUMBERS_ALONE.get(kind, np.full(2000, "u"))})
-    with warnings.catch_warnings(action="ignore"):
-        model = PrivateAdditiveRegressor(**options).fit(X, y)
-        labels = PrivateAdditiveClassifier(classes=[False, True], **options).fit(X, y > 1.0)
-    assert abs(model.predict(X)).max() < 0.5
-    assert labels.score(X, y > 1.0) > 0.8
-
-
 def test_a_table_of_categories_alone():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.choice(["x", "y"], 4000), "b": rng.random(4000) < 0.5})
@@ -664,16 +555,6 @@ def test_a_table_of_categories_alone():
     schema = Schema({"a": ["x", "y"], "b": "boolean"})
     model = PrivateAdditiveRegressor(schema=schema, random_state=0).fit(frame, y)
     assert model.score(frame, y) > 0.9
-
-
-def test_an_undeclared_category_counts_as_missing_when_it_is_predicted():
-    frame, y = people(1000)
-    model = PrivateAdditiveRegressor(schema=SCHEMA, random_state=0).fit(frame, y)
-    other = frame[:1].assign(city="Paris")
-    expected = frame[:1].assign(city=None)
-    assert model.predict(other) == model.predict(expected)
-    with pytest.raises(ValueError, match="income"):
-        model.predict(frame.drop(columns="income"))
 
 
 @each("ratio", [1.0, 30.0, 1e3, 1e6])
@@ -696,22 +577,6 @@ def test_functions_are_uncorrelated_and_their_number_is_public(ratio):
         assert np.allclose(np.diag(found), basis.variances, atol=0.05)
         smooth = found[:-2, :-2]
         assert np.allclose(smooth, np.diag(np.diag(smooth)), atol=1e-8)
-
-
-@each("schema", [None, SCHEMA])
-@each("relation", ["replace-one", "add-or-remove-one"])
-def test_a_plan_is_that_of_the_fit_and_charges_nothing(schema, relation):
-    ledger = Ledger(5.0, 1e-6)
-    rng = np.random.default_rng(0)
-    X, y = people(300) if schema else (rng.normal(size=(300, 4)), rng.normal(size=300))
-    model = PrivateAdditiveRegressor(schema=schema, relation=relation, ledger=ledger)
-    for n_features in (4, list(X)) if schema else (4,):
-        planned = plan(model, 300, n_features)
-    assert len(ledger.history()) == 0
-    with warnings.catch_warnings(action="ignore", category=UtilityWarning):
-        assert model.fit(X, y).privacy_.event == planned.event
-    labels = plan(PrivateAdditiveClassifier(classes=[0, 1], schema=schema), 300, 4)
-    assert labels.estimator == "PrivateAdditiveClassifier"
 
 
 @scikit_learn_checks(

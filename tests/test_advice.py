@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from skdpsco import (
-    PrivateGroupDRO,
     PrivateLasso,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
@@ -144,26 +143,3 @@ def test_a_scale_that_is_not_found_is_said_once():
         assert found == said(make(epsilon=0.3), X, 0.0 * y)
         assert not any("scale" in text for text in said(make(target_bound=4e5), X, y))
         assert not any("scale" in text for text in said(make(epsilon=1.0), X, y))
-
-
-def test_radius_and_target_bound():
-    X = np.random.default_rng(0).uniform(-1, 1, (600, 4))
-    y = 4e5 * X[:, 0]
-    for make in (PrivateLinearRegressor, PrivateLasso):
-        assert any("target_bound" in s for s in said(make(radius=1.0, target_bound=5e5), X, y))
-        assert said(make(target_bound=5e5), X, y) == []
-    groups = {"loss": "squared", "groups": [0], "target_bound": 5e5, "radius": 1.0}
-    groups["feature_bound"] = 1.0
-    found = said(PrivateGroupDRO(**groups), X, y, sensitive_features=np.zeros(600, int))
-    assert ["target_bound" in text for text in found] == [True]
-    classifier = PrivateLinearClassifier(radius=1e-6, feature_bound=1.0, **CLASSES)
-    assert said(classifier, X, (y > 0).astype(int)) == []
-
-
-def test_one_of_a_kind_is_no_plural():
-    (noisy, delta) = advice_on(PublicNumbers(1, 1, 0.1, 1.0, 0.2))
-    assert "what 1 record says about 1 feature at" in noisy
-    assert "is large for 1 record:" in delta
-    assert (
-        "what 2 records say about 3 features at" in advice_on(PublicNumbers(2, 3, 0.1, 1, 0.1))[0]
-    )

@@ -7,8 +7,7 @@ import pytest
 from cases import each
 from test_one_pass_frank_wolfe import Declared, data
 
-from skdpsco import PrivateLasso, PrivateLogisticL1
-from skdpsco.constraints import L1Ball, L2Ball, Polytope
+from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.data import record_stream as _records
 from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
@@ -17,7 +16,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, summation_error
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import Allowance, AnytimeMirrorDescent, Problem, check_supported
 from skdpsco.solvers.lp_ball import anytime_mirror_descent as module
-from skdpsco.solvers.lp_ball.anytime_mirror_descent import cut, draw_times, largest_rho
+from skdpsco.solvers.lp_ball.anytime_mirror_descent import cut, draw_times
 
 NOISELESS = Allowance(1e12)
 FRESH = pytest.mark.parametrize("fresh", [0, 1, 3])
@@ -111,29 +110,6 @@ def test_rounding_is_paid_for(fresh, n_iter):
     assert 0.85 * rho < rounded <= rho
 
 
-def test_automatic_numbers_of_spans_follow_public_sizes():
-    def n_iter(n, d, epsilon, **kwargs):
-        problem = Problem(Logistic(), L1Ball(4.0), n, d)
-        return AnytimeMirrorDescent(**kwargs).plan(problem, Budget(epsilon, 1e-6)).n_iter
-
-    assert n_iter(10**4, 20, 1.0) < n_iter(10**5, 20, 1.0) < n_iter(10**6, 20, 1.0)
-    assert n_iter(10**5, 20, 0.1) < n_iter(10**5, 20, 1.0) < n_iter(10**5, 20, 10.0)
-    assert n_iter(10**5, 20, 1.0, fresh=10) < n_iter(10**5, 20, 1.0)
-    assert n_iter(10**7, 20, 1e3) == module.ANYTIME.max_iter
-    assert n_iter(10**5, 10**5, 1e3) == module.ANYTIME.always
-    assert n_iter(10**5, 10**5, 1e3, fresh=1000) == 1
-
-
-def test_noise_falls_as_epsilon_grows_until_steps_are_long():
-    problem = Problem(Logistic(), L1Ball(2.0), 500, 20)
-    grids = [AnytimeMirrorDescent().plan(problem, Budget(e, 1e-6), 10).grid
-             for e in (0.01, 0.1, 1.0, 1e3, 1e4)]  # fmt: skip
-    assert np.all(np.diff(np.log(grids))[:3] < -1.0)
-    assert grids[3] == grids[4]
-    plan = AnytimeMirrorDescent().plan(problem, Budget(1e4, 1e-6), 10)
-    assert rho_of(plan.event) == pytest.approx(largest_rho(cut(500, 10, 0), plan.bounds))
-
-
 def test_bad_options_and_problems():
     problem, solver = Problem(Logistic(), L1Ball(1.0), 20, 3), AnytimeMirrorDescent()
     assert solver.plan(problem, Budget(1.0, 1e-6), 20).n_iter == 20
@@ -148,25 +124,6 @@ def test_bad_options_and_problems():
     with pytest.raises(TypeError, match="needs the kernel `n_vertices`, which the constraint L2"):
         check_supported(solver, Problem(Logistic(), L2Ball(1.0), 20, 3))
     check_supported(solver, problem)
-
-
-# ------------------------------------------------------------------------------ convergence
-
-
-@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
-@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
-def test_estimators_take_it(Estimator):
-    X = np.random.default_rng(0).uniform(-1, 1, (20_000, 10))
-    y = X[:, 0] - 0.5 * X[:, 3] + 0.3
-    y = y if Estimator is PrivateLasso else y > 0.3
-    named, given = (
-        Estimator(radius=4.0, solver=solver, random_state=0).fit(X, y)
-        for solver in ("anytime-mirror-descent", AnytimeMirrorDescent())
-    )
-    np.testing.assert_array_equal(named.coef_, given.coef_)
-    assert named.score(X, y) > 0.8
-    with pytest.raises(ValueError, match="radius='auto' needs solver='stagewise'"):
-        Estimator(solver="anytime-mirror-descent").fit(X, y)
 
 
 # ------------------------------------------------------------------------------ layouts and chunks
@@ -209,14 +166,3 @@ def test_every_record_is_read_once_at_the_average_of_its_span(shuffle, monkeypat
         run(solver, solver.plan(problem, Allowance(1.0), n_iter), problem, X, y)
         assert sorted(seen) == list(range(n))
         assert (seen == list(range(n))) != shuffle
-
-
-def test_polytopes_are_their_vertices():
-    X, y = data(300, 3, Logistic())
-    plans, coefs = [], []
-    for constraint in (L1Ball(1.0), Polytope(np.vstack([np.eye(3), -np.eye(3)]))):
-        problem, solver = Problem(Logistic(), constraint, 300, 3), AnytimeMirrorDescent()
-        plans.append(solver.plan(problem, Allowance(1.0), 20))
-        coefs.append(run(solver, plans[-1], problem, X, y).coef)
-    assert plans[0] == plans[1]
-    np.testing.assert_allclose(*coefs, atol=1e-12)

@@ -180,13 +180,6 @@ def test_plans_that_overflow(solver):
     )
 
 
-@BOTH
-def test_text_as_bound_of_a_fit_with_radius(Estimator):
-    # The default of target_bound is a product of the two.
-    refuses(Estimator(radius=1.0, feature_bound=["a"] * 4), "feature_bound must be a positive")
-    refuses(Estimator(radius=1.0, feature_bound=["a", 1, 1, 1]), "feature_bound must be a positive")
-
-
 def table(**columns):
     return pd.DataFrame({name: [value] * N for name, value in columns.items()})
 
@@ -248,14 +241,6 @@ def test_X(Estimator, case):
     refuses(Estimator(), match, X=bad)
 
 
-@BOTH
-def test_sparse_entries_whose_sum_is_infinite(Estimator):
-    indptr = np.arange(0, 2 * N + 1, 2)
-    zeros = np.zeros(2 * N, dtype=int)
-    bad = sparse.csr_matrix((np.full(2 * N, 1e308), zeros, indptr), shape=(N, D))
-    refuses(Estimator(), "duplicate entries whose sum is infinite", X=bad)
-
-
 def placed(value):
     """Frames, arrays and lists with a bad entry in column 1, and what the message calls it."""
     bad = np.ones((4, 3))
@@ -310,16 +295,6 @@ def test_y(Estimator, case):
         assert np.isfinite(Estimator().fit(X, bad).coef_).all()
     else:
         refuses(Estimator(), match, y=bad)
-
-
-def test_bytes_as_targets():
-    refuses(PrivateLasso(), NUMERIC, y=np.where(Y, b"1", b"2"))
-
-
-def test_labels_are_not_printed():
-    y = np.where(Y, "alice", "bob")
-    message = refuses(PrivateLogisticL1(classes=["bob", "carol"]), "not among classes", y=y)
-    assert "alice" not in message
 
 
 # --- arguments of fit

@@ -14,7 +14,6 @@ from skdpsco.solvers import Allowance, BiasReducedMirrorDescent
 from skdpsco.solvers.saddle import bias_reduced_mirror_descent as module
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import Levels, draws_of
 from skdpsco.solvers.saddle.problem import VariationalProblem
-from skdpsco.solvers.saddle.vertex_draws import linear_weights
 from skdpsco.variational import Block
 
 NOISELESS = Allowance(1e8)
@@ -95,18 +94,6 @@ def test_the_estimate_is_that_of_the_largest_mean():
     assert np.abs(single - largest).max() > 0.1
 
 
-def test_what_a_step_evaluates():
-    game, levels = Cubic(np.eye(2)), Levels(3)
-    problem = VariationalProblem(game, 3)
-    choices = [(0, 1), (1, 1), (0, 0), (1, 0), (1, 1), (1, 1), (1, 1), (1, 1)]
-    runs = [(np.arange(3),)]
-    BiasReducedMirrorDescent()._total(levels, 2, problem, runs, Given(choices, 2), None)
-    first, few, many = (z for z, _ in game.calls)
-    np.testing.assert_allclose(first, [1, 0, 0, 1])
-    np.testing.assert_allclose(few, [0.5, 0.5, 0.5, 0.5])
-    np.testing.assert_allclose(many, [0.25, 0.75, 0.25, 0.75])
-
-
 @each("seed", range(5))
 def test_the_exact_cost_of_a_schedule(seed):
     """Against sums over what every record sees, from the grids that are used."""
@@ -154,31 +141,6 @@ def test_without_noise_the_gap_vanishes():
     assert np.abs(z - 0.5).max() < 0.05
 
 
-def test_x_descends_and_y_ascends():
-    A = [[0.5, 0.6, 0.9], [-1.0, -0.7, -0.4]]
-    game = Cubic(A)
-    game.mean = lambda z: np.concatenate([game.A @ z[2:], -game.A.T @ z[:2]])
-    game.second_smoothness = 0.0
-    solver, problem = BiasReducedMirrorDescent(max_level=1), VariationalProblem(game, 3_000)
-    plan = solver.plan(problem, NOISELESS)
-    z = solver.run(plan, problem, (np.arange(3_000),), np.random.default_rng(0))
-    assert z[1] > 0.8  # with a wrong sign it is near 0
-    assert z[4] > 0.8
-
-
-def test_the_automatic_schedule():
-    game, found = Cubic(np.zeros((40, 40))), []
-    for n in (10**3, 10**5, 3 * 10**6):
-        plan = BiasReducedMirrorDescent(max_iter=10**5).plan(
-            VariationalProblem(game, n), Allowance(0.02)
-        )
-        found.append((plan.n_iter, plan.levels.most))
-    assert found[0][0] < found[1][0] < found[2][0]
-    assert found[0][1] <= found[1][1] <= found[2][1]
-    assert found[2][1] > 0
-    assert linear_weights(5).mean() == pytest.approx(1.0)
-
-
 @each(
     ("changes", "match"),
     [
@@ -195,19 +157,3 @@ def test_problems_that_are_refused(changes, match):
         setattr(game, name, value)
     with pytest.raises(ValueError, match=match):
         BiasReducedMirrorDescent().plan(VariationalProblem(game, 10), Budget(1.0, 1e-6), n_iter)
-
-
-@each(
-    ("options", "error"),
-    [
-        ({"max_level": -1}, ValueError),
-        ({"max_level": 13}, ValueError),
-        ({"max_level": 1.0}, TypeError),
-        ({"max_level": True}, TypeError),
-        ({"max_level": "most"}, TypeError),
-        ({"max_iter": 0}, ValueError),
-    ],
-)
-def test_bad_options(options, error):
-    with pytest.raises(error, match=next(iter(options))):
-        BiasReducedMirrorDescent(**options)

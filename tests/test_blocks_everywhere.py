@@ -268,34 +268,6 @@ def test_blocks_reach_transformers_as_they_were_fitted(file):
         assert mapped.n_features == 2
 
 
-def test_a_transformer_that_is_fitted_again_changes_no_blocks():
-    scaler = PrivateStandardScaler(random_state=0, ledger=Ledger(9.0, 1e-5))
-    blocks = RowBlocks.from_arrays(X, Y).map(scaler.fit(X))
-    before = next(iter(blocks))[0]
-    scaler.set_params(random_state=1).fit(5.0 * X)
-    assert np.array_equal(next(iter(blocks))[0], before)
-    assert blocks.steps[0].ledger is None  # one in memory could not go to other processes
-
-
-def test_mapped_blocks_on_dask():
-    dask_frame = pytest.importorskip("dask.dataframe")
-    frame = dask_frame.from_pandas(FRAME.assign(ill=ILL), npartitions=3)
-    blocks = RowBlocks.from_dask(frame, target="ill", n_samples=N)
-    model = PrivateLogisticRegression(classes=CLASSES)
-    with pytest.raises(TypeError, match="X must be numeric, but column 'city' is"):
-        model.fit(blocks)
-    same(model, (encoder().transform(FRAME), ILL), blocks.map(encoder()))
-
-
-def test_predictions_on_dask():
-    """The snippet of docs/scaling.md."""
-    array = pytest.importorskip("dask.array")
-    data = array.from_array(X, chunks=(300, 3))
-    model = PrivateLogisticRegression(classes=[0, 1]).fit(X, Y > 0)
-    found = data.map_blocks(model.predict, drop_axis=1, dtype=model.classes_.dtype)
-    assert np.array_equal(found.compute(), model.predict(X))
-
-
 @pytest.mark.parametrize("name", ["from_arrow", "from_parquet"])
 def test_a_missing_value_changes_its_own_record_only(name, tmp_path):
     """Neither numbers beyond 2**53 nor texts of numbers of the same block."""
@@ -395,14 +367,6 @@ def test_searches_by_composition(file):
         search.set_params(strategy="random-stopping", return_scores=False).fit(blocks)
 
 
-def test_cross_validation():
-    model = PrivateLogisticRegression(classes=CLASSES)
-    options = {"cv": 2, "epsilon": 1.0, "random_state": 0}
-    expected = private_cross_val_score(model, X, LABELS, **options)
-    for blocks in partitions(X, LABELS):
-        assert private_cross_val_score(model, blocks, **options).score == expected.score
-
-
 @pytest.mark.parametrize("searches", [True, False])
 def test_features_that_change_between_two_fits_end_a_search(searches, tmp_path):
     """A record could be in the training part of one fit, and in the validation part of another."""
@@ -430,26 +394,6 @@ def test_features_that_change_between_two_fits_end_a_search(searches, tmp_path):
     assert len(calls) >= 2
     assert len(ledger.charges()) == 1
     assert not hasattr(search, "best_estimator_")
-
-
-def test_numbers_are_the_same_in_arrays_and_frames(tmp_path):
-    """A step may ask for frames after the features were compared as arrays."""
-    path = tmp_path / "missing.parquet"
-    columns = {"a": [1, None, 2**60 + 1], "b": [True, False, True], "c": [0.5, None, float("nan")]}
-    parquet.write_table(pa.table(columns), path)
-    blocks = RowBlocks.from_parquet(path).with_target([0, 1, 0]).labelled(whole=True)[0]
-    assert [type(one) for one, _ in blocks] == [np.ndarray]
-    assert [type(one) for one, _ in blocks.as_frames()] == [pd.DataFrame]
-
-
-@pytest.mark.parametrize("size", [7, 250, N])
-def test_records_that_are_taken_are_those_of_arrays(size, file):
-    rows = np.flatnonzero(RNG.random(N) < 0.3)
-    blocks = RowBlocks.from_parquet(file, "ill", block_size=size).take(rows)
-    assert blocks.n_samples == len(rows)
-    frames, targets = zip(*blocks, strict=True)
-    assert np.concatenate(targets).tolist() == ILL[rows].tolist()
-    assert pd.concat(frames).to_numpy().tolist() == FRAME.iloc[rows].to_numpy().tolist()
 
 
 def test_a_file_that_shrinks_to_the_rows_that_are_taken_is_refused(tmp_path):

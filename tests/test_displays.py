@@ -100,12 +100,6 @@ def test_what_the_utility_plot_shows():
     assert [t.get_text() for t in ax.get_xticklabels()] == ["1", "4"]
 
 
-def test_records_to_score_on():
-    Constant.tests.clear()
-    utility(Constant(), X, Y, epsilons=[1.0], X_test=X[:7], y_test=Y[:7], n_repeats=1)
-    assert Constant.tests == [(200, 7)]
-
-
 @pytest.mark.parametrize(
     ("model", "baseline", "y", "scoring", "label"),
     [
@@ -231,11 +225,6 @@ def test_bad_input(changes, error, match):
     assert LEDGER.charges() == []
 
 
-def test_vouching():
-    pipeline = make_pipeline(LAMBDA, PrivateLasso())
-    utility(pipeline, X, Y, epsilons=[1.0], n_repeats=1, record_wise=["functiontransformer"])
-
-
 @pytest.mark.parametrize("epsilons", [[1.0], [0.5, 0.51, 0.52], np.geomspace(0.01, 10, 14)])
 @pytest.mark.parametrize("name", [None, "_with $ signs $"])
 def test_labels_do_not_overlap(epsilons, name):
@@ -281,12 +270,6 @@ def test_path_of_several_classes():
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert len(labels) == 11
     assert labels[-1] == "2 more"
-
-
-def test_names_of_the_fit():
-    pd = pytest.importorskip("pandas")
-    model = PrivateLasso(epsilon=1e4).fit(pd.DataFrame(X, columns=list("abcd")), Y)
-    assert RadiusPathDisplay.from_estimator(model).names[:2] == ["a", "c"]
 
 
 def test_path_of_a_pipeline():
@@ -347,13 +330,3 @@ def test_names_of_charges_stay_inside_the_figure(n):
     else:  # colours take the place of names
         assert len(legend) == 9
         assert legend[-1] == "others"
-
-
-def test_parts_have_their_own_colour():
-    ledger = Ledger(1.0, 1e-6)
-    ledger.charge(ZCDPEvent(1e-5))
-    with ledger.parallel(2) as parts:
-        for part in parts:
-            part.charge(ZCDPEvent(1e-5))
-    colours = [bar.get_facecolor() for bar in ledger.plot().patches]
-    assert colours[0] != colours[1] == colours[2]

@@ -221,22 +221,6 @@ def test_dtypes_say_nothing_about_values():
     assert domain.decode(codes)["c"].cat.categories.tolist() == [1, 2, 2.5]
 
 
-def test_fill_values_of_sparse_columns_are_not_kept():
-    for fill in (1, 2):
-        column = pd.arrays.SparseArray([1, 2, 1], fill_value=fill)
-        domain, codes = domain_of([[1, 2]], pd.DataFrame({"c": column}))
-        assert_array_equal(codes.ravel(), [0, 1, 0])
-        assert domain.decode(codes)["c"].dtype == pd.SparseDtype("int64", 0)
-
-
-@pytest.mark.parametrize("given", [Bins([0, 1, 2]), [[0, 1]]])
-def test_arrays_of_another_byte_order(given):
-    X = np.array([[0], [1]], dtype="int32")
-    domain, codes = domain_of(given, X.astype(X.dtype.newbyteorder()))
-    assert_array_equal(codes, X)
-    assert domain.decode(codes).dtype == "int32"
-
-
 @pytest.mark.parametrize(
     ("column", "declared", "codes"),
     [
@@ -258,21 +242,6 @@ def test_records_in_place_of_a_domain_are_not_shown():
     frame = pd.DataFrame({"a": [123456789]})
     with pytest.raises(TypeError, match=r"got an object of type DataFrame\.$"):
         domain_of(frame, frame)
-
-
-def test_integers_in_polars_stay_apart():
-    # As floats they would be equal, and arrays of polars hold floats if there is one null.
-    frame = pl.DataFrame({"a": [2**60 + 1, None]})
-    assert_array_equal(domain_of([[2**60, 2**60 + 1, None]], frame)[1], [[1], [2]])
-
-
-def test_cells_are_in_c_order():
-    X = pd.DataFrame({"a": ["x"], "b": [7.0]})
-    domain, _ = domain_of([["x", "y"], Bins([0, 2, 10, 20])], X)
-    cells = domain.cells()
-    assert cells["a"].tolist() == ["x", "x", "x", "y", "y", "y"]
-    assert cells["b"].tolist() == [1.0, 6.0, 15.0] * 2
-    assert_array_equal(domain.encode([cells["a"], cells["b"]]) @ [3, 1], range(6))
 
 
 FRAME = pd.DataFrame({"a": [0, 1], "b": ["u", "v"]})

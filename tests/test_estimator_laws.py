@@ -82,7 +82,7 @@ def three_classes(y):
 
 
 def positive(y):
-    return np.abs(y) + 0.1
+    return np.exp(y)
 
 
 def two_columns(y):
@@ -365,9 +365,9 @@ def seemingly_canonical(X):
     return matrix
 
 
+# Kinds that one solver needs no machine code of its own for
 FEW_KINDS = {
     "Fortran": np.asfortranarray,
-    "float32": lambda X: X.astype(np.float32),
     "csr array": sparse.csr_array,
     "csc matrix": sparse.csc_matrix,
     "halves": duplicates_and_disorder,
@@ -376,6 +376,7 @@ FEW_KINDS = {
 }
 KINDS = {
     **FEW_KINDS,
+    "float32": lambda X: X.astype(np.float32),
     "every second row": lambda X: np.repeat(X, 2, axis=0)[::2],
     "reversed": lambda X: X[:, ::-1].copy()[:, ::-1],
     "float16": lambda X: X.astype(np.float16),
@@ -514,3 +515,37 @@ def test_without_an_intercept_it_is_zero(case):
     assert not np.any(model.intercept_)
     if hasattr(model, "path_"):
         assert not np.any(model.path_.intercept)
+
+
+# ------------------------------------------------------------------------------ what fits are for
+
+# A single step, three steps, and tasks that one prediction cannot serve
+IDLE = "OneGradient", "mirror-prox 3", "columns"
+LEARNING = [c for c in CASES if hasattr(c.model, "predict") and not any(w in str(c) for w in IDLE)]
+PREDICTING = [case for case in MODELS.values() if case in LEARNING]
+
+
+def gain(model, X, y):
+    """R^2, or how much more accurate predictions are than the most frequent label."""
+    frequent = np.unique(y, return_counts=True)[1].max() / len(y)
+    return model.score(X, y) - (frequent if hasattr(model, "classes_") else 0.0)
+
+
+@pytest.mark.parametrize("case", LEARNING, ids=str)
+def test_many_records_are_learnt(case):
+    """Deviations of gains are .03 at most."""
+    X, y = data(4000)
+    model = fitted(case, X[:2000], y[:2000], epsilon=8.0)
+    found = gain(model, X[2000:], case.targets(y)[2000:])
+    assert found > (0.3 if hasattr(model, "classes_") else 0.6)
+
+
+@pytest.mark.parametrize("case", PREDICTING, ids=lambda c: type(c.model).__name__)
+def test_of_noise_little_more_than_a_constant_is_learnt(case):
+    gains = []
+    for seed in range(5):
+        X, _ = data(4000, seed)
+        y = np.random.default_rng(seed).normal(size=4000) / 6
+        model = fitted(case, X[:500], y[:500], epsilon=0.5, random_state=seed)
+        gains.append(gain(model, X[500:], case.targets(y)[500:]))
+    assert np.median(gains) > -0.2  # medians are above -.1

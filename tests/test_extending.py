@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from cases import each
 from numpy.testing import assert_allclose
 from own_solver import OneGradient, write_slopes
 
@@ -251,21 +250,6 @@ def test_what_numba_cannot_compile_costs_nothing():
         Loss.smoothness = lambda self: 1.0
         refused(Loss(1.0), "Foreign.*Numba cannot compile or run `derivative`")
     refused(defined("Keeps")({"a": 1.0}), "Keeps.*Numba cannot compile or run `derivative`")
-
-
-@each("constant", [np.float32(1.0), np.float16(1.0), np.longdouble(1.0), "1", 10**400, 1j, [1.0]])
-@each("role", ["lipschitz", "smoothness"])
-def test_constants_are_numbers_in_double_precision(role, constant):
-    """A float32 would make steps, sensitivities and noise scales as imprecise."""
-    loss = defined("Short", **{role: constant})(1.0)
-    refused(loss, rf"Short.*{role}\(.*\) must be a number >= 0, or inf, got")
-
-
-def test_a_loss_equal_to_that_of_several_classes():
-    """As tuples they are equal: it used to be taken for Multinomial(3), and was never probed."""
-    labels = np.arange(40) % 3
-    for loss in (defined("Equal")(3), Huber(3)):
-        refused(loss, r"With 3 classes loss must be 'logistic' or Multinomial\(3\)", labels)
 
 
 def test_the_solver_of_the_page_survives_nan():

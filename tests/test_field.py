@@ -63,15 +63,6 @@ def test_run_resume_and_report(field, tmp_path, capsys, monkeypatch):
     assert (tmp_path / "_static" / "field_shares.png").exists()
 
 
-def test_features_are_within_public_bounds(field):
-    for task, name in [("binary", "breast cancer"), ("multiclass", "digits")]:
-        problem = field.data.problem(task, name, 0)
-        assert problem.X.min() >= 0.0
-        assert problem.X.max() <= 1.0
-        assert np.linalg.norm(problem.X, axis=1).max() <= problem.row_norm
-        assert len(problem.y) + len(problem.y_test) in (569, 1797)
-
-
 def test_categories_clipping_and_codes(field):
     entry = {
         "columns": {"a": [0, 10], "b": ["x", "y"], "c": ["p", "q", "r"]},
@@ -106,27 +97,6 @@ def test_failures_are_rows(field, monkeypatch):
     assert np.isnan(row["score"])
 
 
-def test_measures(field):
-    same = np.tile(np.arange(8)[:, None] % 2, (1, 3))
-    problem = SimpleNamespace(X=same, X_test=same, sizes=(2, 2, 2), n_classes=None)
-    measured = field.measures.measured(problem, {"table": same})
-    assert measured == {"score": 1.0, "pairs": 0.0, "largest": 0.0, "downstream": 1.0}
-    shifted = field.measures.measured(problem, {"table": 1 - same[:6]})
-    assert shifted["pairs"] == pytest.approx(0.0)
-    other = field.measures.measured(problem, {"table": same[:4] * [0, 1, 1]})
-    assert other["pairs"] == pytest.approx(1 / 3)
-    assert other["score"] == pytest.approx(0.5)
-    assert other["largest"] == pytest.approx(0.5)
-    groups = np.array([0, 0, 1, 1])
-    labels = np.array([0, 1, 1, 1])
-    problem = SimpleNamespace(sizes=None, n_classes=2, y_test=labels, group_test=groups)
-    found = {"labels": np.array([0, 0, 1, 1]), "probabilities": np.eye(2)[[0, 0, 1, 1]]}
-    measured = field.measures.measured(problem, found)
-    assert measured["score"] == 0.5
-    assert measured["calibration"] == pytest.approx(0.25, abs=1e-5)
-    assert measured["auc"] == pytest.approx(5 / 6)
-
-
 def test_projected_marginals_are_those_of_the_records(field):
     rng = np.random.default_rng(0)
     X = np.repeat(rng.integers(0, 2, (200, 1)), 4, axis=1) ^ (rng.random((200, 4)) < 0.2)
@@ -145,19 +115,6 @@ def test_settings_are_methods_of_their_own(field):
     assert len(field.__main__.chosen(["boosted"], settings)) > 1
     setting = settings["AdaSSP [share=0.1]"].run
     assert setting.keywords == {"share": 0.1}
-
-
-def test_what_the_first_fit_takes(field, tmp_path, monkeypatch):
-    start = importlib.import_module("field.start")
-    first, later, peak = start.fits("LogisticRegression")
-    assert first > 0.0
-    assert later > 0.0
-    assert peak is None or peak > 10.0
-    found = [0.25, [1.5, 0.125, 321.0]]  # what processes of their own would print
-    monkeypatch.setattr(start, "printed", lambda code, *args, **kwargs: found["fits" in code])
-    monkeypatch.setattr(start, "LIBRARIES", {"LogisticRegression": "sklearn.linear_model"})
-    start.measure(tmp_path, field.methods.all_methods())
-    assert "| LogisticRegression | 0.25 | 1.5 | 0.12 | 321 |" in field.report.start_table(tmp_path)
 
 
 def test_the_readme_says_what_was_measured(field):

@@ -9,7 +9,7 @@ from cases import each
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
 from skdpsco.constraints.norms import conjugate
 from skdpsco.constraints.sets import LpBall
-from skdpsco.solvers.saddle.geometry import Block, Geometry, smooth_order
+from skdpsco.solvers.saddle.geometry import Block, Geometry
 
 SETS = [
     Simplex(),
@@ -95,23 +95,6 @@ def test_prox_equals_cvxpy(constraint, size):
         assert value == pytest.approx(problem.value, rel=2e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize("constraint", [Simplex(), L1Ball(1.0), LpBall(1.3, 1.0)], ids=str)
-def test_tiny_steps_keep_their_relative_precision(constraint):
-    # Away from the boundary the step is the gradient of the dual norm: it scales with g.
-    block, rng = Block(constraint, 40, 1.0), np.random.default_rng(0)
-    g = rng.standard_normal(40)
-    one, other = (block.prox(s * g, block.start(), 1.0) / s for s in (1e-4, 1e-9))
-    np.testing.assert_allclose(one, other, rtol=1e-4, atol=0)  # some are 1e-11 of the largest
-
-
-def test_no_slope_no_step():
-    for constraint in SETS:
-        block = Block(constraint, 4, 1.0)
-        assert not block.prox(np.zeros(4), corner(block), 1.0).any()
-    block = Block(Simplex(), 4, 1.0)  # nor a constant slope on a simplex
-    assert not block.prox(np.full(4, 7.0), block.start(), 1.0).any()
-
-
 @each("size", [1, 2, 3, 4, 10, 1000])
 @each("constraint", [Simplex(), L2Ball(1.0), LpBall(1.2, 1.0)])
 def test_norms(constraint, size):
@@ -139,14 +122,6 @@ def test_norms(constraint, size):
         a, b = inside(block, rng), inside(block, rng)
         assert block.norm(a - b) <= 1.0 + 1e-12
         assert block.norm(a - block.start()) <= block.radius() + 1e-12
-
-
-def test_order_of_the_norm_is_at_most_two():
-    assert [smooth_order(1.0, d) for d in (1, 2)] == [2.0, 2.0]
-    assert smooth_order(1.0, 3) == pytest.approx(1 + 1 / math.log(3))
-    # Without the cap: half of the squared norm of order 2.44 is not strongly convex.
-    q, t = 1 + 1 / math.log(2), 1e-4
-    assert ((1 + t**q) ** (2 / q) - 1) / 2 < 0.05 * t**2 / 2
 
 
 def test_product_geometry():

@@ -19,8 +19,7 @@ from skdpsco.solvers import (
     GradientDescent,
     check_cost,
 )
-from skdpsco.solvers.penalized import gradient_descent as module
-from skdpsco.solvers.penalized import metric, quadratic_model
+from skdpsco.solvers.penalized import quadratic_model
 
 LEAST_NOISE = Allowance(1e12)  # the largest budget of an estimator
 both_solvers = pytest.mark.parametrize("cls", [GradientDescent, SGD])
@@ -67,30 +66,6 @@ def small_data(seed=0, n=3000, d=4):
 # ------------------------------------------------------------------------------ plans
 
 
-def test_passes_and_clipping_follow_public_sizes():
-    def plan(n, d, epsilon=1.0, loss=None):
-        problem = make_problem(loss or Logistic(), n, d)
-        return GradientDescent().plan(problem, Budget(epsilon, 1e-9))
-
-    worth = 20_000 * Budget(0.1, 1e-9).mu / 6
-    assert 4 < plan(20_000, 8, 0.1).n_iter == round(worth / 8**0.5) < 50
-    assert 4 < plan(20_000, 8, 0.1, Multinomial(4)).n_iter == round(1.5 * worth / 32**0.5)
-    assert plan(100, 50).n_iter == 4 < plan(100, 50, loss=Multinomial(3)).n_iter == 6
-    assert plan(15_000, 8).n_iter == 50  # 200 would be worth their noise from 19_000 records on
-    worth = 45_000 * Budget(1.0, 1e-9).mu / 6 / 8**0.5
-    assert 50 < plan(45_000, 8).n_iter == round(50 * (worth / 200) ** (1 / 3))
-    assert plan(45_000, 8).n_iter < plan(10**6, 8, 10.0).n_iter < 5000
-    assert plan(10**9, 1, 1e20).n_iter == 5000
-    assert plan(40_000, 200).n_iter == 50 < plan(10**7, 200).n_iter
-    assert plan(45_000, 8).slack == 1.0 < plan(10**6, 8, 10.0).slack
-    # Residuals, whose large ones are part of a mean, are clipped less, and from less noise on.
-    least = 80 * 8 / Budget(1.0, 1e-9).mu  # records, of eight features
-    assert plan(int(least), 8, loss=Squared()).slack == 1.0
-    for factor, growth in {1.0: 1.0, 4.0: 2.0, 30.0: 5.0, 1e6: (8e7 / 3000) ** 0.25}.items():
-        slack = plan(math.ceil(factor * least), 8, loss=Squared()).slack
-        assert slack == pytest.approx(growth, rel=1e-3)
-
-
 def test_all_of_the_budget_goes_to_gradients_whatever_the_layout():
     """Lengths and clipping norms follow from them; a metric alone has a share of its own."""
     for loss in (Logistic(), Squared(), Multinomial(3), SmoothHinge(1.0), Huber(1.0)):
@@ -109,20 +84,6 @@ def test_all_of_the_budget_goes_to_gradients_whatever_the_layout():
                 # Sums over sparse rows minus a centre are rounded more.
                 assert dense.grid < other.grid < 1.001 * dense.grid
                 assert dataclasses.replace(other, grid=dense.grid) == dense
-
-
-def test_heavy_tails_are_part_of_a_mean():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (5000, 2))
-    rare = rng.random(5000) < 0.05 * (1.0 + X[:, 0])  # so is the mean
-    y = np.where(rare, 1.0, rng.normal(0.0, 0.03, 5000))
-    problem = make_problem(Squared(), 5000, 2, intercept=True, penalty=L2(0.0))
-    best = np.linalg.lstsq(np.column_stack([X, np.ones(5000)]), y, rcond=None)[0]
-    rms = float(np.sqrt(np.mean(y * y)))
-    clipped = solve(GradientDescent(1.3 * rms), problem, X, y, Allowance(2.0)).coef
-    assert clipped[0] < 0.5 * best[0]
-    found = solve(GradientDescent(), problem, X, y, Allowance(2.0)).coef
-    assert found == pytest.approx(best, abs=0.2 * best[0])
 
 
 @both_solvers
@@ -157,46 +118,7 @@ def test_a_box_is_kept_to():
     assert np.abs(coef).max() > 0.19
 
 
-def test_lasso_of_little_budget_has_exact_zeros_where_nothing_is():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (20_000, 10))
-    y = 0.5 * X[:, 0]
-    problem = make_problem(Squared(), len(y), 10, False, L1(0.03))
-    coef = solve(GradientDescent(), problem, X, y, Budget(1.0, 1e-6)).coef
-    assert np.count_nonzero(coef[1:]) <= 2  # noise is a third of the threshold before averaging
-    assert coef[0] > 0.2
-
-
 # ------------------------------------------------------------------------------ steps
-
-
-def test_equal_columns_do_not_make_it_diverge(monkeypatch):
-    """One direction with all curvature: the first step is too long for momentum, and shortened."""
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-1, 1, 4000)
-    X, y = np.repeat(x[:, None], 6, axis=1), x
-    for loss, budget, bound in (
-        (Squared(), LEAST_NOISE, 1e-3),
-        (Huber(0.7), LEAST_NOISE, 1e-3),
-        (Squared(), Budget(1.0, 1e-6), 0.05),
-    ):
-        problem = make_problem(loss, len(y), 6, penalty=L2(1e-4))
-        error = [abs(1 - solve(GradientDescent(), problem, X, y, budget, 20).coef.sum())]
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "stable_step", lambda step, *rest: step)
-            unbounded = module.GRADIENT_DESCENT._replace(along=math.inf)
-            patch.setattr(module, "GRADIENT_DESCENT", unbounded)
-            error.append(abs(1 - solve(GradientDescent(), problem, X, y, budget, 20).coef.sum()))
-        assert error[0] < bound < error[1]
-
-
-def test_a_step_is_shortened_by_curvature_beyond_noise_only():
-    move = np.array([3.0, 4.0])
-    assert module.stable_step(1.0, move, 0.5 * move, 0.0) == 1.0
-    assert module.stable_step(1.0, move, 2.0 * move, 0.0) == 0.5
-    assert module.stable_step(1.0, move, 2.0 * move, 10.0) == 1.0
-    assert 0.5 < module.stable_step(1.0, move, 2.0 * move, 0.1) < 1.0
-    assert module.stable_step(1.0, 0.0 * move, move, 0.0) == 1.0
 
 
 def test_preconditioning_makes_units_irrelevant():
@@ -256,26 +178,6 @@ def test_a_metric_follows_public_sizes():
     assert GradientDescent(preconditioned=False).plan(problem, budget).metric_grid is None
 
 
-@pytest.mark.parametrize("penalty", [L2(1e-6), L1(1e-4)])
-@pytest.mark.parametrize("loss", [Squared(), Logistic()])
-def test_few_steps_in_a_metric_reach_what_many_do_not(monkeypatch, loss, penalty):
-    """Columns that are nearly alike, and a target that is their difference."""
-    rng = np.random.default_rng(0)
-    common = rng.uniform(-1, 1, (20_000, 1))
-    X = 0.9 * common + 0.1 * rng.uniform(-1, 1, (20_000, 6))
-    z = 4.0 * (X[:, 0] - X[:, 1])
-    y = z if loss.n_outputs == 1 and isinstance(loss, Squared) else np.sign(z)
-    problem = make_problem(loss, len(y), 6, False, penalty)
-    problem = dataclasses.replace(problem, centred=True, mean_square=(0.3,) * 6)
-    budget, right = Allowance(0.5), []
-    for ratio in (1e9, metric.METRIC.ratio):
-        monkeypatch.setattr(metric, "METRIC", metric.METRIC._replace(ratio=ratio))
-        result = solve(GradientDescent(), problem, X, y, budget)
-        right.append((result.n_iter, np.corrcoef(X @ result.coef, z)[0, 1]))
-    assert right[1][0] < 0.5 * right[0][0]
-    assert right[1][1] > max(right[0][1], 0.95)
-
-
 def test_a_step_in_a_metric_is_the_best_of_its_model():
     """With a ridge penalty by a linear system, with any other by coordinate descent."""
     rng = np.random.default_rng(0)
@@ -302,21 +204,3 @@ def penalty_of(penalty):
     if isinstance(penalty, ElasticNet):
         return lambda v: penalty.l1 * abs(v) + 0.5 * penalty.l2 * v * v
     return lambda v: penalty.alpha * (abs(v) if isinstance(penalty, L1) else 0.5 * v * v)
-
-
-# ------------------------------------------------------------------------------ layouts, kernels
-
-
-def test_an_intercept_is_no_noisier_than_what_a_penalty_shrinks():
-    """Predictions that a penalty makes small keep their signs."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (4000, 20))
-    truth = X @ rng.normal(size=20) > 0.0
-    problem = make_problem(Logistic(), 4000, 20, True, L2(1.0))
-    right = []
-    for seed in range(5):
-        coef = solve(
-            GradientDescent(), problem, X, 2.0 * truth - 1.0, Budget(1.0, 1e-6), None, seed
-        ).coef
-        right.append(np.mean((X @ coef[:20] + coef[20] > 0.0) == truth))
-    assert np.median(right) > 0.87

@@ -130,32 +130,6 @@ def test_without_noise_it_is_the_optimum(membership):
     assert model.group_weights_.sum() == pytest.approx(1.0)
 
 
-def test_worst_groups_are_fitted_at_epsilon_1():
-    """On average over seeds, half of the variance in the worst group is left."""
-    left = []
-    for seed in range(5):
-        X, _, y, group = conflicting(8000, seed)
-        model = PrivateGroupDRO(loss="squared", groups=[0, 1])
-        model.fit(X[:4000], y[:4000], sensitive_features=group[:4000])
-        left.append(worst_error(model.predict(X[4000:]), y[4000:], group[4000:]) / y.var())
-    assert np.median(left) < 0.65
-
-
-@pytest.mark.parametrize("loss", ["absolute", "hinge"])
-def test_other_losses(loss):
-    """The game within the ball had an R^2 of 0 with the absolute loss."""
-    X, z, y, group = conflicting(8000)
-    if loss == "hinge":
-        y = z > 0.0
-    model = PrivateGroupDRO(loss=loss, groups=[0, 1])
-    model.fit(X[:4000], y[:4000], sensitive_features=group[:4000])
-    if loss == "hinge":
-        assert model.score(X[4000:], y[4000:]) > 0.75
-    else:
-        worst = worst_error(model.predict(X[4000:]), y[4000:], group[4000:])
-        assert worst < 0.8 * y.var()
-
-
 @pytest.mark.parametrize("objective", ["cvar", "average"])
 def test_overlapping_groups_and_other_objectives(objective):
     X, _, y, group = conflicting(4000)

@@ -94,19 +94,6 @@ def test_metrics(metric, model, y, expected, label, private):
     assert len(labels_of(display.ax_)) == 2
 
 
-def test_log_loss_where_a_baseline_has_none(private):
-    svm = LinearSVC().fit(X, C)
-    assert display_of(private, X, C, sensitive_features=G, baseline=svm).metric_name == "accuracy"
-
-
-def test_a_group_with_one_class(private):
-    group = np.where(C == "yes", 1, 0)
-    display = display_of(private, X, C, sensitive_features=group)
-    p = private.predict_proba(X)
-    expected = [-np.log(p[group == g, g]).mean() for g in (0, 1)]
-    np.testing.assert_allclose(display.by_group[0], expected)
-
-
 def test_several_baselines_names_and_style(private):
     _, ax = plt.subplots()
     pipeline = make_pipeline(PublicBoundsScaler(lower=-1.0, upper=1.0), LogisticRegression())
@@ -181,16 +168,6 @@ def test_labels_do_not_overlap(n_groups, given):
         assert box.y1 <= edges.y1
 
 
-def test_more_groups_than_labels():
-    n = 5000
-    display = GroupLossDisplay(
-        groups=np.arange(n), n_samples=np.ones(n), by_group=np.zeros((1, n)), overall=[0.0],
-        names=["one"],
-    ).plot()  # fmt: skip
-    assert display.figure_.get_figheight() <= 40.0
-    assert 100 < len(display.ax_.get_yticklabels()) < n
-
-
 @pytest.mark.parametrize(
     ("changes", "error", "match"),
     [
@@ -229,11 +206,6 @@ def test_bad_input(changes, error, match, private):
     with pytest.raises(error, match=match):
         display_of(**arguments)
     assert plt.get_fignums() == []
-
-
-def test_groups_must_be_given(private):
-    with pytest.raises(TypeError, match="sensitive_features"):
-        display_of(private, X, C)
 
 
 def test_without_matplotlib(monkeypatch, private):

@@ -7,8 +7,6 @@ from skdpsco import PrivateGroupDRO
 from skdpsco.group_dro import group_report
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
-LOSSES = ["logistic", "hinge", "squared", "absolute"]
-GAIN = {"logistic": 0.02, "hinge": 0.02, "squared": 0.005, "absolute": 0.005}
 SOLVERS = ["mirror-prox", "recursive-regularisation"]
 
 rng = np.random.default_rng(0)
@@ -26,16 +24,6 @@ def fit(loss, epsilon=1e4, **options):
 
 def worst(model, y):
     return group_report(model, X, y, sensitive_features=GROUP).group_min()
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_the_worst_group_gains(loss, solver):
-    model, y = fit(loss, solver=solver)
-    average, _ = fit(loss, solver=solver, objective="average")
-    assert worst(model, y) > worst(average, y) + GAIN[loss]
-    assert model.group_weights_[1] > average.group_weights_[1] + 0.1
-    assert model.group_weights_.sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])

@@ -13,7 +13,6 @@ from skdpsco.data.design import as_design
 from skdpsco.group_dro.options import group_solver
 from skdpsco.losses.kernels import values
 from skdpsco.losses.library import Absolute, Hinge, Logistic, Squared
-from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, mu_of
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx, GroupOperator, largest_loss
@@ -195,23 +194,6 @@ def test_largest_weights_are_reached_at_a_corner(overlap, average_weight):
     assert operator.largest_weights == pytest.approx(expected, rel=1e-14)
 
 
-def test_the_noise_of_the_operator_is_in_the_units_of_the_point():
-    rng, n = np.random.default_rng(0), 400
-    membership = memberships(np.arange(n) < 40, 2)
-    problem = problem_for(LOSSES[0], membership, 400)
-    solver = GroupMirrorProx(MirrorProx("mirror-descent"), row_norm=1.0)
-    plan = solver.plan(problem, Allowance(0.1), 2)
-    X = as_design(np.zeros((n, 400)), np.ones(400), False)
-    result = solver.run(plan, problem, X, np.full(n, 1.0), membership, rng)
-    # Two steps: the average is half of the first move, within the ball. Rows are 0.
-    operator = GroupOperator(problem, 1.0)
-    unit = operator.unit(np.full(2, 0.5))
-    assert unit == pytest.approx(5.0)  # the smaller group's, at the start
-    noise = 2 * result.coef * n / plan.schedule.step / 4.0 / unit
-    # The relative deviation is about 1 / sqrt(2 * 400) = 0.035: 6 of them.
-    assert np.sqrt(np.mean(noise**2)) == pytest.approx(plan.grid[0] * 2.0**SCALE_BITS, rel=0.21)
-
-
 @pytest.mark.parametrize("private", [None, (0.3, 0.3, 0.4)])
 @pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Allowance(0.05)], ids=str)
 def test_plan_spends_exactly_its_budget(private, budget):
@@ -301,48 +283,6 @@ def test_without_noise_the_saddle_point_is_found(loss, average_weight):
     assert -1e-6 <= best - lower <= share_left * gain
     assert value(result.coef) - lower <= plan.schedule.bound
     assert result.theta.sum() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("options", [{"objective": "average"}, {"average_weight": 1.0}])
-def test_without_a_choice_of_groups_the_mean_loss_is_minimised(options):
-    import cvxpy as cp
-
-    loss = LOSSES[0]
-    X, t, group = records(loss)
-    membership = memberships(group, 3)
-    problem = problem_for(loss, membership, 3, radius=2.0, **options)
-    solver = GroupMirrorProx(row_norm=1.0)
-    plan = solver.plan(problem, NOISELESS, 500)
-    assert len(plan.grid) == 1
-    design = as_design(X, np.ones(3), False)
-    result = solver.run(plan, problem, design, t, membership, np.random.default_rng(0))
-    w = cp.Variable(3)
-    goal = cp.sum(cp.logistic(-cp.multiply(t, X @ w))) / len(t)
-    best = cp.Problem(cp.Minimize(goal), [cp.norm(w) <= 2.0]).solve(solver=cp.CLARABEL)
-    assert best - 1e-6 <= losses_of(loss, X @ result.coef, t).mean() <= 1.005 * best
-    assert result.theta == pytest.approx(np.bincount(group) / len(group))
-
-
-@pytest.mark.parametrize(
-    "solver", [MirrorProx(n_batches="auto"), RecursiveRegularisation(n_rounds=2)]
-)
-def test_a_worst_group_is_better_off_than_with_the_average(solver):
-    rng = np.random.default_rng(0)
-    n = 10_000
-    group = (np.arange(n) % 10 == 0).astype(int)
-    X = rng.uniform(-1, 1, (n, 2))
-    t = np.where(X[:, 1] + np.where(group == 1, -1.5, 1.5) * X[:, 0] > 0, 1.0, -1.0)
-    membership = memberships(group, 2)
-    worst = {}
-    for objective in ("worst", "average"):
-        problem = problem_for(CLASSIFICATION[1], membership, 2, radius=3.0, objective=objective)
-        model = GroupMirrorProx(solver)
-        plan = model.plan(problem, Budget(5.0, 1e-6))
-        design = as_design(X, np.ones(2), False)
-        result = model.run(plan, problem, design, t, membership, np.random.default_rng(1))
-        right = (X @ result.coef > 0) == (t > 0)
-        worst[objective] = min(right[group == g].mean() for g in (0, 1))
-    assert worst["worst"] > worst["average"] + 0.1
 
 
 # --- what is refused

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 from cases import each
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import ElasticNet, Ridge
 
@@ -18,11 +17,9 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco.data.design import as_design
-from skdpsco.inspection import plan
 from skdpsco.moments.release import ONE
 from skdpsco.moments.table_sums import TableSums
 from skdpsco.preprocessing import PrivatePCA
-from skdpsco.privacy import Budget, mu_of
 from skdpsco.solvers.penalized.second_moments import upper_triangle
 
 pytestmark = pytest.mark.filterwarnings(
@@ -131,23 +128,6 @@ def test_weights_are_those_of_scikit_learn(alpha):
     assert several.coef_ == pytest.approx(expected.coef_, abs=5e-3)
 
 
-@pytest.mark.parametrize("epsilon", [1e7, 2.0])
-@pytest.mark.parametrize("kind", ["target", "none", "targets", "classes"])
-def test_dense_sparse_and_blocks_are_the_same(epsilon, kind):
-    y = {"target": Y, "none": None, "targets": np.column_stack([Y, -Y]), "classes": SITE}[kind]
-    make = PrivateMoments(**{**GROUPED, "epsilon": epsilon, "max_weight": 2.0})
-    make.set_params(classes=["a", "b", "c"] if kind == "classes" else None)
-    more = {"sensitive_features": SITE, "sample_weight": WEIGHTS}
-    dense = clone(make).fit(X, y, **more)
-    blocks = RowBlocks.from_arrays(X, y, block_size=500)
-    for rows, target in ((sparse.csr_matrix(X), y), (blocks, None)):
-        other = clone(make).fit(rows, target, **more)
-        for label in "abc":
-            one, again = dense.group(label), other.group(label)
-            assert again.n_samples == pytest.approx(one.n_samples)
-            assert again.covariance == pytest.approx(one.covariance, rel=1e-6, abs=1e-6)
-
-
 @pytest.mark.parametrize("kind", ["target", "held", "none", "targets", "classes", "frame"])
 def test_dask_collections_are_the_same(kind):
     array = pytest.importorskip("dask.array")
@@ -174,26 +154,6 @@ def test_dask_collections_are_the_same(kind):
     for name, value in more.items():
         with pytest.raises(TypeError, match=f"{name} must be an array in memory"):
             clone(make).fit(rows, y, **{**more, name: array.from_array(value)})
-
-
-@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
-def test_one_charge_within_the_budget(relation):
-    ledger = Ledger(1.0, 1e-6, relation=relation)
-    make = PrivateMoments(delta=1e-6, ledger=ledger, relation=relation, max_weight=1.0, **GROUPED)
-    moments = make.fit(X, Y, sensitive_features=SITE, sample_weight=WEIGHTS)
-    model = PrivateRidge(ledger=ledger).fit(moments.group("a", "b"))
-    charged = [charge.rho for charge in ledger.charges()]
-    assert charged == [moments.privacy_.rho, 0.0]
-    assert charged[0] == pytest.approx(Budget(1.0, 1e-6).rho)
-    assert model.privacy_.rho == 0.0
-    said = " ".join(moments.privacy_.assumptions)
-    assert "3 groups are public" in said
-    assert "weights of records are clipped to 1" in said
-    shape = {"n_samples": N, "n_features": D}
-    planned = plan(clone(make).set_params(ledger=None, max_weight=None), **shape)
-    assert planned.mu == pytest.approx(Budget(1.0, 1e-6).mu, rel=1e-6)
-    alone = PrivateMoments(delta=1e-6, relation=relation, **GROUPED)
-    assert mu_of(alone.fit(X, Y, sensitive_features=SITE).privacy_.event) <= Budget(1.0, 1e-6).mu
 
 
 def test_intervals_of_a_group_cover():

@@ -1,7 +1,5 @@
 """The privacy report of pipelines: verdicts, what the caller vouches for, tables."""
 
-import sys
-
 import numpy as np
 import pytest
 from cases import each
@@ -322,12 +320,6 @@ def test_private_steps():
     assert search.estimator.epsilon == 1.0
 
 
-def test_private_steps_of_one_estimator():
-    for model in (PrivateLasso(), PrivateSearch(PrivateLasso())):
-        assert private_steps(model) == [("", model)]
-    assert private_steps(Normalizer()) == private_steps("passthrough") == []
-
-
 class PrivateSearch(PrivateEstimator):
     """Answers for what it contains."""
 
@@ -374,27 +366,3 @@ def test_html():
     assert html.startswith(
         "<p>NOT private: &lt;b&gt;&amp;. There is no guarantee for the whole.</p>"
     )
-
-
-def test_frame():
-    pytest.importorskip("pandas")
-    frame = privacy_report(make_pipeline(Normalizer(), PrivateLasso())).to_frame()
-    assert list(frame["name"]) == ["normalizer", "privatelasso"]
-    assert list(frame["status"]) == [FREE, PRIVATE]
-    assert frame["epsilon"].iloc[1] == 1.0
-    assert frame["rho"].isna().tolist() == [True, False]
-
-
-def test_frame_without_pandas(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="pip install pandas"):
-        privacy_report(PrivateLasso()).to_frame()
-
-
-def test_immutable():
-    report = privacy_report(PrivateLasso())
-    with pytest.raises(AttributeError):
-        report.steps = ()
-    with pytest.raises(AttributeError):
-        report.steps[0].status = FREE
-    assert report == privacy_report(PrivateLasso())

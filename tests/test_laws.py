@@ -97,36 +97,45 @@ def test_run_resume_and_compare(laws, measured, tmp_path, capsys):
     assert (tmp_path / "old_new.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("less", [False, True])
-def test_a_check_fails_where_scores_are_less(laws, measured, tmp_path, monkeypatch, less):
-    """Where a cell is less on the tables of quick runs only, that is chance."""
-    ridge = measured.model == "PrivateRidge"
-    cell = ridge & (measured.n == 1200) & (measured.epsilon == 1.0)
-    rows = measured.assign(score=np.where(ridge, -0.9, measured.score))  # less than new ones
-    rows.loc[cell, "score"] = 3.0
-    store = stored(laws, rows, tmp_path)
-    for seed in range(3, 24):
-        others = rows[cell & (rows.seed == 0)]
-        store.append(others.assign(seed=seed, score=3.0 if less else -1.0))
-    monkeypatch.setattr(laws.runs, "measure", lambda job, done: laws_rows(measured, job))
-    if not less:
-        return laws.__main__.check(options_of(tmp_path))
-    with pytest.raises(SystemExit, match="Scores are below those of old") as caught:
-        laws.__main__.check(options_of(tmp_path))
-    assert "PrivateRidge, n 1200, eps 1" in str(caught.value)
-    assert "mean change" not in str(caught.value)
+@pytest.mark.parametrize(
+    ("fall", "noise", "found"),
+    [
+        (0.0, 0.0, []),
+        (0.01, 0.0, ["all cells", "model PrivateRidge"]),
+        (0.06, 0.0, ["all cells", "model PrivateRidge", "law small_normal"]),
+        (0.06, 0.5, []),  # which chance explains
+    ],
+)
+def test_a_check_fails_where_means_are_less(
+    laws, measured, tmp_path, monkeypatch, fall, noise, found
+):
+    rng = np.random.default_rng(0)
+    scores = np.clip(measured.score, -0.4, None)
+    for label in ("old", "older"):
+        change = noise * rng.choice([-1.0, 1.0], len(measured)) + fall
+        laws.results.Store(label, tmp_path).append(measured.assign(score=scores + change))
+    rows = measured.assign(score=scores)
+    monkeypatch.setattr(laws.runs, "measure", lambda job, done: laws_rows(rows, job))
+    options = options_of(tmp_path)
+    options.labels = ["old", "older"]
+    if not found:
+        return laws.__main__.check(options)
+    with pytest.raises(SystemExit, match="Scores are below stored ones") as caught:
+        laws.__main__.check(options)
+    lines = str(caught.value).split("\n")[1:]
+    assert [line.split("  ")[1] for line in lines] == found
 
 
-def test_a_check_fails_where_the_mean_is_less(laws, measured, tmp_path, monkeypatch):
-    stored(laws, measured.assign(score=measured.score + 0.01), tmp_path)
-    monkeypatch.setattr(laws.runs, "measure", lambda job, done: laws_rows(measured, job))
-    with pytest.raises(SystemExit, match="mean change of the score: -"):
+def test_a_check_fails_where_fits_fail(laws, measured, tmp_path, monkeypatch):
+    stored(laws, measured, tmp_path)
+    rows = measured.assign(failure=np.where(measured.seed == 1, "ValueError", ""))
+    monkeypatch.setattr(laws.runs, "measure", lambda job, done: laws_rows(rows, job))
+    with pytest.raises(SystemExit, match="ValueError  small_normal"):
         laws.__main__.check(options_of(tmp_path))
 
 
 def laws_rows(measured, job):
-    """What was measured, for any table."""
+    """What was measured on the table of a job."""
     rows = measured[(measured.n == job.cells.n) & (measured.relation == job.cells.relation)]
     rows = rows[rows.model.isin(job.models) & rows.epsilon.isin([*job.cells.epsilons, np.inf])]
-    rows = rows[rows.seed == job.seed % 3]
-    return rows.assign(seed=job.seed).to_dict("records")
+    return rows[rows.seed == job.seed].to_dict("records")

@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from cases import each
 from numpy.testing import assert_array_equal
@@ -92,17 +91,6 @@ def test_cost(solver):
         assert mu_of(model.privacy_.event) == pytest.approx(Budget(1.0, 1e-6).mu, rel=1e-4)
 
 
-def test_functions_have_bins_before_the_fit(monkeypatch):
-    """What a function says of the middle of a bin must not wait for the records."""
-    monkeypatch.delattr(learned_bins, "gaussian_mechanism")
-    schema = Schema({name: SCHEMA.columns[name] for name in ("gain", "rich")})
-    model = fitted(
-        FRAME[["gain", "rich"]], schema, workload=[lambda X: X["gain"] > 0, lambda X: X["rich"]]
-    )
-    assert np.abs(model.answers_ - (GAIN > 0).mean()).max() < 0.02
-    assert len(model.privacy_.steps) < 2
-
-
 @each("params", [{}, {"solver": "select-measure", "n_iter": 1}])
 def test_blocks(params):
     """The same bins and answers from blocks of records."""
@@ -110,17 +98,6 @@ def test_blocks(params):
     one, two = fitted(**params), fitted(blocks, **params)
     assert_array_equal(one.answers_, two.answers_)
     assert_array_equal(one.domain_.entries[0].starts, two.domain_.entries[0].starts)
-
-
-def test_other_frames():
-    """Integers and missing numbers of polars, and of nullable columns of pandas."""
-    nullable = FRAME.assign(hours=FRAME["hours"].astype("Int16"))
-    for frame in (pl.from_pandas(FRAME), nullable):
-        drawn = fitted(frame, **SURE).sample(500, random_state=0)
-        assert list(drawn.dtypes) == list(frame.dtypes)
-        lost = np.asarray(drawn["weight"].to_numpy(), dtype=float)
-        assert 0.1 < np.isnan(lost).mean() < 0.3
-        assert set(np.unique(drawn["gain"].to_numpy() % 1)) == {0}
 
 
 class Released:

@@ -3,23 +3,20 @@
 import math
 
 import numpy as np
-import pytest
 from cases import each
 
 import skdpsco.data.pieces as summation
-from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
+from skdpsco.constraints import L1Ball, L2Ball, Simplex
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import replace_one, sum_error, sum_in_runs
-from skdpsco.losses import Hinge, Logistic, Multinomial
+from skdpsco.losses import Hinge, Logistic
 from skdpsco.mechanisms.samplers import SCALE_BITS, release
 from skdpsco.penalties import L2
 from skdpsco.preprocessing.scaler import plan_moments
 from skdpsco.preprocessing.selector import plan_selection
 from skdpsco.solvers import Allowance, Problem
-from skdpsco.solvers.base import prediction_spread
 from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.problem import GroupProblem
-from skdpsco.solvers.l1.frank_wolfe import NoisyFrankWolfe
 from skdpsco.solvers.lp_ball.anytime_mirror_descent import cut, grid_of
 from skdpsco.solvers.lp_ball.noisy_step import Steps
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import OnePassFrankWolfe, polytope_bounds
@@ -175,45 +172,3 @@ def test_operators_add_up_runs(monkeypatch):
     monkeypatch.undo()
     same = MirrorProx().run(plan, problem, (G,), np.random.default_rng(1))
     np.testing.assert_allclose(z, same, atol=1e-6)
-
-
-# ------------------------------------------------------------------------------ the softmax
-
-
-def noisy_frank_wolfe(problem):
-    plan = NoisyFrankWolfe().plan(problem, ZCDP, 4)
-    return plan.grid[0], plan.slope
-
-
-def phased_softmax(problem):
-    plan = PhasedERM().plan(problem, ZCDP, 4)
-    return plan.phases[0].grid, plan.slope
-
-
-@pytest.mark.parametrize("plan", [noisy_frank_wolfe, phased_softmax])
-def test_a_radius_that_bounds_predictions_bounds_softmax_gradients(plan):
-    """Predictions of three classes that are at most 1 apart: 27 % less noise than anywhere."""
-    (near, slope), (far, steepest) = (
-        plan(Problem(Multinomial(3), L1Ball(r), 1000, 5)) for r in (1.0, 100.0)
-    )
-    assert (slope, steepest) == pytest.approx((1.03447, math.sqrt(2.0)), abs=1e-4)
-    assert near / far == pytest.approx(1.03447 / math.sqrt(2.0), rel=1e-3)
-
-
-@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0, math.inf])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_predictions_of_points_of_a_ball_are_no_further_apart(p, intercept):
-    """Brute force over points and records, those that are as far apart as can be among them."""
-    rng, K, d = np.random.default_rng(0), 3, 4
-    problem = Problem(Multinomial(K), LpBall(p, 0.7), 10, d, intercept)
-    bound, largest = prediction_spread(problem), 0.0
-    for trial in range(300):
-        W = rng.standard_normal((K, d)) * (rng.random((K, d)) < 0.8)
-        x = rng.choice([-1.0, 1.0], d)
-        x[d - intercept :] = 1.0
-        if trial == 0:
-            W, x = np.zeros((K, d)), np.ones(d)
-            W[0, : 1 if p == 1.0 else d], W[1] = 1.0, -1.0 if p > 1.0 else 0.0
-        W *= 0.7 / np.linalg.norm(W.ravel(), ord=p)
-        largest = max(largest, float(np.ptp(W @ x)))
-    assert 0.99 * bound < largest <= bound

@@ -151,21 +151,6 @@ def test_spent_is_what_holds_for_all_charges():
     assert ledger.remaining().epsilon == 0.0
 
 
-def test_parameters_of_a_history_are_short():
-    ledger = Ledger(1.0, 1e-6)
-    ledger.charge(NoOpEvent(), parameters={f"parameter_{k}": k for k in range(99)})
-    (line,) = ledger.history()["parameters"]
-    assert len(line) == 80
-    assert line.startswith("parameter_0=0, parameter_1=1, ")
-    assert len(ledger.to_frame()["parameters"][0]) == 99
-
-
-def test_changed_parameters_come_first():
-    ledger = Ledger(1.0, 1e-6)
-    PrivateStandardScaler(with_std=False, lower=-1, upper=1, ledger=ledger).fit(np.zeros((100, 1)))
-    assert ledger.history()["parameters"][0].startswith("lower=-1, upper=1, with_std=False, ")
-
-
 def test_frame_for_programs(ledger):
     frame, charges = ledger.to_frame(), ledger.charges()
     assert list(frame.columns) == [*COLUMNS[:3], "event", *COLUMNS[3:]]
@@ -248,24 +233,6 @@ def test_ledgers_are_equal_on_one_file_and_data_set(tmp_path):
     assert ledger_of([PrivateStandardScaler(ledger=same)], first) is first
 
 
-def test_history_at_a_full_second(ledger, monkeypatch):
-    class Clock(datetime.datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return cls(2025, 1, 1, tzinfo=tz)
-
-    monkeypatch.setattr("skdpsco.privacy.ledger.datetime", Clock)
-    ledger.charge(NoOpEvent())
-    assert ledger.history()["time"].iloc[-1] == pd.Timestamp("2025-01-01", tz="UTC")
-
-
-def test_empty_history():
-    frame = Ledger(1.0, 1e-6).history()
-    assert frame.empty
-    assert list(frame.columns) == COLUMNS
-    assert str(frame["time"].dt.tz) == "UTC"
-
-
 def test_json(ledger):
     content = json.loads(ledger.to_json())
     assert content["dataset"] == "census"
@@ -328,15 +295,3 @@ def test_plot_in_epsilon(ledger, pyplot):
         assert box.x0 >= whole.x0
         assert box.y0 >= whole.y0
         assert box.y1 <= whole.y1
-
-
-@pytest.mark.parametrize("n", [0, 1, 60])
-def test_plot_of_few_and_many_charges(n, pyplot):
-    ledger = Ledger(1.0, 1e-6)
-    for _ in range(n):
-        ledger.charge(ZCDPEvent(1e-4))
-    _, ax = pyplot.subplots()
-    assert ledger.plot(ax) is ax
-    assert len(ax.patches) == n
-    assert len(ax.get_xticklabels()) < 50
-    ax.figure.canvas.draw()

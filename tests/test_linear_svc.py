@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
-from sklearn.linear_model import SGDClassifier
 from sklearn.svm import LinearSVC
 
-from skdpsco import PrivateLinearSVC, RowBlocks
+from skdpsco import PrivateLinearSVC
 from skdpsco.losses import SmoothHinge, derivatives, lipschitz_l2, values
 from skdpsco.losses.library import OneVsRest
 
@@ -77,59 +76,6 @@ def test_without_noise_the_optimum_is_that_of_scikit_learn():
         ).fit(X, y)
         assert_allclose(model.coef_, expected.coef_, atol=0.01)
         assert_allclose(model.intercept_, expected.intercept_, atol=0.01)
-
-
-def test_several_classes_are_one_problem_each():
-    X, y = labelled(2000, 3)
-    model = PrivateLinearSVC(epsilon=ALMOST_NONE, C=0.1, feature_bound=2.0).fit(X, y)
-    assert model.coef_.shape == (3, 3)
-    for k in range(3):
-        w, b = optimum(X, np.where(y == k, 1.0, -1.0), 0.1)
-        assert_allclose(model.coef_[k], w, atol=0.02)
-        assert_allclose(model.intercept_[k], b, atol=0.02)
-
-
-@pytest.mark.parametrize("solver", ["coordinate-descent", "sgd"])
-def test_other_solvers_find_about_the_same(solver):
-    X, y = labelled(4000)
-    model = PrivateLinearSVC(epsilon=100.0, solver=solver, feature_bound=2.0).fit(X, y)
-    assert model.score(X, y) > 0.9
-
-
-@pytest.mark.parametrize("one_sided", [False, True])
-@pytest.mark.parametrize("rare", [False, True])
-def test_fits_are_no_worse_than_the_frequent_label(one_sided, rare):
-    """At epsilon 1/2 with 500 records; and a larger budget makes up for the noise."""
-    rng = np.random.default_rng(1)
-    medians = []
-    for epsilon in (0.5, 2.0, 50.0):
-        gains = []
-        for _ in range(25):
-            X = rng.uniform(0.0 if one_sided else -1.0, 1.0, (2500, 5))
-            z = (X - X.mean(axis=0)).sum(axis=1) + 0.5 * rng.normal(size=2500)
-            y = (z > np.quantile(z, 0.9 if rare else 0.5)).astype(int)
-            model = PrivateLinearSVC(epsilon=epsilon).fit(X[:500], y[:500])
-            constant = max(y[500:].mean(), 1.0 - y[500:].mean())
-            gains.append(model.score(X[500:], y[500:]) - constant)
-        medians.append(np.median(gains))
-    assert min(medians) > -0.02
-    assert medians[0] <= medians[1] + 0.03 <= medians[2] + 0.06
-    assert medians[2] > (0.0 if rare else 0.25)
-
-
-def test_labels_blocks_and_plain_pipelines():
-    X, y = labelled(900)
-    names = np.array(["no", "yes"])[y]
-    params = {"classes": ["no", "yes"], "epsilon": 5.0, "feature_bound": 2.0}
-    whole = PrivateLinearSVC(**params).fit(X, names)
-    parts = PrivateLinearSVC(**params).fit(RowBlocks.from_arrays(X, names, block_size=300))
-    assert parts.privacy_.epsilon == whole.privacy_.epsilon == 5.0
-    assert whole.score(X, names) > 0.8
-    assert set(whole.predict(X)) == {"no", "yes"}
-    assert not hasattr(whole, "predict_proba")
-    plain = whole.to_sklearn()
-    assert isinstance(plain[-1], SGDClassifier)
-    assert (plain.predict(X) == whole.predict(X)).all()
 
 
 def test_parameters_of_scikit_learn_that_have_another_place():

@@ -372,33 +372,6 @@ def test_losses_have_one_type_in_kernels():
     assert for_kernels(own) is own  # it may have kernels of its own
 
 
-def test_two_classes_are_logistic():
-    two, logistic = MULTINOMIAL[0], LOGISTIC
-    Z, y = records(two)
-    z, sign = np.ascontiguousarray(Z[:, 1:] - Z[:, :1]), 2.0 * y - 1.0
-    close = {"rtol": 1e-12, "atol": 1e-15}
-    np.testing.assert_allclose(
-        evaluate(values, two, Z, y), evaluate(values, logistic, z, sign), **close
-    )
-    R, r = evaluate(derivatives, two, Z, y), evaluate(derivatives, logistic, z, sign)
-    np.testing.assert_allclose(R, np.hstack([-r, r]), **close)
-    # Along z the predictions move by half each way, so that the Hessian's form is halved.
-    np.testing.assert_allclose(
-        evaluate(curvatures, two, Z, y) / 2, evaluate(curvatures, logistic, z, sign), **close
-    )
-    for bound in (0.0, 0.5, 7.0, math.inf):
-        assert two.lipschitz(bound) == pytest.approx(logistic.lipschitz(bound), rel=1e-15)
-    assert curvature_of(two, 3.0) == curvature_of(logistic, 3.0)
-    assert two.baseline() == logistic.baseline()
-
-
-def test_huber_is_the_clipped_square():
-    Z, y = records(Huber())
-    for kernel in (values, derivatives, curvatures):
-        expected = evaluate(kernel, Squared(clip=0.9), Z, y)
-        np.testing.assert_array_equal(evaluate(kernel, Huber(delta=0.9), Z, y), expected)
-
-
 @each("size", [0.0, 1.0, 1e8, 1e16, 1e17, 1e100, -1e17])
 @each("n_classes", [2, 3, 10])
 def test_probabilities_sum_to_one_at_any_size(n_classes, size):

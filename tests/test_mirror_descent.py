@@ -14,7 +14,6 @@ from skdpsco.privacy import Budget, Ledger, rho_of
 from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, MirrorDescent
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.problem import VariationalProblem
-from skdpsco.solvers.saddle.vertex_draws import DESCENT, Scores, choose_steps, divide_records
 from skdpsco.variational import (
     BilinearGame,
     Block,
@@ -61,16 +60,6 @@ def play(operator, n, budget=NOISELESS, n_iter=None, seed=0, **options):
     solver, problem = MirrorDescent(**options), VariationalProblem(operator, n)
     plan = solver.plan(problem, budget, n_iter)
     return plan, solver.run(plan, problem, (np.arange(n),), np.random.default_rng(seed))
-
-
-def test_x_descends_and_y_ascends():
-    # Row 1 is best for x whatever y does, column 2 for y whatever x does.
-    A = [[0.5, 0.6, 0.9], [-0.9, -0.5, -0.2]]
-    _, z = play(Payoffs(A), 2_000)
-    assert z[1] > 0.97
-    assert z[4] > 0.97
-    assert z[:2].sum() == pytest.approx(1.0)
-    assert z[2:].sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("A", [[[1.0, -1.0], [-1.0, 1.0]], [[1.0, -0.2], [-0.5, 0.4], [0.9, 1.0]]])
@@ -134,71 +123,6 @@ def test_rounding_is_paid_for(solver):
     assert 0.99 * batches.rho < costs[1] <= batches.rho <= rho
 
 
-def test_a_record_late_in_the_run_has_a_small_batch():
-    plan, _ = play(Payoffs(np.eye(3)), 10_000, Budget(1.0, 1e-6), 50)
-    ratio = np.array(plan.batches.sizes) / (np.arange(1, 51) * np.sqrt(np.arange(50, 0, -1)))
-    assert ratio.max() <= 1.06 * ratio.min()
-
-
-def test_batches_are_as_good_as_any():
-    rng = np.random.default_rng(0)
-    for n in (4, 7, 12):
-        need = rng.uniform(0.1, 3.0, 4)
-        sizes = divide_records(need, n)
-        assert sizes.sum() == n
-        assert sizes.min() >= 1
-        others = (s for s in itertools.product(range(1, n), repeat=4) if sum(s) == n)
-        best = max((np.array(s) / need).min() for s in others)
-        assert (sizes / need).min() == pytest.approx(best)
-
-
-def test_steps_are_as_good_as_any():
-    game = Payoffs(np.zeros((5, 300)))
-    game.blocks = (Block(Simplex(), 5, 0.5), Block(Simplex(), 300, 2.0))
-    problem = VariationalProblem(game, 100)
-    for squares in (1e-4, 1.0, 4.0, 1e4):
-        step, bound = choose_steps(problem, squares, 50)
-        assert np.hypot(*step) ** 2 <= squares * (1 + 1e-12)
-        for share in np.linspace(0.001, 0.999, 400):
-            other = 0.0
-            for block, part in zip(game.blocks, (share, 1.0 - share), strict=True):
-                log = math.log(block.size)
-                s = min(math.sqrt(part * squares), math.sqrt(1.5 * log / (DESCENT.ease * 50)))
-                other += block.lipschitz * (log / (50 * s) + DESCENT.ease * s / 1.5)
-            assert bound <= 1.02 * other
-
-
-def test_the_automatic_schedule():
-    problem = VariationalProblem(Payoffs(np.zeros((50, 50))), 50_000)
-    steps = [MirrorDescent().schedule(problem, rho)[0] for rho in (1e-4, 1e-3, 1e-2)]
-    assert steps[1] / steps[0] == pytest.approx(math.sqrt(10), rel=0.3)
-    assert steps[2] / steps[1] == pytest.approx(math.sqrt(10), rel=0.3)
-    assert MirrorDescent(max_iter=20).schedule(problem, 1e-2)[0] == 20
-    assert MirrorDescent().schedule(problem, 1e-2, 33)[0] == 33
-    # One draw where the operator is affine; more the more it bends.
-    curved, draws = Payoffs(np.zeros((50, 50))), []
-    curved.second_smoothness = None
-    for curvature in (0.0, 5.0, 500.0):
-        curved.smoothness = [[curvature, 1.0], [1.0, curvature]]
-        draws.append(MirrorDescent().schedule(VariationalProblem(curved, 50_000), 1e-2)[1])
-    assert draws[0] == 1 < draws[1] < draws[2]
-    curved.second_smoothness = 0.0
-    assert MirrorDescent().schedule(VariationalProblem(curved, 50_000), 1e-2)[1] == 1
-
-
-def test_draws_follow_the_scores():
-    game, rng, n = Payoffs(np.zeros((4, 2))), np.random.default_rng(0), 40_000
-    scores = Scores(VariationalProblem(game, 5))
-    nats = np.array([0.3, -1.0, 0.0, 1.2, 0.5, -0.4])
-    scores.add(-nats, (2.0**-SCALE_BITS, 2.0**-SCALE_BITS))
-    counts = np.zeros(6)
-    scores.draw(rng, n, counts)
-    for part in (slice(0, 4), slice(4, 6)):
-        p = np.exp(nats[part]) / np.exp(nats[part]).sum()
-        # Six deviations, each of which is at most 0.5 / sqrt(n) = .0025.
-        np.testing.assert_allclose(counts[part] / n, p, atol=6 * 0.0025)
-
-
 @pytest.mark.parametrize("n", [1, 1_000, 10**9])
 @pytest.mark.parametrize("rho", [1e-12, 1e-9, 1e12])
 def test_the_automatic_schedule_is_affordable(n, rho):
@@ -235,24 +159,6 @@ def test_problems_that_are_refused(changes, match):
         setattr(game, name, value)
     with pytest.raises(ValueError, match=match):
         MirrorDescent().plan(VariationalProblem(game, 10), budget, n_iter)
-
-
-@each(
-    ("options", "error"),
-    [
-        ({"n_draws": 0}, ValueError),
-        ({"n_draws": 2**62}, ValueError),  # times a number of steps it has no 64 bits
-        ({"n_draws": 10**400}, ValueError),
-        ({"n_draws": 1.5}, TypeError),
-        ({"n_draws": True}, TypeError),
-        ({"n_draws": "many"}, TypeError),
-        ({"max_iter": 0}, ValueError),
-        ({"max_iter": math.nan}, TypeError),
-    ],
-)
-def test_bad_options(options, error):
-    with pytest.raises(error, match=next(iter(options))):
-        MirrorDescent(**options)
 
 
 def records(game, n, seed=0):

@@ -159,22 +159,6 @@ def test_gap_is_within_its_bound(method, smooth):
         assert 0 <= operator.gap(z, A.mean(axis=0)) <= plan.schedule.bound
 
 
-def test_gaps_fall_with_the_number_of_records():
-    strong, minty = [], []
-    for n in (300, 3_000, 30_000):
-        A = payoffs(n, 6, 5)
-        z, _ = solve(MirrorProx(max_calls=300), Game(6, 5), (A,), Allowance(0.02))
-        strong.append(Game(6, 5).gap(z, A.mean(axis=0)))
-        x = unit_rows(n, 4)
-        gaps = []
-        for seed in range(8):  # the iterate is a random one
-            z, _ = solve(MirrorProx(max_calls=300), Rotation(), (x,), Allowance(0.02), seed)
-            gaps.append(Rotation().gap(z, x.mean(axis=0)))
-        minty.append(np.mean(gaps))
-    assert strong[0] > 2 * strong[1] > 2 * strong[2]
-    assert minty[0] > 2 * minty[1] > 2 * minty[2]
-
-
 # --- privacy
 
 
@@ -208,32 +192,6 @@ def test_every_call_is_counted():
         seen.clear()
         _, plan = solve(solver, Counting(3, 3), (A,), Allowance(1.0), n_iter=7)
         assert len(seen) == plan.schedule.n_calls == {"mirror-prox": 13}.get(solver.method, 6)
-
-
-def test_shares_minimise_the_noise():
-    problem = VariationalProblem(GroupLosses(20, 4), 1000)
-    sensitivity, share, noise = calibration(problem, 1.0)
-
-    def variance(share):
-        return sum(
-            (s * b.scale * b.size ** (1 - 1 / b.pbar)) ** 2 * b.kappa / a / 1000**2
-            for s, b, a in zip(sensitivity, problem.geometry.blocks, share, strict=True)
-        )
-
-    assert variance(share) == pytest.approx(noise**2)
-    for move in (-0.01, 0.01):
-        assert variance(share + np.array([move, -move])) > noise**2
-
-
-def test_the_noise_of_a_tiny_block_fits_on_the_grid():
-    """Losses of 1e-12 beside gradients of 2: with a share in proportion there was no plan."""
-    problem = VariationalProblem(GroupLosses(20, 4, loss_bound=1e-12), 1000)
-    _, share, noise = calibration(problem, 0.1)
-    assert share.sum() == pytest.approx(1.0)
-    assert share.min() == pytest.approx(2.0**-20)
-    usual = VariationalProblem(GroupLosses(20, 4, loss_bound=1e-3), 1000)
-    assert noise <= calibration(usual, 0.1)[2]
-    assert MirrorProx().plan(problem, Allowance(0.5 * 0.1**2)).schedule.n_iter > 0
 
 
 @pytest.mark.parametrize("known", [None, 1.0])
@@ -347,14 +305,6 @@ def test_constants_of_the_recursion():
         assert plan.gap == pytest.approx(factor * plan.lam * B**2)
 
 
-def test_few_records_have_one_round_and_no_regulariser():
-    problem = VariationalProblem(Game(3, 3), 100)
-    plan = RecursiveRegularisation().plan(problem, Allowance(0.1))
-    assert plan.sizes == (100,)
-    assert plan.lam == 0.0
-    assert plan.plans[0].schedule == MirrorProx().schedule(problem, Allowance(0.1))
-
-
 def test_every_record_is_in_one_round():
     seen = []
 
@@ -368,23 +318,6 @@ def test_every_record_is_in_one_round():
     rounds = list(dict.fromkeys(seen))
     assert [len(rows) for rows in rounds] == list(plan.sizes) == [4, 3, 3]
     assert sorted(sum(rounds, ())) == list(range(10))
-
-
-@pytest.mark.parametrize("operator", [Game(4, 3), Rotation()], ids=lambda o: type(o).__name__)
-def test_more_rounds_pull_less(operator):
-    data = (payoffs(300, 4, 3) if operator.saddle else unit_rows(300, 4),)
-    gaps = []
-    for n_rounds in (1, 3, 6):
-        values = []
-        for seed in range(1 if operator.saddle else 3):
-            solver = RecursiveRegularisation(n_rounds=n_rounds)
-            # Parts of the data must look alike: all records are the same.
-            same = (np.repeat(data[0].mean(axis=0)[None], 300, axis=0),)
-            z, plan = solve(solver, operator, same, NOISELESS, seed, n_iter=200)
-            assert plan.gap == math.inf
-            values.append(operator.gap(z, data[0].mean(axis=0)))
-        gaps.append(np.mean(values))
-    assert gaps[0] > 1.5 * gaps[1] > 2.0 * gaps[2]
 
 
 @each(

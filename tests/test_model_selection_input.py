@@ -300,33 +300,6 @@ def test_targets_of_blocks(kind):
     refuses_search("y must be None where the blocks", MODEL, {}, X=given, y=Y)
 
 
-@pytest.mark.parametrize(
-    ("y", "match"),
-    [
-        (np.where(Y, NAN, 1.0), "y must be finite"),
-        (np.where(Y, "a", "b"), "y must be numeric"),
-        (Y * 1j, "Complex data not supported: y must be real"),
-    ],
-)
-def test_target(y, match):
-    lasso = make_pipeline(PrivateStandardScaler(), PrivateLasso())
-    refuses_search(match, lasso, {"privatelasso__radius": [1.0]}, y=y)
-
-
-@each(
-    ("y", "match"),
-    [
-        (np.where(Y, NAN, 1.0), "Input y contains NaN"),
-        (np.zeros(N), "two classes, but y contains only one"),
-        (X[:, 0], "Unknown label type: continuous"),
-        (np.array([1, "a"] * (N // 2), dtype=object), "Unknown label type"),
-    ],
-)
-def test_labels(y, match):
-    refuses_search(match, PrivateLogisticL1(), y=y)
-    refuses(match, lambda ledger: private_cross_val_score(PrivateLogisticL1(), X, y, ledger=ledger))
-
-
 # --- cross-validation
 
 BAD_ARGUMENTS = [

@@ -13,7 +13,6 @@ from skdpsco.losses import (
     Absolute,
     Hinge,
     Quantile,
-    SmoothHinge,
     curvature,
     derivative,
     derivatives,
@@ -46,30 +45,6 @@ def test_derivative_is_a_subgradient(loss):
         # Below the loss at every other point: the tangent of a convex function.
         tangents = at[:, None] + slopes[:, None] * (GRID[None, :] - GRID[:, None])
         assert (tangents <= at + 1e-12).all()
-
-
-@every
-def test_best_constant_prediction(loss):
-    # What the loss is for: sign of the majority, median, quantile.
-    if isinstance(loss, Hinge):
-        y, best = np.array([-1.0] * 3 + [1.0] * 4), 1.0
-    else:
-        y = np.arange(41.0) / 10.0
-        best = y[int(40 * getattr(loss, "level", 0.5))]
-    total = [sum(value(loss, z, t) for t in y) for z in (best - 0.1, best, best + 0.1)]
-    assert total[1] <= min(total) + 1e-12
-
-
-def test_half_of_the_absolute_residual():
-    for z in GRID:
-        assert value(Quantile(0.5), z, 0.3) == pytest.approx(value(Absolute(), z, 0.3) / 2)
-        assert derivative(Quantile(0.5), z, 0.3) == derivative(Absolute(), z, 0.3) / 2
-
-
-def test_hinge_is_the_limit_of_smooth_ones():
-    for y in (-1.0, 1.0):
-        for z in GRID:
-            assert abs(value(Hinge(), z, y) - value(SmoothHinge(1e-3), z, y)) <= 5e-4 + 1e-12
 
 
 @each("bound", [0.0, 0.3, 5.0, math.inf])

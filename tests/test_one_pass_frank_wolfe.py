@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from skdpsco.constraints import L1Ball, L2Ball
+from skdpsco.constraints import L1Ball
 from skdpsco.data import record_stream as _records
 from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.mechanisms.samplers import SCALE_BITS, summation_error
 from skdpsco.privacy import Budget
-from skdpsco.solvers import Allowance, Problem, check_supported
+from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.lp_ball import one_pass_frank_wolfe as module
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import (
     OnePassFrankWolfe,
@@ -155,44 +155,6 @@ def test_batches_may_be_larger_than_the_data():
         assert plan.grid == plans[0].grid
 
 
-def test_automatic_numbers_of_steps_follow_public_sizes():
-    def n_iter(n, d, epsilon, **kwargs):
-        problem = Problem(Logistic(), L1Ball(4.0), n, d)
-        return OnePassFrankWolfe(**kwargs).plan(problem, Budget(epsilon, 1e-6)).n_iter
-
-    assert n_iter(10**4, 20, 1.0) < n_iter(10**5, 20, 1.0) < n_iter(10**6, 20, 1.0)
-    assert n_iter(10**5, 20, 0.1) < n_iter(10**5, 20, 1.0) < n_iter(10**5, 20, 10.0)
-    assert n_iter(10**5, 2000, 1.0) < n_iter(10**5, 20, 1.0)
-    # n_plain is 5 here: twice bend / slope = 2 * (8 / 4) / 0.98, rounded down, and the first.
-    assert n_iter(10**5, 20, 1.0, batch_size=100) == 5 + 500
-    assert n_iter(10**5, 20, 1.0, batch_size=10**6) == 5
-    assert n_iter(10**6, 20, 1e6) == module.ONE_PASS.max_iter
-    assert n_iter(10**5, 10**5, 1e6) == module.ONE_PASS.always
-
-
-def test_noise_falls_as_epsilon_grows():
-    problem = Problem(Logistic(), L1Ball(2.0), 500, 20)
-    grids = [OnePassFrankWolfe().plan(problem, Budget(e, 1e-6), 10).grid
-             for e in (0.01, 0.1, 1.0, 10.0, 100.0)]  # fmt: skip
-    assert np.all(np.diff(np.log(grids)) < -1.0)
-
-
-def test_bad_options_and_problems():
-    problem = Problem(Logistic(), L1Ball(1.0), 20, 3)
-    for size, most in (("auto", 12), (5, 4), (1, 12)):
-        solver = OnePassFrankWolfe(size)
-        assert solver.plan(problem, Budget(1.0, 1e-6), most).n_iter == most
-        with pytest.raises(ValueError, match=f"n_iter must be at most {most} for 20 records"):
-            solver.plan(problem, Budget(1.0, 1e-6), most + 1)
-    not_smooth = "needs a smooth loss, which Declared is not"
-    for bend, match in ((math.inf, not_smooth), (math.nan, not_smooth), (-1.0, "a bound >= 0")):
-        with pytest.raises(ValueError, match=match):
-            solver.plan(Problem(Declared(1.0, bend), L1Ball(1.0), 20, 3), Budget(1.0, 1e-6))
-    with pytest.raises(TypeError, match="needs the kernel `n_vertices`, which the constraint L2"):
-        check_supported(OnePassFrankWolfe(), Problem(Logistic(), L2Ball(1.0), 20, 3))
-    check_supported(OnePassFrankWolfe(), problem)
-
-
 def test_bounds_of_any_size():
     """Noise is in proportion to the set; where it would underflow, a plan is refused."""
     for batch_size in ("auto", 2):
@@ -210,15 +172,6 @@ def test_bounds_of_any_size():
     for loss, radius, row_norm in itertools.product(LOSSES, (1e-100, 1e100), (1e-100, math.inf)):
         problem = Problem(loss, L1Ball(radius), 50, 3, row_norm=row_norm)
         assert OnePassFrankWolfe().plan(problem, Allowance(0.1)).grid > 0.0
-
-
-def test_a_loss_need_not_have_a_curvature_constant():
-    declared = Problem(Declared(1.0, 1.0), L1Ball(2.0), 10_000, 4)
-    known = Problem(Huber(1.0), L1Ball(2.0), 10_000, 4)
-    solver = OnePassFrankWolfe()
-    plan = solver.plan(declared, Budget(1.0, 1e-6))
-    assert plan == solver.plan(known, Budget(1.0, 1e-6))
-    assert plan.n_iter > plan.bounds.n_plain
 
 
 # ------------------------------------------------------------------------------ layouts and chunks

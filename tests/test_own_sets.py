@@ -44,7 +44,6 @@ from skdpsco.solvers import (
 )
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.vertex_choice import AxisPolytope, polytope_of
-from skdpsco.variational import Operator, solve_variational_inequality
 
 CORNERS = np.array([[1.0, 0.5, 0.0], [-1.0, 0.3, 0.2], [0.1, -1.2, 0.4], [0.0, 0.1, -0.9]])
 WIDTHS = np.array([0.5, 1.5, 0.2])
@@ -164,18 +163,6 @@ def test_how_a_polytope_is_seen():
         assert seen.vertices.flags.c_contiguous
     for ball in (L1Ball(np.float32(0.3)), Simplex(np.float32(0.3))):
         assert type(polytope_of(ball, 3).radius) is float
-
-
-@each("order", [1, 2, 3, math.inf])
-@each("seed", range(5))
-def test_size_of_points_on_axes(order, seed):
-    rng = np.random.default_rng(seed)
-    axis, length = rng.integers(3, size=5), rng.normal(size=5)
-    points = np.zeros((5, 3))
-    points[np.arange(5), axis] = length
-    found, same = AxisPolytope(axis, length), Polytope(points)
-    assert found.diameter(order) == pytest.approx(same.diameter(order), rel=1e-14)
-    assert found.norm_bound() == same.norm_bound()
 
 
 class Broken(NamedTuple):
@@ -312,20 +299,6 @@ def test_balls_are_those_of_the_library(constraint):
         check_supported(Stagewise(), problem)
     with pytest.raises(TypeError, match=f"must be a Simplex, .*got {name}"):
         Block(constraint, 3, 1.0)
-
-
-class SubBlock(Block):
-    """One that says less than it does."""
-
-    @property
-    def lipschitz_l2(self):
-        return 0.01
-
-
-def test_blocks_are_those_of_the_library():
-    operator = Operator(lambda z, x: z - x, [SubBlock(L2Ball(1.0), 2, 2.0)], smoothness=[[1.0]])
-    with pytest.raises(TypeError, match="blocks must be a non-empty sequence of Block, got "):
-        solve_variational_inequality(operator, np.ones((9, 2)), epsilon=1.0, delta=1e-6)
 
 
 @each("ball", [L1Ball, L2Ball, Simplex, lambda r: LpBall(np.float32(1.5), r)])

@@ -26,7 +26,7 @@ from skdpsco.privacy import Budget, epsilon_of, mu_of
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
 from skdpsco.solvers.lp_ball import randomised_smoothing as smoothed
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, step_grid
-from skdpsco.solvers.lp_ball.phased_erm import ERMPhase, PhasedERM, _follow
+from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
 from skdpsco.solvers.lp_ball.randomised_smoothing import marginals
 
 LEAST_NOISE = Allowance(1e12)
@@ -74,44 +74,6 @@ def mean_loss(loss, X, y, coef, intercept=False):
 
 
 # ------------------------------------------------------------------------------ plans
-
-
-def test_passes_follow_public_sizes():
-    for n, passes in ((100, 300), (200_000, 100), (10**7, 50)):
-        problem = Problem(Hinge(), L2Ball(1.0), n, 5)
-        assert PhasedERM().plan(problem, Budget(1.0, 1e-6)).n_iter == passes
-
-
-def test_phases_halve_and_their_pull_grows():
-    problem = Problem(Hinge(), L2Ball(1.0), 1000, 5)
-    phases = PhasedERM("localised").plan(problem, Budget(4.0, 1e-6)).phases
-    assert [phase.n_records for phase in phases] == [500, 250, 125, 62, 31, 15, 7, 3, 1]
-    # Never more steps than records, and one where noise is larger than the gradients anyway.
-    assert all(phase.n_iter <= phase.n_records for phase in phases)
-    assert phases[0].n_iter == 500
-    assert phases[-1].n_iter == 1
-    for one, two in itertools.pairwise(phases):
-        ratio = 4.0 * one.n_records / two.n_records
-        assert two.weight == pytest.approx(ratio * one.weight)
-    few = PhasedERM("localised").plan(problem, Budget(4.0, 1e-6), 4).phases
-    assert [phase.n_iter for phase in few] == [1, 1, 1, 1]
-
-
-@pytest.mark.parametrize(("tail", "mean"), [(0.0, 8.0), (0.5, 6.5), (1.0, 4.5)])
-def test_lengths_of_steps_and_the_mean_of_points(tail, mean):
-    class Walk:
-        def gradient(self, rows, n_expected, at, *others):
-            return at
-
-        def move(self, w, gradient, length, *others):
-            w += 1.0
-            lengths.append(length)
-
-    for falling, expected in ((True, 2 - np.arange(8) / 4), (False, 2 / (1 + np.arange(8)))):
-        lengths = []
-        phase = ERMPhase(1, 8, 2.0, falling, False, 0.0 if falling else 0.5, tail, 1.0)
-        found = _follow(phase, Walk(), None, np.zeros(1), None, np.zeros(1))
-        np.testing.assert_allclose([*found, *lengths], [mean, *expected])
 
 
 def test_a_phase_sees_records_that_no_other_sees(monkeypatch):
@@ -173,43 +135,6 @@ def test_without_noise_phases_and_smoothing_find_the_optimum(loss):
         coef = solve(solver, problem, X, y, n_iter=n_iter).coef
         excess = mean_loss(loss, X, y, coef) - best
         assert -1e-6 < excess < tolerance * (nothing - best)
-
-
-@pytest.mark.parametrize("ball", [L1Ball(6.0), LpBall(math.inf, 6.0)], ids=str)
-def test_steps_of_a_loss_that_is_not_smooth_end_without_zigzag(ball):
-    """Positive features, a large radius: with steps of one length 0.3 of the gain, or a loss."""
-    loss, rng = Absolute(), np.random.default_rng(0)
-    X = rng.uniform(0, 1, (1000, 11))
-    X[:, 10] = 1.0
-    y = np.clip(X @ np.append(np.linspace(0.4, -0.2, 10), -0.3), -1, 1)
-    coef = solve(PhasedERM(), Problem(loss, ball, 1000, 11), X, y).coef
-    best, nothing = optimum(loss, ball, X, y), mean_loss(loss, X, y, 0 * coef)
-    assert mean_loss(loss, X, y, coef) - best < 0.3 * (nothing - best)
-
-
-def test_long_steps_are_shortened_by_curvature():
-    """All curvature in one direction: the first step is far too long."""
-    rng = np.random.default_rng(0)
-    X, ball = np.repeat(rng.choice([-1.0, 1.0], (300, 1)), 4, axis=1), L2Ball(40.0)
-    y = 0.5 * X[:, 0]
-    problem = Problem(Squared(1.0), ball, 300, 4)
-    phase = PhasedERM().plan(problem, LEAST_NOISE, 300).phases[0]
-    assert phase.step * 4 > 2.0  # smoothness times the largest eigenvalue is 4
-    coef = solve(PhasedERM(), problem, X, y, n_iter=300).coef
-    assert mean_loss(problem.loss, X, y, coef) < 1e-6
-
-
-@pytest.mark.parametrize(
-    ("loss", "largest"), [(Logistic(), 0.1), (Hinge(), 0.1), (Absolute(), 0.15)], ids=str
-)
-def test_accuracy_with_noise(loss, largest):
-    """Excess over the constrained optimum, of that of no fit; five times what is usual."""
-    X, y = make_data(loss, 4000, 5, seed=1)
-    problem = Problem(loss, L2Ball(2.0), 4000, 5)
-    coef = solve(PhasedERM(), problem, X, y, Budget(2.0, 1e-6)).coef
-    best = mean_loss(loss, X, y, solve(PhasedERM(), problem, X, y, n_iter=2000).coef)
-    nothing = mean_loss(loss, X, y, 0 * coef)
-    assert mean_loss(loss, X, y, coef) - best < largest * (nothing - best)
 
 
 # ------------------------------------------------------------------------------ smoothing
@@ -287,11 +212,6 @@ def test_long_rows_are_shrunk_for_prediction_and_gradient():
 
 
 # ------------------------------------------------------------------------------ bad parameters
-
-
-def test_smoothing_is_for_one_phase():
-    with pytest.raises(ValueError, match="needs schedule='one-phase'"):
-        PhasedERM("localised", "randomised")
 
 
 def test_what_it_cannot_solve():

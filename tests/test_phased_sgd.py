@@ -18,7 +18,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
 from skdpsco.solvers.lp_ball import phased_sgd as module
-from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD, euclidean_bounds, excess_of_phases
+from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD, euclidean_bounds
 
 ALMOST_NONE = Allowance(1e12)  # noise
 BALLS = [L1Ball(2.0), LpBall(1.5, 1.0), L2Ball(1.5), LpBall(4.0, 0.5), LpBall(math.inf, 0.3)]
@@ -132,34 +132,6 @@ def test_slopes_are_those_of_predictions_within_the_ball():
     assert wide.slope == pytest.approx(4.0)
 
 
-def test_the_theorem_has_its_rate():
-    rule = module.PHASE_RULES["theorem"]
-    for mu, D, rate in ((0.01, 100, 1.0), (100.0, 2, 0.5)):
-        bounds = euclidean_bounds(Problem(Logistic(), L2Ball(1e-3), 10, D))
-        risks = []
-        for n in (2**18, 2**21):
-            risk, _, _ = min(
-                excess_of_phases(bounds, rule, mu, n, k) for k in range(1, n.bit_length())
-            )
-            assert risk <= 1.05 * 2 * math.sqrt((2 / 3 + 64 * D / (n * mu**2)) / n)
-            risks.append(risk)
-        assert math.log(risks[0] / risks[1], 8) == pytest.approx(rate, abs=0.03)
-
-
-def test_n_iter_is_the_number_of_phases():
-    problem = Problem(Logistic(), L2Ball(1.0), 100, 3)
-    X, rng = data(100, 3)
-    for n_iter in (1, 2, 7):
-        plan = PhasedSGD().plan(problem, Budget(1.0, 1e-6), n_iter)
-        assert plan.n_iter == n_iter
-        run(PhasedSGD(), plan, problem, X, rng.choice([-1.0, 1.0], 100))
-    for bad in (0, -1, 8, 10_000):
-        with pytest.raises(
-            ValueError, match=rf"n_iter must be in \[1, 7\].* 100 records .*; got {bad}"
-        ):
-            PhasedSGD().plan(problem, Budget(1.0, 1e-6), bad)
-
-
 # ------------------------------------------------------------------------------ one pass
 
 
@@ -174,17 +146,6 @@ def test_every_record_takes_part_once():
         assert plan.phases[0].n_averaged == 1
         coef = run(solver, plan, problem, np.eye(n), y)
         np.testing.assert_allclose(coef / plan.phases[0].step, 0.5 * y, atol=1e-4)
-
-
-@pytest.mark.parametrize("n_iter", [1, 2])
-def test_a_phase_of_one_record_takes_its_step(n_iter):
-    """It would otherwise release the noisy start of the phase."""
-    problem = Problem(Squared(), L2Ball(50.0), n_iter, 2)
-    plan = PhasedSGD("practical", shuffle=False).plan(problem, ALMOST_NONE, n_iter)
-    X, y = np.eye(2)[:n_iter], np.ones(n_iter)
-    coef = run(PhasedSGD(shuffle=False), plan, problem, X, y)
-    moved = np.array([phase.step for phase in plan.phases] + [0.0])[:2]
-    np.testing.assert_allclose(coef, moved, atol=1e-2)
 
 
 @pytest.mark.parametrize(("schedule", "n_averaged"), [("practical", 2), ("theorem", 25)])
@@ -222,17 +183,6 @@ def test_nothing_depends_on_where_blocks_are_cut(layout, schedule, tmp_path):
         np.testing.assert_array_equal(run(solver, plan, problem, blocks, None), whole)
 
 
-def test_chunks_of_a_kernel_call_do_not_show(monkeypatch):
-    n = 300
-    X, rng = data(n, 3)
-    problem = Problem(Logistic(), L2Ball(0.5), n, 3)
-    plan = PhasedSGD().plan(problem, Budget(4.0, 1e-6))
-    y = rng.choice([-1.0, 1.0], n)
-    whole = run(PhasedSGD(), plan, problem, X, y)
-    monkeypatch.setattr("skdpsco.data.record_stream.CHUNK_RECORDS", 13)
-    np.testing.assert_array_equal(run(PhasedSGD(), plan, problem, X, y), whole)
-
-
 # ------------------------------------------------------------------------------ convergence
 
 
@@ -248,13 +198,6 @@ def test_noise_that_is_huge_ends_in_the_ball():
                 assert scale > 300.0 if huge else scale < 1e-3
                 coef = run(PhasedSGD(), plan, problem, X, rng.choice([-1.0, 1.0], 2))
                 assert np.isfinite(coef).all()
-
-
-def test_tiny_rows():
-    problem = Problem(Logistic(), L2Ball(1.0), 50, 3, row_norm=1e-100)
-    X, rng = data(50, 3)
-    plan = PhasedSGD().plan(problem, ALMOST_NONE)
-    assert np.isfinite(run(PhasedSGD(), plan, problem, X, rng.choice([-1.0, 1.0], 50))).all()
 
 
 def test_derivatives_are_clipped():

@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import itertools
 import json
 import math
 import pickle
@@ -47,7 +46,7 @@ from skdpsco.privacy import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from skdpsco.privacy.accounting import _mills, _shrink, zcdp_beside
+from skdpsco.privacy.accounting import _mills, zcdp_beside
 from skdpsco.privacy.report import PrivacyReport
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -89,21 +88,10 @@ def test_budget_refuses_what_is_not_a_real_number(bad):
         Budget(1.0, bad)
 
 
-@each("bad", [1, 1.0, 1.5, np.float64(1)])
-def test_budget_refuses_a_delta_of_one_or_more(bad):
-    with pytest.raises(ValueError, match="delta"):
-        Budget(1.0, bad)
-
-
 @each("use", [Budget, Ledger, lambda _, delta: PrivateRidge(delta=delta).fit([[0.0]], [0.0])])
 def test_a_delta_of_0_is_said_not_to_be_offered(use):
     with pytest.raises(ValueError, match="no solver offers pure differential privacy, delta=0"):
         use(1.0, 0)
-
-
-def test_budget_refuses_an_integer_beyond_the_floats():
-    with pytest.raises(ValueError, match="epsilon"):
-        Budget(10**400, 1e-6)
 
 
 def test_budget_is_a_value():
@@ -166,17 +154,6 @@ def test_k_copies_cost_k_times_one(event, k):
         assert rho_of(composed) == pytest.approx(k * rho_of(event), rel=1e-15)
     if is_gaussian(event):
         assert mu_of(RepeatedEvent(event, k)) == pytest.approx(math.sqrt(k) * mu_of(event))
-
-
-def test_rho_of_nested_repetitions_multiplies():
-    event = RepeatedEvent(ComposedEvent([EVENTS[0], RepeatedEvent(EVENTS[1], 3)]), 5)
-    assert rho_of(event) == pytest.approx(5 * rho_of(EVENTS[0]) + 15 * rho_of(EVENTS[1]))
-
-
-def test_order_does_not_matter():
-    charges = {rho_of(ComposedEvent(order)) for order in itertools.permutations(EVENTS)}
-    assert len(charges) == 1
-    assert {rho_of(compose(*order)) for order in itertools.permutations(EVENTS)} == charges
 
 
 def test_compose_flattens_counts_and_drops_what_is_not_released():
@@ -332,41 +309,6 @@ def test_gaussian_curve_is_never_looser_than_zcdp(rho, epsilon):
     assert 0 < gaussian_delta(math.sqrt(2 * rho), epsilon) <= zcdp_delta(rho, epsilon) <= 1
 
 
-@each_epsilon
-@each("delta", EXTREME_DELTAS)
-def test_gaussian_calibration_is_never_looser_than_zcdp(epsilon, delta):
-    assert gaussian_mu(epsilon, delta) >= math.sqrt(2 * zcdp_rho(epsilon, delta)) * (1 - 1e-8)
-
-
-@pytest.mark.parametrize("calibrate", [zcdp_rho, gaussian_mu])
-def test_calibration_is_monotone(calibrate):
-    epsilons, deltas = np.logspace(-4, 4, 25), np.logspace(-15, -1, 25)
-    assert np.all(np.diff([calibrate(e, 1e-6) for e in epsilons]) > 0)
-    assert np.all(np.diff([calibrate(1.0, d) for d in deltas]) > 0)
-
-
-@pytest.mark.parametrize("report", [zcdp_delta, gaussian_delta])
-def test_delta_falls_with_epsilon_and_grows_with_the_charge(report):
-    assert np.all(np.diff([report(0.3, e) for e in np.linspace(0, 6, 40)]) < 0)
-    assert np.all(np.diff([report(r, 1.0) for r in np.logspace(-1, 0.5, 40)]) > 0)
-
-
-@each("rho", logspace(-6, 4))
-@each("delta", EXTREME_DELTAS)
-def test_zcdp_epsilon_is_never_worse_than_the_closed_form(rho, delta):
-    # Bun and Steinke (2016), Proposition 1.3.
-    assert zcdp_epsilon(rho, delta) < rho + 2 * math.sqrt(rho * math.log(1 / delta))
-
-
-def test_rule_of_thumb_is_not_used():
-    # epsilon^2 / (4 log(1/delta)) is more than even the exact Gaussian curve allows.
-    budget = Budget(8.0, 0.01)
-    rule_of_thumb = 64 / (4 * math.log(100))
-    assert budget.rho == pytest.approx(2.47, abs=0.005)
-    assert budget.mu**2 / 2 == pytest.approx(3.00, abs=0.005)
-    assert budget.rho < budget.mu**2 / 2 < rule_of_thumb
-
-
 @pytest.mark.parametrize("n_iter", [1, 7, 1000, 10**6])
 @each_epsilon
 def test_spending_a_budget_in_equal_parts_stays_within_it(n_iter, epsilon):
@@ -385,17 +327,6 @@ def test_absurd_budgets_are_finite_and_private(epsilon, delta):
     assert 0 <= budget.mu < math.inf
     assert zcdp_delta(budget.rho, epsilon) <= delta
     assert gaussian_delta(budget.mu, epsilon) <= delta
-
-
-def test_no_charge_gives_no_loss():
-    for value in (zcdp_delta(0, 1), gaussian_delta(0, 1), zcdp_epsilon(0, 0.1)):
-        assert value == 0
-    assert gaussian_epsilon(0, 0.1) == 0
-
-
-def test_shrink_goes_on_until_the_check_holds():
-    assert _shrink(1.0, lambda value: value <= 0.6) <= 0.6
-    assert _shrink(1.0, lambda value: value <= 0) == 0
 
 
 @each(
@@ -544,11 +475,6 @@ def oracle_epsilon(accountant, event, parameter, count, delta):
     package = pytest.importorskip(f"dp_accounting.{accountant[:3].lower()}", reason=reason)
     single = getattr(dp, event)(parameter)
     return getattr(package, accountant)().compose(single, count).get_epsilon(delta)
-
-
-def test_oracle_is_asked_only_what_it_can_answer():
-    with pytest.raises(LookupError, match="not trusted"):
-        oracle_epsilon("PLDAccountant", "RandomizedResponseDpEvent", 0.1, 10, 1e-6)
 
 
 @pytest.mark.parametrize("count", [1, 10, 200])

@@ -16,7 +16,6 @@ from skdpsco import PrivateLasso, PrivateLogisticL1, _kernels
 from skdpsco._config import config_context, get_config, set_config
 from skdpsco._kernels import CompilationNote
 from skdpsco.base import progress as _progress
-from skdpsco.base.progress import progress_bar
 from skdpsco.solvers import FrankWolfe
 
 X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
@@ -136,23 +135,6 @@ def test_a_fit_that_breaks_off(error, capfd, monkeypatch):
     assert "3/7" in capfd.readouterr().err
     assert not hasattr(model, "coef_")
     assert not hasattr(model, "n_features_in_")
-
-
-@pytest.mark.usefixtures("threads")
-def test_never_beyond_the_total(capfd, monkeypatch):
-    monkeypatch.setattr(_progress, "DELAY", 0.0)
-    with config_context(progress=True), progress_bar(5, "fit") as counter:
-        counter[0] = 9
-        time.sleep(0.3)
-    assert "9/5" not in (err := capfd.readouterr().err)
-    assert "5/5" in err
-
-
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("progress", [False, True])
-def test_counter(progress):
-    with config_context(progress=progress), progress_bar(5, "fit") as counter:
-        assert (counter.shape, counter.dtype, counter[0]) == ((1,), np.int64, 0)
 
 
 def test_without_tqdm(monkeypatch):

@@ -33,7 +33,6 @@ from skdpsco import (
     PrivateRidge,
     UtilityWarning,
 )
-from skdpsco.base.public_start import learnt_from
 from skdpsco.data import RowBlocks
 from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Multinomial
@@ -42,7 +41,7 @@ from skdpsco.preprocessing import PublicBoundsScaler
 from skdpsco.privacy import is_gaussian, mu_of
 from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.scaling.stages import Units
-from skdpsco.solvers import CompositeProblem, GradientDescent
+from skdpsco.solvers import CompositeProblem
 from skdpsco.solvers.penalized import gradient_descent as module
 from skdpsco.solvers.penalized.gradient_descent import Coordinates, noisy_gradient
 
@@ -53,7 +52,6 @@ SCORES = X @ [3.0, -2.0, 0.0, 1.0] + 0.5
 Y = SCORES + 0.1 * rng.normal(size=600)
 LABELS = SCORES + rng.logistic(size=600) > 0.0
 START = SimpleNamespace(coef_=np.array([2.0, -1.0, 0.5, 0.0]), intercept_=0.3)
-SOLVERS = (GradientDescent(shrunk=False), "gradient-descent")  # as it is, and shrunk
 EXACT = 1e9  # an epsilon with hardly any noise
 
 
@@ -173,16 +171,6 @@ def test_the_optimum_of_counts_and_sizes(Model, y, loss, alpha):
 
 
 @pytest.mark.parametrize(("Model", "y", "loss"), LAWS)
-def test_counts_and_sizes_with_little_budget_stay_near(Model, y, loss):
-    start = SimpleNamespace(coef_=np.array([0.8, -0.5, 0.0, 0.3]), intercept_=1.0)
-    options = {"epsilon": 0.05, "target_bound": 30.0}
-    model = fitted(Model, X, y, start, **options)
-    alone = fitted(Model, X, y, None, **options)
-    assert norm(model.coef_ - start.coef_) < 0.5 * norm(alone.coef_ - start.coef_)
-    assert model.privacy_.event == alone.privacy_.event  # and it costs the same
-
-
-@pytest.mark.parametrize(("Model", "y", "loss"), LAWS)
 def test_counts_and_sizes_begin_in_blocks_and_where_records_are_added(Model, y, loss):
     params = {"epsilon": 1e4, "n_iter": 5, "target_bound": 60.0, "conditioning": None}
     expected = fitted(Model, X, y, NEAR, **params)
@@ -232,34 +220,6 @@ def test_public_records_cost_nothing_and_replace_what_units_cost(Model):
     other = beside(Model, slice(300, 450), epsilon=1.0)
     assert_array_equal(other.feature_range_, alone.feature_range_)
     assert other.privacy_.epsilon == 1.0
-
-
-# One of them begins at its scores; the other is fitted to residuals.
-@pytest.mark.parametrize("Model", [PrivateLogisticRegression, PrivateRidge])
-def test_with_little_budget_it_is_the_public_model(Model):
-    y, options = DATA[Model]
-    start = learnt_from(Model(**options), (X[PUBLIC], y[PUBLIC]), None)[0].coef
-    far = [  # means of six, since alone they are near now and then
-        np.mean([norm(fit().coef_ - start) for _ in range(6)])
-        for fit in (
-            lambda: beside(Model, epsilon=0.02),
-            lambda: fitted(Model, X[PRIVATE], y[PRIVATE], None, epsilon=0.02, **options),
-        )
-    ]
-    assert far[0] < 0.7 * far[1]
-
-
-@pytest.mark.parametrize("Model", DATA)
-def test_with_much_budget_it_is_the_model_of_the_records(Model):
-    y, options = DATA[Model]
-    weak = {"C": 1e4} if "classes" in options else {"alpha": 1e-6}
-    options = {**options, **weak}
-    exact = Model(**{**options, "epsilon": EXACT})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        exact.fit(X[PRIVATE], y[PRIVATE], public_data=(X[PUBLIC], y[PUBLIC]))
-    truth = fitted(Model, X[PRIVATE], y[PRIVATE], None, **options)
-    assert_allclose(exact.coef_, truth.coef_, atol=0.1)
 
 
 def test_bounds_are_those_of_public_records():
@@ -384,14 +344,6 @@ def test_one_against_the_rest_begins_at_a_model():
     assert_allclose(near.coef_, fitted(PrivateLinearSVC, X, CLASS, None, C=100.0).coef_, atol=0.05)
 
 
-def test_several_classes_with_little_budget_stay_near():
-    alone, begun = (
-        fitted(PrivateLogisticRegression, X, CLASS, init, epsilon=0.3).score(X, CLASS)
-        for init in (None, THREE)
-    )
-    assert begun > alone
-
-
 def test_classifiers_begin_at_a_model_in_blocks():
     for y, init in ((LABELS, START), (CLASS, THREE)):
         params = {"classes": np.unique(y), "epsilon": 50.0, "n_iter": 5}
@@ -407,22 +359,6 @@ def test_regressions_find_the_same_coefficients_from_anywhere(Model):
     models = [fitted(Model, X, Y, init=init, **params) for init in (None, START)]
     assert_allclose(models[1].coef_, models[0].coef_, atol=0.03)
     assert_allclose(models[1].coef_, [3.0, -2.0, 0.0, 1.0], atol=0.03)
-
-
-@pytest.mark.parametrize(
-    ("Model", "y"),
-    [
-        (PrivateQuantileRegressor, Y),
-        (PrivateLogisticRegression, LABELS),
-        (PrivateLinearSVC, LABELS),
-    ],
-)
-def test_noise_does_not_lead_away(Model, y):
-    wide = np.hstack([X, np.zeros((600, 36))])
-    init = SimpleNamespace(coef_=np.zeros(40), intercept_=0.0)
-    # With nothing but noise a James-Stein factor is small: 1 - 40 / 40, up to the noise's noise.
-    steps = [norm(fitted(Model, wide, y, init, epsilon=0.02, solver=s).coef_) for s in SOLVERS]
-    assert 0.0 <= steps[1] < 0.6 * steps[0]
 
 
 @pytest.mark.parametrize(("Model", "y"), [(PrivateRidge, Y), (PrivateLogisticRegression, LABELS)])

@@ -30,7 +30,6 @@ from skdpsco.data.pieces import (
     PIECE_WORK,
     pieces,
     sum_error,
-    tree_sum,
     work,
 )
 from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
@@ -144,21 +143,6 @@ def test_a_refit_adds_up_few_terms_one_after_the_other(layout, monkeypatch):
     assert total[0].depth <= 2 * (FAN_IN - 1) + 1
 
 
-def test_a_sum_of_nothing_ends():
-    with pytest.raises(ValueError, match="nothing to add up"):
-        tree_sum(iter([]))
-
-
-def test_small_arrays_stay_whole():
-    small = as_design(X[:1000], np.ones(3), False)
-    assert in_pieces(small, Y[:1000]) is small
-    large = in_pieces(as_design(X, np.ones(3), False), Y)
-    assert isinstance(large, BlockDesign)
-    assert in_pieces(large, Y) is large
-    wide = as_design(np.zeros((5000, 1000), dtype=np.float32), np.ones(1000), False)
-    assert isinstance(in_pieces(wide, np.zeros(5000)), BlockDesign)
-
-
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("loss", [Logistic(), Squared(0.5)])
 def test_sums_are_those_of_the_whole_whatever_the_number_of_threads(layout, loss, monkeypatch):
@@ -195,13 +179,6 @@ def test_pieces_are_summed_up_by_as_many_threads_as_numba_has(monkeypatch):
         for _ in range(3):
             assert map_reduce(design, None, who) == 4.0
         assert len(seen) == count  # threads are started once
-
-
-def test_one_thread_is_the_caller_s_own(monkeypatch):
-    design = in_pieces(as_design(X, np.ones(3), False), Y)
-    threads(monkeypatch, 1)
-    found = map_reduce(design, None, lambda design, y: np.array([float(threading.get_ident())]))
-    assert found == 2.0 * threading.get_ident()
 
 
 @without_gil

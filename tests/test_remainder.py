@@ -32,7 +32,6 @@ from skdpsco.privacy import (
     rho_of,
 )
 from skdpsco.privacy.events import leaves
-from skdpsco.privacy.sampling import PoissonSampledGaussianEvent
 from skdpsco.privacy.spending import worst_of
 from skdpsco.solvers import Allowance, Problem, Remainder, check_cost
 from skdpsco.solvers.l1.frank_wolfe import NoisyFrankWolfe
@@ -255,17 +254,6 @@ def test_private_bounds_of_features_keep_to_the_gaussian_curve():
     model = PrivateLogisticRegression(feature_bound=None, random_state=0).fit(X, LABELS)
     assert spends_all(model)
     assert mu_of(model.privacy_.event) == pytest.approx(Budget(1.0, 1e-6).mu, rel=1e-6)
-
-
-@quiet
-def test_private_bounds_of_features_do_not_switch_off_samples():
-    model = PrivateLogisticRegression(
-        solver=SGD(accountant="rdp"), feature_bound=None, random_state=0, n_iter=20
-    )
-    model.fit(X, LABELS)
-    event = model.privacy_.event
-    assert any(type(leaf) is PoissonSampledGaussianEvent for leaf, _ in leaves(event))
-    assert 0.97 <= epsilon_of(event, model.delta, "rdp") <= 1.0
 
 
 @quiet

@@ -194,18 +194,6 @@ def test_words_name_what_is_protected(relation, said):
     assert said in Risk(1.0, 1e-5, relation=relation).lines()[0]
 
 
-def test_numbers_in_words_are_rounded_up():
-    lines = Risk(8.0, 1e-5, GaussianEvent(1.0)).lines()
-    assert "at most 2,990 times surer" in lines[0]
-    assert "a chance of 1 in 100,000." in lines[1]
-    assert "a chance of 1 in 995." in Risk(8.0, 1.0049e-3).lines()[1]
-    assert "right at most 69.2 % of the time" in lines[2]
-    found = [math.ceil(1e3 * ndtr(ndtri(rate) + 1.0)) / 10 for rate in (0.001, 0.01, 0.1)]
-    assert found == [1.9, 9.3, 39.0]
-    assert "finds at most 1.9 % of those used; with 1 %, at most 9.3 %; with 10 %, at" in lines[3]
-    assert "more than a million times surer" in Risk(30.0, 1e-5).lines()[0]
-
-
 @pytest.mark.parametrize("rate", [0, 1, -0.1, math.nan, "0.1", True])
 def test_rates_are_checked(rate):
     with pytest.raises((ValueError, TypeError), match="false_positive_rate must be a finite real"):

@@ -1,7 +1,6 @@
 """Selection of coordinates by one noisy gradient: its sensitivity, what it finds, when it runs."""
 
 import math
-from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skdpsco import PrivateLasso, PrivateLogisticL1, RowBlocks
+from skdpsco import PrivateLogisticL1, RowBlocks
 from skdpsco.constraints import L1Ball
 from skdpsco.data.design import as_design
 from skdpsco.losses import (
@@ -28,16 +27,11 @@ from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import Problem, Stagewise
 from skdpsco.solvers.l1 import refit, stagewise
 from skdpsco.solvers.l1 import screening as screen_module
-from skdpsco.solvers.l1.refit import newton_pays, sum_over
-from skdpsco.solvers.l1.screening import max_columns, plan_screen, select_coordinates
-from skdpsco.solvers.l1.stagewise import centring_pays
+from skdpsco.solvers.l1.refit import sum_over
+from skdpsco.solvers.l1.screening import plan_screen, select_coordinates
 
 # Fits with a seed, for tests that can be repeated, warn that their noise is not secret.
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
-
-
-def seeded(seed=0):
-    return np.random.Generator(np.random.PCG64(seed))
 
 
 def select(problem, X, y, rng, mu):
@@ -190,56 +184,6 @@ def test_releases_change_by_what_is_charged(monkeypatch, loss, intercept):
     assert worst.min() > 0.5
 
 
-def test_thresholds():
-    for n, mu in ((100, 0.1), (10_000, 0.2), (10**6, 3.0)):
-        most = max_columns(n, mu)
-        assert most == 1 or newton_pays(n, most, mu)
-        assert not newton_pays(n, most + 1, mu)
-
-
-# ------------------------------------------------------------------------------ what is found
-
-
-@pytest.mark.parametrize("intercept", [False, True])
-def test_what_matters_is_selected_and_little_else(intercept):
-    X, y = words()
-    n, d = X.shape
-    problem = Problem(Logistic(), None, n, d + intercept, intercept, sparse=True)
-    design, mu = as_design(X, np.ones(d), intercept), 0.3
-    chance = []
-    for seed in range(10):
-        found = select(problem, design, 2.0 * y - 1.0, seeded(seed), mu)
-        assert set(range(10)) <= set(found)
-        assert (np.diff(found) > 0).all()
-        assert (found < d).all()
-        chance.append(len(found) - 10)
-    # About two by chance, in each of 10 trials: 50 or more in all have probability below 1e-8.
-    assert 0 < sum(chance) < 50
-    # Without a signal noise alone selects; never more than Newton steps can refit.
-    labels = 2.0 * np.random.default_rng(1).integers(2, size=n) - 1.0
-    noise = [len(select(problem, design, labels, seeded(s), 0.05)) for s in range(10)]
-    assert 0 < sum(noise) < 50
-    assert max(noise) <= plan_screen(problem, 0.05)[0].n_selected
-
-
-def test_the_intercept_comes_first():
-    """With classes of unequal size, every common feature has a large slope at 0."""
-    X, y = words(bias=5.0)
-    assert y.mean() < 0.3
-    rng = np.random.default_rng(3)
-    X = sparse.hstack([X, rng.random((len(y), 50)) < 0.5], format="csr") * 1.0  # of no use
-    n, d = X.shape
-    selected = []
-    for intercept in (True, False):
-        problem = Problem(Logistic(), None, n, d + intercept, intercept, sparse=True)
-        design = as_design(X, np.ones(d), intercept)
-        selected.append(select(problem, design, 2.0 * y - 1.0, seeded(), 0.3))
-    with_it, without = selected
-    assert np.isin(np.arange(10), with_it).sum() >= 8
-    assert (with_it >= 3000).sum() < 5
-    assert (without >= 3000).sum() > 10
-
-
 # ------------------------------------------------------------------------------ plans and fits
 
 
@@ -261,77 +205,6 @@ def test_when_it_runs():
     assert plan(n_iter=20).path is not None
     assert plan(n=10**5, d=10).all_coordinates
     assert not plan(n=10).screen
-
-
-@seeded_fits
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_fits_of_sparse_records_are_better(n_classes):
-    X, y = words(n_classes=n_classes)
-    options = {"classes": np.arange(n_classes), "random_state": 0, "epsilon": 1.0}
-    options |= {"conditioning": None, "feature_bound": 1.0}  # the solver alone
-    screened = PrivateLogisticL1(**options).fit(X, y)
-    path = PrivateLogisticL1(**options, n_iter=15).fit(X, y)
-    assert screened.privacy_.epsilon == path.privacy_.epsilon
-    assert screened.privacy_.event == GaussianEvent(1.0 / Budget(1.0, 1e-6).mu)
-    assert screened.score(X, y) > path.score(X, y) + 0.02
-    used = np.flatnonzero(np.abs(screened.coef_).max(axis=0))
-    assert np.isin(np.arange(10), used).sum() >= 6
-    assert len(used) < 40
-    assert np.abs(screened.path_.coef[-1]).sum() > 0
-    given = PrivateLogisticL1(**options, radius=1.0).fit(X, y)
-    assert np.abs(given.coef_).sum() <= 1.0 + 1e-9
-
-
-def test_all_of_few_sparse_columns_are_centred_and_fitted():
-    """From n mu = 3.5 d on, where Newton steps are best, too; the budget alone decides."""
-    for labels in (False, True):  # of which few are not worth a selection
-        sizes = 131.0, 133.0, 349.0, 351.0, 2e7 - 1.0, 2e7 + 1.0
-        pays = [centring_pays(n, 100, labels) for n in sizes]
-        assert pays == [labels, False, False, True, True, True]
-    problem = Problem(Squared(1.0), None, 1000, 61, 1, sparse=True, centred=True)
-    plan = Stagewise().plan(replace(problem, mean_square=(0.1,) * 60), Budget(4.0, 1e-6))
-    assert plan.all_coordinates
-    assert plan.descent
-    assert not plan.screen
-    rng = np.random.default_rng(0)
-    X = sparse.csr_matrix((rng.random((2000, 60)) < 0.1) * 1.0)
-    z = X @ rng.normal(size=60)
-    y = z + 0.5 * z.std() * rng.normal(size=2000)
-    scores = []
-    for options in ({}, {"conditioning": None}, {"radius": 50.0}):
-        model = PrivateLasso(epsilon=3.0, target_bound=20.0, **options).fit(X, y)
-        centred = any(
-            "centre" in line and "features" in line for line in str(model.privacy_).splitlines()
-        )
-        assert centred == (not options)
-        scores.append(model.score(X, y))
-    assert min(scores[:2]) > 0.7  # all are fitted without a centre, too
-
-
-@seeded_fits
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("epsilon", [1e3, 1e6])
-def test_sparse_columns_have_scales_where_newton_steps_are_best(epsilon, intercept):
-    """Otherwise they would be clipped at 1, and R^2 would be .69."""
-    rng = np.random.default_rng(0)
-    X = rng.poisson(0.3, size=(4000, 20)).astype(float)
-    z = X @ rng.normal(size=20)
-    z /= z.std()
-    y = z + 0.5 * rng.normal(size=4000)
-    model = PrivateLasso(epsilon=epsilon, fit_intercept=intercept, random_state=0)
-    assert model.fit(sparse.csr_matrix(X), y).score(X, y) > 0.78
-
-
-@seeded_fits
-def test_regression():
-    X, _ = words()
-    rng = np.random.default_rng(2)
-    w = np.zeros(X.shape[1])
-    w[:10] = np.tile([2.0, -2.0], 5)
-    y = X @ w + rng.normal(size=X.shape[0]) + 7.0
-    for radius in ("auto", 30.0):
-        model = PrivateLasso(epsilon=4.0, radius=radius, target_bound=20.0, random_state=0)
-        assert model.fit(X, y).score(X, y) > 0.4
 
 
 @seeded_fits

@@ -17,7 +17,6 @@ from skdpsco.solvers.synthesis import measurements as _measured
 from skdpsco.solvers.synthesis import select_measure
 from skdpsco.solvers.synthesis.contrasts import helmert, positions, scales
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductHistogram
-from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.measurements import MeasuredQueries, MeasuredTables
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
 
@@ -112,39 +111,6 @@ def test_small_tables_only_where_there_are_too_many(monkeypatch):
     problem = QueryProblem((2,) * 6, Marginals(3), 5000)
     codes = skewed(5000, (2,) * 6)
     assert error(problem, codes, budget=Budget(1e5, 1e-6), n_iter=15) < 0.02
-
-
-def test_choices_are_different_and_rounds_have_enough_candidates():
-    rng = np.random.Generator(np.random.PCG64(0))
-    found = list(select_measure._choices(rng, np.array([5.0, 0.0, 9.0, 9.0]), 1e-9, 4))
-    assert sorted(found[:2]) == [2, 3]
-    assert found[2:] == [0, 1]
-    for n_iter, n_candidates in [(1, 1), (9, 1), (100, 3), (20, 100), (3, 100)]:
-        rounds = select_measure._rounds(n_iter, n_candidates)
-        assert sum(rounds) == n_iter
-        assert max(rounds) <= n_candidates
-        assert min(rounds) >= 1
-
-
-@pytest.mark.parametrize(("d", "limit"), [(16, 0.85), (26, 0.4)])
-def test_few_tables_of_many(d, limit):
-    """If only three tables of three columns matter, errors are far below those of measuring all."""
-    problem = QueryProblem((2,) * d, Marginals(3), 10_000)
-    codes = exclusive(d, d, 10_000)
-    found, other = (error(problem, codes, solver=s) for s in (SelectMeasure(), MeasureProject()))
-    assert found < 0.02
-    assert found < limit * other
-
-
-def test_samples_have_what_was_chosen():
-    """Without a histogram of the domain: records show the dependence of three columns."""
-    problem = QueryProblem((2,) * 24, Marginals(3), 10_000)
-    codes = exclusive(5, 24, 10_000)
-    _, result = run(problem, codes)
-    assert isinstance(result.distribution, ProductHistogram)
-    sample = result.distribution.sample(20_000, np.random.default_rng(0))
-    assert np.abs(true_answers(problem, sample) - true_answers(problem, codes)).max() < 0.04
-    assert max(map(len, result.distribution.groups)) <= 6  # what was chosen by chance is not joined
 
 
 @pytest.mark.parametrize(

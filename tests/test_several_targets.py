@@ -59,16 +59,6 @@ def test_without_noise_models_are_those_of_scikit_learn(Model):
 
 
 @each_model
-def test_one_charge_of_the_whole_budget(Model):
-    ledger = Ledger(2.0, 1e-5)
-    model = Model(epsilon=1.0, delta=1e-6, ledger=ledger, **{"feature_bound": 6.0}).fit(X, Y)
-    (charge,) = ledger.charges()
-    assert charge.rho == pytest.approx(Budget(1.0, 1e-6).rho, rel=1e-9)
-    assert (charge.rho, charge.estimator) == (model.privacy_.rho, Model.__name__)
-    assert any("targets are clipped to" in line for line in str(model.privacy_).splitlines())
-
-
-@each_model
 def test_fits_to_moments_are_those_of_each_target(Model):
     moments = PrivateMoments(**WIDE).fit(X, Y)
     assert moments.moments_.names == ("x0", "x1", "x2", "x3", "y0", "y1", "y2")
@@ -86,56 +76,8 @@ def test_fits_to_moments_are_those_of_each_target(Model):
         moments.path()
 
 
-def blocks_with_targets(kind, path):
-    """The records in blocks, and their targets or None."""
-    names = ["y0", "y1", "y2"]
-    frame = pd.DataFrame(np.hstack([X, Y]), columns=[*"abcd", *names])
-    if kind == "arrays":
-        return RowBlocks.from_arrays(X, Y, block_size=400), None
-    if kind == "sparse":
-        return RowBlocks.from_arrays(sparse.csr_matrix(X), Y, block_size=400), None
-    if kind == "pairs":
-        return RowBlocks.from_blocks([(X[:700], Y[:700]), (X[700:], Y[700:])]), None
-    if kind == "apart":
-        return RowBlocks.from_arrays(X, block_size=400), Y
-    if kind == "parquet":
-        pytest.importorskip("pyarrow")
-        frame.to_parquet(path / "all.parquet", row_group_size=400)
-        return RowBlocks.from_parquet(path / "all.parquet", names, block_size=400), None
-    if kind == "arrow":
-        arrow = pytest.importorskip("pyarrow")
-        return RowBlocks.from_arrow(arrow.Table.from_pandas(frame), names, block_size=400), None
-    if kind == "dask array":
-        array = pytest.importorskip("dask.array")
-        return array.from_array(X, chunks=(400, 2)), array.from_array(Y, chunks=(500, 1))
-    dask = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
-    if kind == "dask frames":
-        return RowBlocks.from_dask(dask[[*"abcd"]], dask[names], n_samples=N), None
-    return RowBlocks.from_dask(dask, target=names, n_samples=N), None
-
-
 KINDS = "arrays sparse pairs apart parquet arrow", "dask array,dask frame,dask frames"
 KINDS = [*KINDS[0].split(), *KINDS[1].split(",")]
-
-
-@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
-@pytest.mark.parametrize("kind", KINDS)
-def test_blocks_are_arrays(kind, tmp_path):
-    """With noise of one seed; the division into blocks only affects rounding."""
-    params = {**WIDE, "epsilon": 2.0, "random_state": 0}
-    blocks, y = blocks_with_targets(kind, tmp_path)
-    rows = sparse.csr_matrix(X) if kind == "sparse" else X
-    if kind.startswith("dask"):  # where moments are released
-        params["epsilon"] = 8.0
-    for Model in MODELS if kind == "arrays" else [PrivateRidge]:
-        expected, model = clone(Model(**params)).fit(rows, Y), Model(**params).fit(blocks, y)
-        assert model.coef_ == pytest.approx(expected.coef_, rel=1e-7, abs=1e-9)
-        assert model.intercept_ == pytest.approx(expected.intercept_, rel=1e-7, abs=1e-9)
-        assert (model.n_features_in_, model.privacy_.rho) == (D, expected.privacy_.rho)
-    moments = PrivateMoments(**params).fit(blocks, y)
-    expected = PrivateMoments(**params).fit(X, Y)
-    assert moments.moments_.names[D:] == ("y0", "y1", "y2")
-    assert moments.covariance_ == pytest.approx(expected.covariance_, rel=1e-7, abs=1e-9)
 
 
 def test_fits_to_each_target_share_the_budget_and_what_is_found_of_features(monkeypatch):
@@ -166,31 +108,11 @@ def test_fits_to_each_target_share_the_budget_and_what_is_found_of_features(monk
     assert fits_each(N, D + M, 0.2) is True
 
 
-def test_a_report_of_several_targets_says_what_parts_are_of_and_nothing_twice():
-    model = PrivateRidge(epsilon=1.0, max_records_per_unit=2)
-    report = model.fit(X, Y, units=np.arange(N) // 2).privacy_
-    for lines in (report.assumptions, [step.name for step in report.steps]):
-        assert len({*lines}) == len(lines)
-    assert sum(step.share for step in report.steps) == pytest.approx(1.0)
-
-
 def test_noise_of_targets_differs_under_one_seed():
     with pytest.warns(PrivacyWarning) as caught:
         model = PrivateRidge(epsilon=0.5, random_state=0).fit(X, np.tile(Y[:, :1], 3))
     assert len(caught) == 1
     assert len(np.unique(model.intercept_)) == 3
-
-
-def test_few_records_of_targets_of_all_sizes_are_never_absurd():
-    """The moments of all columns had a median of -15 for the last of them."""
-    rng, scores = np.random.default_rng(3), []
-    A = rng.normal(size=(2400, 10))
-    B = (A @ rng.normal(size=(10, 3)) / 3.0 + 0.5 * rng.normal(size=(2400, 3))) * [1.0, 10.0, 0.1]
-    for Model in MODELS:
-        found = [Model(epsilon=2.0).fit(A[:400], B[:400]).predict(A[400:]) for _ in range(3)]
-        scores += [r2_score(B[400:], P, multioutput="raw_values") for P in found]
-    assert np.median(scores) > 0.5
-    assert np.min(np.median(scores, axis=0)) > 0.4
 
 
 def test_other_fits_refuse_blocks_of_several_targets():
@@ -263,22 +185,6 @@ def test_errors_of_targets_hang_together_as_is_said(relation):
         errors = np.append(errors, model.intercept_[0] - model.intercept_[1])
         inside.append(abs(errors) < 1.96 * np.sqrt(spread.diagonal()))
     assert 0.9 < np.mean(inside) < 0.985  # 1,200 of 95 %, of which three hang together
-
-
-def test_a_column_is_one_target():
-    params = {**WIDE, "target_bound": 14.0}
-    model = PrivateRidge(**params).fit(X, Y[:, 0])
-    assert model.coef_.shape == (D,)
-    assert model.predict(X).shape == (N,)
-    assert PrivateMoments(**params).fit(X, Y[:, 0]).moments_.names[-1] == "y"
-
-
-@each_model
-def test_warnings_name_the_line_of_the_fit(Model):
-    for y in (Y[:, 0], Y):
-        with pytest.warns(PrivacyWarning) as caught:
-            Model(random_state=0, epsilon=1e6).fit(X, y)
-        assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_bounds_of_some_columns_are_found():

@@ -88,17 +88,6 @@ def test_what_is_shown(regressor):
     assert len(display.bars_) == len(display.axes_) == 5
 
 
-def test_the_most_important_columns_and_an_order(regressor):
-    assert titles(display_of(regressor, 2)) == ["curved", "city"]
-    assert titles(display_of(regressor, ["hour", "curved"])) == ["hour", "curved"]
-    assert titles(display_of(regressor, 100)) == titles(display_of(regressor))
-
-
-def test_a_model_that_was_read_is_shown_alike(regressor):
-    read = PrivateAdditiveRegressor.from_json(regressor.to_json())
-    assert titles(display_of(read)) == titles(display_of(regressor))
-
-
 def test_panels_have_one_range(regressor):
     display = display_of(regressor, n_cols=2)
     limits = {ax.get_ylim() for ax in display.axes_}
@@ -165,16 +154,6 @@ def test_labels_do_not_overlap(n_columns):
     model = PrivateAdditiveRegressor().fit(many, np.nan_to_num(many[:, 0]) * 1e4)
     display = display_of(model)
     assert len(display.axes_) == n_columns
-    assert_apart(display)
-
-
-def test_many_long_categories():
-    names = [f"a category with a long name, {k}" for k in range(60)]
-    frame = pd.DataFrame({"place": np.repeat(names[:40], 100), "sex": ["f", "m"] * 2000})
-    frame["dose"] = np.linspace(0.0, 1.0, 4000)
-    model = PrivateAdditiveRegressor(schema=Schema({"place": names, "sex": ["f", "m"]}))
-    display = display_of(model.fit(frame, np.arange(4000.0)))
-    assert len(tick_labels(display.axes_[titles(display).index("place")])) < 20
     assert_apart(display)
 
 

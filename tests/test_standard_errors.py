@@ -25,7 +25,6 @@ from skdpsco import (
     PrivatePoissonRegressor,
     PrivateQuantileRegressor,
     PrivateRidge,
-    RowBlocks,
     UtilityWarning,
 )
 from skdpsco.data.design import as_design
@@ -371,28 +370,6 @@ def test_piecewise_curvatures_are_derivatives_of_derivatives():
         assert 0.0 < found.mean() < loss.smoothness()
 
 
-def test_gradients_of_labels_are_long_enough_for_one_step():
-    """Clipping that moves the descent far costs coverage: slopes were 3 % short where it did."""
-    rng, n, coef, lengths = np.random.default_rng(20), 20_000, 0.3 * np.ones(10), []
-    for _ in range(8):
-        X = rng.standard_normal((n, 10))
-        y = rng.random(n) < expit(X @ coef + 0.5)
-        model = fitted(PrivateLogisticRegression, X, y, epsilon=4.0)
-        lengths.append(model.coef_[0] @ coef / (coef @ coef))
-    # The deviation of the mean is .006.
-    assert np.mean(lengths) == pytest.approx(1.0, abs=0.018)
-
-
-def test_rows_count_less_where_noise_is_large():
-    long = [
-        NewtonStep(GradientDescent()).plan(composite(Logistic(), n, 10), Budget(1.0, 1e-6)).long
-        for n in (300, 3_000, 30_000, 300_000, 3_000_000)
-    ]
-    assert 0.0 < long[0] < 0.1
-    assert long == sorted(long)
-    assert long[-1] == module.NEWTON_STEP.long
-
-
 # ------------------------------------------------------------------------- penalties of l1 norms
 
 
@@ -571,21 +548,6 @@ def test_a_penalty_and_units_are_those_of_the_user():
     centred = (X - X.mean(axis=0)) * [10.0, 0.1]
     exact = np.linalg.solve(centred.T @ centred + 5000.0 * np.eye(2), centred.T @ y)
     assert_allclose(model.coef_, exact, rtol=0.02, atol=1e-3)
-
-
-@pytest.mark.parametrize(("Estimator", "params"), MODELS)
-def test_blocks_and_sparse_records_are_records(Estimator, params):
-    X, y, _ = drawn(Estimator, 600, 2, np.random.default_rng(7))
-    params = {"epsilon": 50.0, "random_state": 0, "conditioning": None, "n_iter": 5}
-    if Estimator in CLASSIFIERS:
-        params["classes"] = [False, True]
-    with pytest.warns(PrivacyWarning):
-        model = fitted(Estimator, X, y, **params)
-    for other in (RowBlocks.from_arrays(X, y, block_size=200), sparse.csr_matrix(X)):
-        with pytest.warns(PrivacyWarning):
-            again = fitted(Estimator, other, None if isinstance(other, RowBlocks) else y, **params)
-        assert_allclose(again.coef_, model.coef_, rtol=1e-3)
-        assert_allclose(again.coef_covariance_, model.coef_covariance_, rtol=1e-2)
 
 
 @pytest.mark.parametrize("Estimator", [PrivateLogisticRegression, PrivateRidge])

@@ -8,12 +8,10 @@ import pytest
 from cases import each
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 import skdpsco.base.private_estimator
 from skdpsco import PrivateSynthesizer
 from skdpsco._random import generator
-from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.synthesis import Bins
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -46,39 +44,6 @@ def refuses(match, X=FRAME, **params):
     assert drawn == []
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[name] is before[name] for name in before)
-
-
-EPSILON = r"epsilon.* \(0(\.0)?, inf\)"
-DELTA = r"delta.* \(0\.0, 1\.0\)"
-ITER = "n_iter.* (a str among {'auto'}|'auto' or an int)"
-COUNT = "order must be an int >= 1, got"
-
-
-@pytest.mark.parametrize(
-    ("parameter", "value", "match"),
-    [
-        *(("epsilon", value, EPSILON) for value in (NAN, INF, 0, -1, "1", None, True, [1.0])),
-        ("epsilon", 1e300, r"epsilon=1e\+300 is too large with delta=1e-06"),
-        ("epsilon", 1e-8, r"epsilon=1e-08 is too small with delta=1e-06"),
-        *(("delta", value, DELTA) for value in (NAN, 0, 1, "1", None, True)),
-        ("ledger", 3, "ledger.* None or a Ledger"),
-        ("random_state", "x", "random_state.*RandomState"),
-        ("random_state", True, "random_state must be None, a non-negative integer or .*got True"),
-        ("domain", None, "domain must be declared"),
-        *(("order", value, COUNT) for value in (0, -1, 1.0, "2", None, True, NAN)),
-        *(("n_iter", value, ITER) for value in (0, -1, 1.5, "all", None, True, 10_001)),
-        (
-            "n_iter",
-            3,
-            "Cannot split the budget .*n_iter=3.* measures once: n_iter must be 'auto'",
-        ),
-        ("solver", "best", r"solver must be one of \('auto', 'measure-project'.*\), got 'best'"),
-        ("solver", 3, "solver.*'str' or an object implementing 'plan' and 'run'"),
-        ("solver", MeasureProject, r"solver must be an instance, MeasureProject\(\), not a class"),
-    ],
-)
-def test_parameters(parameter, value, match):
-    refuses(match, **{parameter: value})
 
 
 WHAT = "workload must be 'marginals', 'target', a list of tuples of columns, an array"
@@ -178,24 +143,6 @@ def test_records(X, match):
 def test_queries(fitted, q, match):
     with pytest.raises((TypeError, ValueError), match=match):
         fitted.query(q)
-
-
-@each("n_samples", [0, -1, 1.0, "3", None, True, NAN])
-def test_samples(fitted, n_samples):
-    with pytest.raises((TypeError, ValueError), match="n_samples must be an int >= 1, got"):
-        fitted.sample(n_samples)
-
-
-def test_seeds_of_samples(fitted):
-    with pytest.raises(ValueError, match="cannot be used to seed"):
-        fitted.sample(3, random_state="x")
-
-
-def test_before_the_fit():
-    for method in (MODEL.sample, MODEL.query):
-        name = method.__name__
-        with pytest.raises(NotFittedError):
-            getattr(clone(MODEL), name)(3 if name == "sample" else "a")
 
 
 def test_extremes():

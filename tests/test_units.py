@@ -25,7 +25,7 @@ from skdpsco import (
 )
 from skdpsco.base.private_estimator import check_budget
 from skdpsco.data import as_design
-from skdpsco.inspection import plan, privacy_report
+from skdpsco.inspection import privacy_report
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.model_selection import private_cross_val_score
 from skdpsco.moments.release import ONE, plan_matrix
@@ -240,16 +240,6 @@ def test_a_fit_costs_what_a_unit_may(name):
     assert (listed.relation, listed.rho) == (UNIT, report.rho)
     assert listed.private
     assert privacy_report(model.__class__(**model.get_params())).relation == UNIT
-
-
-@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
-def test_a_plan_is_what_a_fit_costs():
-    model = PrivateRidge(epsilon=1.0, feature_bound=1, target_bound=2, ledger=ledger())
-    planned = plan(model, *X.shape)
-    report = model.fit(X, Y).privacy_
-    assert (planned.rho, planned.relation) == (report.rho, UNIT)
-    assert sum(one.share for one in planned.releases) == pytest.approx(1.0)
-    assert sum(one.rho for one in planned.releases) == pytest.approx(planned.rho)
 
 
 @pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")

@@ -211,12 +211,6 @@ def test_a_plan_is_for_the_drawn_rows():
     assert planned.releases == plan(PrivateRidge(**KNOWN, ledger=mine), 200 * K, 2).releases
 
 
-def test_one_record_of_every_person():
-    report = PrivateRidge(max_records_per_unit=1, **KNOWN).fit(X, Y, units=PERSON).privacy_
-    assert report.relation == "replace-one"
-    assert report.assumptions[-1].startswith("records drawn of every unit: 1;")
-
-
 def test_a_seed_repeats_the_draw_but_not_as_noise():
     first, second = (FITS["ridge"](max_records_per_unit=K, random_state=s).coef_ for s in (5, 5))
     np.testing.assert_array_equal(first, second)

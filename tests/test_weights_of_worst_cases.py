@@ -5,13 +5,12 @@ from inspect import signature
 import numpy as np
 import pytest
 from cases import each
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.base import is_classifier
 from sklearn.linear_model import LogisticRegression
 
 import skdpsco
 from skdpsco import Ledger, PrivateGroupDRO, PrivateMinimaxClassifier
-from skdpsco.data import RowBlocks
 from skdpsco.losses import Hinge, Logistic, SmoothHinge
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
 
@@ -24,12 +23,7 @@ X = rng.uniform(-1, 1, (N, 3))
 GROUP = rng.integers(0, 2, N)
 SCORES = 2.0 * X @ [1.0, -1.0, 0.5] + rng.logistic(size=N)
 RARE = SCORES > 3.0  # one in ten
-THREE = np.digitize(SCORES, [0.0, 2.5])
 HEAVY = {True: 10.0}
-
-
-def recall(model, y=RARE, label=True):
-    return np.mean(model.predict(X[y == label]) == label)
 
 
 def of_groups(**params):
@@ -50,48 +44,6 @@ def test_all_classifiers_take_weights_of_classes():
 
 
 # --- fits
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"group_membership": "private", "groups": [0, 1]},
-        {"solver": "mirror-prox"},
-        {"solver": "mirror-prox", "loss": "hinge"},
-    ],
-    ids=str,
-)
-def test_a_heavy_class_of_groups_is_found(params):
-    plain, heavy = of_groups(**params), of_groups(class_weight=HEAVY, **params)
-    assert recall(heavy) > recall(plain) + 0.3
-    assert recall(heavy, label=False) > 0.3
-    assert heavy.privacy_.epsilon == plain.privacy_.epsilon
-
-
-@pytest.mark.parametrize(
-    ("y", "params", "gain"),
-    [
-        (RARE, {"tasks": None}, 0.3),  # by gradient descent
-        (RARE, {"tasks": None, "solver": "mirror-descent"}, 0.3),
-        (RARE, {"class_prior": [0.9, 0.1]}, 0.02),  # already found by many
-        (RARE, {"solver": "mirror-prox", "n_iter": 60, "epsilon": 1e4}, 0.02),
-        (np.column_stack([RARE, RARE]), {"tasks": "columns"}, 0.3),
-        (THREE == 2, {"losses": ["logistic", "smooth-hinge"], "tasks": None, "radius": 4.0}, 0.1),
-    ],
-    ids=lambda case: str(case) if isinstance(case, dict) else "",
-)
-def test_a_heavy_class_of_tasks_is_found(y, params, gain):
-    plain, heavy = of_classes(y, **params), of_classes(y, class_weight=HEAVY, **params)
-    y = y if y.ndim == 1 else y[:, 0]
-    assert recall(heavy, y) > recall(plain, y) + gain
-    assert heavy.privacy_.epsilon == plain.privacy_.epsilon
-
-
-def test_a_heavy_class_among_three():
-    params = {"solver": "mirror-descent", "epsilon": 1e4, "tasks": None, "radius": 8.0}
-    plain, heavy = of_classes(THREE, **params), of_classes(THREE, class_weight={1: 9.0}, **params)
-    assert recall(heavy, THREE, 1) > recall(plain, THREE, 1) + 0.2
 
 
 def test_without_noise_the_average_is_that_of_scikit_learn():
@@ -127,18 +79,6 @@ def test_without_noise_the_worst_mean_of_weighted_losses_is_least():
     assert worst(w) < worst(np.append(plain.coef_, plain.intercept_)) - 0.05
 
 
-@pytest.mark.parametrize("weights", [None, {}, {False: 3.0, True: 3}, {True: 1.0}], ids=str)
-def test_equal_weights_are_none(weights):
-    assert_array_equal(of_groups(class_weight=weights).coef_, of_groups().coef_)
-    assert_array_equal(of_classes(class_weight=weights).coef_, of_classes().coef_)
-
-
-def test_only_ratios_of_weights_count():
-    one, other = {True: 8.0, False: 2.0}, {True: 4.0}
-    assert_array_equal(of_groups(class_weight=one).coef_, of_groups(class_weight=other).coef_)
-    assert_array_equal(of_classes(class_weight=one).coef_, of_classes(class_weight=other).coef_)
-
-
 @each("made", [PreparedVertices, PreparedBall])
 @each("shares", [None, (0.3, 0.7)])
 def test_a_record_of_weight_three_quarters_is_three_of_four(made, shares):
@@ -155,15 +95,6 @@ def test_a_record_of_weight_three_quarters_is_three_of_four(made, shares):
     nothing = [nothing.total(z, tuple(part[[i]] for part in data)) for i in range(2)]
     expected = 0.75 * (ones[0] + ones[1]) + 0.25 * (nothing[0] + nothing[1]) + ones[2]
     assert_allclose(weighted.total(z, data), expected, atol=1e-12)
-
-
-def test_blocks_are_weighted_as_arrays_are():
-    blocks = RowBlocks.from_arrays(X, RARE, block_size=N)
-    params = {"class_weight": HEAVY, "classes": [False, True], "random_state": 0}
-    params["feature_bound"] = 1.0  # a count would look at some of the records of arrays only
-    of_blocks = PrivateGroupDRO(**params).fit(blocks, sensitive_features=GROUP)
-    of_arrays = PrivateGroupDRO(**params).fit(X, RARE, sensitive_features=GROUP)
-    assert_array_equal(of_blocks.coef_, of_arrays.coef_)
 
 
 # --- bad input, before anything is charged

@@ -4,11 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
-from skdpsco import Ledger, PrivacyWarning, PrivateGridSearchCV, PrivateGroupDRO, PrivateLogisticL1
+from skdpsco import Ledger, PrivacyWarning, PrivateGridSearchCV, PrivateGroupDRO
 from skdpsco.inspection import privacy_report
 from skdpsco.model_selection import private_cross_val_score
 from skdpsco.preprocessing import PrivateStandardScaler
@@ -64,16 +63,6 @@ def test_a_report_says_the_same_before_and_after_a_fit(mode):
     assert after.steps[2].rho == estimator[-1].privacy_.rho
 
 
-def test_relations_of_other_reports():
-    assert privacy_report(Normalizer()).relation == ONE
-    assert privacy_report(PrivateLogisticL1()).relation == ONE
-    assert privacy_report(make_pipeline(StandardScaler(), model())).relation is None
-    frozen = make_pipeline(FrozenEstimator(model().fit(X, Y, **FIT)))
-    assert privacy_report(frozen).relation == WITHIN_GROUPS
-    # An illegal kind of membership does not protect membership.
-    assert privacy_report(model("secret")).relation == WITHIN_GROUPS
-
-
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 def test_a_seed_and_a_relation_are_both_told():
     report = privacy_report(model(random_state=0).fit(X, Y, **FIT))
@@ -111,13 +100,6 @@ def test_a_search_is_for_the_weakest_of_its_candidates(kind, strategy):
     # The report of the winner is about its own fit.
     own = search.best_estimator_
     assert own.privacy_.relation == relation_for(own.group_membership)
-
-
-def test_a_candidate_may_be_another_estimator():
-    steps = Pipeline([("scale", PrivateStandardScaler()), ("model", model("private"))])
-    for other, expected in ((model("public"), WITHIN_GROUPS), (PrivateLogisticL1(), ONE)):
-        search = PrivateGridSearchCV(steps, {"model": [model("private"), other]})
-        assert privacy_report(search).relation == expected
 
 
 @MODES

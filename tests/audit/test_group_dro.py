@@ -16,7 +16,7 @@ from scipy import sparse
 from skdpsco.constraints import L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.losses import Hinge, Logistic, Squared
-from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism, to_grid
 from skdpsco.privacy import Budget, epsilon_of, mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling import column_scales
@@ -245,3 +245,53 @@ def test_the_noise_of_losses_does_not_grow_with_the_number_of_groups():
     )
     # The grid is that of sums, one for all groups.
     assert many.losses.grid == pytest.approx(few.losses.grid, rel=0.06)
+
+
+class Noisy(Releases):
+    """Releases with ``factor`` times the planned noise, unless they are replayed."""
+
+    rng, factor = np.random.Generator(np.random.PCG64(0)), 1.0
+
+    def add(self, rng, values, grid):
+        if self.outputs is not None:
+            return super().add(rng, values, grid)
+        self.grids.append(grid)
+        self.units.append(np.array([float(to_grid(v, grid)) for v in values]))
+        gaussian_mechanism(self.rng, values, self.factor * grid)
+        self.seen.append(values.copy())
+        return deviation_on(grid)
+
+
+def advantage(releases, plan, problem, fits, n_runs):
+    """What the likelihood ratio of all releases tells of which data they are, and its error."""
+    found = []
+    for k in (0, 1):
+        above = 0
+        for _ in range(n_runs):
+            _, own = releases.run(plan, problem, *fits[k], np.asarray)
+            seen, grids = releases.seen, releases.grids
+            _, other = releases.run(plan, problem, *fits[1 - k], np.asarray, seen)
+            log_ratio = 0.0  # of the first data to the second
+            for values, grid, (_, mine), (_, its) in zip(seen, grids, own, other, strict=True):
+                first, second = (mine, its) if k == 0 else (its, mine)
+                log_ratio += np.sum((values / grid - second) ** 2 - (values / grid - first) ** 2)
+            above += log_ratio > 0.0
+        found.append(above / n_runs)
+    return found[0] - found[1], math.sqrt(sum(p * (1.0 - p) for p in found) / n_runs)
+
+
+@pytest.mark.parametrize("mode", ["public", "counts"])
+def test_whole_fits_tell_neighbours_apart_no_better_than_allowed(monkeypatch, mode):
+    """To 4.5 standard errors. Half the noise tells them apart by more than 4.5 errors too well."""
+    member, mu = LABELS[::-1], 1.0  # the first record is alone in its group
+    problem = problem_for(LOSSES[1], member, 1, False, mode=mode)
+    plan, releases = GroupDescent().plan(problem, Given(mu), 4), Noisy(monkeypatch)
+    rest = [((0.0,), 0.0)] * (len(member) - 1)
+    moved = member if mode == "public" else np.vstack([member[1], member[1:]])
+    fits = [([((9.0,), 1.0), *rest], member), ([((9.0,), -1.0), *rest], moved)]
+    limit = math.erf(mu / 2.0**1.5)  # the total variation of Gaussian noise
+    found, error = advantage(releases, plan, problem, fits, 1000)
+    assert found < limit + 4.5 * error
+    releases.factor = 0.5
+    found, error = advantage(releases, plan, problem, fits, 1000)
+    assert found > limit + 4.5 * error

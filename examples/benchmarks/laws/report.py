@@ -1,17 +1,16 @@
 """How two states of the code differ, and what is wrong with one, in words and in a picture."""
 
-from typing import NamedTuple
-
 import numpy as np
+import pandas as pd
 from scipy import stats
 
-from laws.law import QUICK_SEEDS
 from laws.results import Store
 from laws.runs import CONSTANT, KEYS, OPTIMUM
 
 LEAST = -1.0  # scores below it count as this one in means
 WORSE, BELOW_CONSTANT, DIP = 0.03, 0.05, 0.03
-LESS, LESS_IN_A_CELL = 0.005, 0.05  # than a stored label has: a check fails
+LESS = {"all": 0.003, "model": 0.005, "law": 0.05}  # than stored means: a check fails
+ROOM = 4.5  # standard errors of room that unchanged code has in a check
 ABSURD, NEAR_ZERO = -1.0, -0.05  # R^2 of a fit, and of a constant that the budget can release
 LISTED = 25
 CELL = ["law", "task", "model", "n", "relation", "epsilon"]
@@ -102,44 +101,29 @@ def changes(old, new):
     return cells_of(both, clipped(both.score_new) - clipped(both.score_old))
 
 
+def mean_of(labels, folder):
+    """Mean scores of several labels on every table."""
+    rows = pd.concat([read(label, folder)[0] for label in labels])
+    return rows.assign(score=clipped(rows.score)).groupby(KEYS, as_index=False).score.mean()
+
+
 def change(old, new):
-    """The mean change in words, and what a check fails for: a mean too low, fits that fail."""
-    mean, error = overall(changes(old, new))
-    words = f"mean change of the score: {mean:+.4f} +- {error:.4f}"
+    """The mean change in words, and what a check fails for: means too low, fits that fail."""
+    cells = changes(old, new).assign(all="cells")
+    words = "mean change of the score: {:+.4f} +- {:.4f}".format(*overall(cells))
     rows = new[new.failure != ""].itertuples()
     failed = sorted({f"{row.failure}  {name_of(row)}" for row in rows})
-    less = mean < -LESS and mean + 3.0 * error < 0.0  # which a few cells may be by chance
-    return words, [words, *failed] if less else failed
+    fallen = (text for by, less in LESS.items() for text in falls(cells, by, less))
+    return words, [*failed, *fallen]
 
 
-class Less(NamedTuple):
-    """A cell whose score is less."""
-
-    law: str
-    task: str
-    model: str
-    n: int
-    relation: str
-    epsilon: float
-    mean: float
-    se: float
-
-    def __str__(self):
-        return f"{self.mean:+.3f} +- {self.se:.3f}  {name_of(self)}"
-
-
-def doubtful(old, new, by_chance=True):
-    """Cells whose scores are less by more than three standard errors, or what Student's law says.
-
-    Three tables give a standard error that is too small by chance in one of twenty cells.
-    """
-    cells = changes(old, new)
-    factor = 3.0
-    if not by_chance:  # of cells that were measured on other tables, too
-        cells = cells[cells["count"] > QUICK_SEEDS]
-        factor = stats.t.ppf(stats.norm.cdf(3.0), np.maximum(cells["count"] - 1, 1))
-    found = cells[cells["mean"] + factor * cells["se"] < -LESS_IN_A_CELL]
-    return [Less(*(getattr(cell, name) for name in Less._fields)) for cell in found.itertuples()]
+def falls(cells, by, less):
+    """Models, or laws, whose mean falls by more than ``less`` and more than chance explains."""
+    for name, part in cells.groupby(by):
+        mean, error = overall(part)
+        room = stats.t.ppf(stats.norm.cdf(ROOM), (part["count"] - 1).sum()) * error
+        if mean < -max(less, room):
+            yield f"{mean:+.4f} +- {error:.4f}  {by} {name}"
 
 
 # ------------------------------------------------------------------------------ one state

@@ -50,8 +50,8 @@ class Job(NamedTuple):
                 yield (*start, model, self.cells.n, self.cells.relation, epsilon, self.seed)
 
 
-def jobs(quick=False, only=None, models=None, seeds=None):
-    """All jobs, the first seed of everything before the second."""
+def jobs(quick=False, only=None, models=None, seeds=None, compared=True):
+    """All jobs, the first seed of everything before the second; ``compared`` with references."""
     most = seeds or max(cells.seeds for law in LAWS.values() for cells in law.design)
     for seed in range(min(most, QUICK_SEEDS) if quick else most):
         for (name, task), law in LAWS.items():
@@ -60,20 +60,11 @@ def jobs(quick=False, only=None, models=None, seeds=None):
             fitted = [model for model in MODELS[task] if not models or model in models]
             if not fitted:
                 continue
-            fitted += [CONSTANT, OPTIMUM] if seed < OPTIMUM_SEEDS else [CONSTANT]
+            if compared:
+                fitted += [CONSTANT, OPTIMUM] if seed < OPTIMUM_SEEDS else [CONSTANT]
             for cells in law.design:
                 if seed < (seeds or cells.seeds) and not (quick and cells.n > QUICK_N):
                     yield Job(name, task, cells, seed, tuple(fitted))
-
-
-def other_tables(cells):
-    """Jobs of cells on the tables that quick runs leave out."""
-    for cell in cells:
-        for design in LAWS[cell.law, cell.task].design:
-            if (design.n, design.relation) == (cell.n, cell.relation):
-                design = design._replace(epsilons=(cell.epsilon,))
-                for seed in range(QUICK_SEEDS, design.seeds):
-                    yield Job(cell.law, cell.task, design, seed, (cell.model,))
 
 
 def estimator(model, labels, groups, epsilon, relation):
