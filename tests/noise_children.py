@@ -94,7 +94,9 @@ from skdpsco.solvers.groups.monotone_glm import (
     PooledDescent,
 )
 from skdpsco.solvers.groups.problem import GroupProblem
+from skdpsco.solvers.l1.stagewise import problem_in
 from skdpsco.solvers.newton_step import NewtonStep
+from skdpsco.solvers.penalized.problem import unpenalised
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem
@@ -514,10 +516,14 @@ def observe(name):
     progress = np.zeros(1, dtype=np.int64)
     with np.errstate(all="ignore"):
         solver.run(plan, problem, *data, np.random.default_rng(0), progress)
-    held = set(numbers(plan))
-    if hasattr(plan, "refit"):  # for a number of columns that is released first
-        held.update(*(numbers(plan.refit(k)) for k in range(1, problem.n_features + 1)))
     in_run = {amount for _, amount, _ in LOG.calibrated[n_planned:]}
+    held, n_calibrated = set(numbers(plan)), len(LOG.calibrated)
+    if hasattr(plan, "descent_in"):  # for a number of columns that is released first
+        few, d = plan.probe.few if plan.probe else plan, problem.n_features
+        for k in range(1, d + 1):
+            if few.mu > 0.0:
+                few.descent_in(problem_in(unpenalised(problem), np.arange(d - k, d)))
+    held.update(amount for _, amount, _ in LOG.calibrated[n_calibrated:])
     return observed(name, type(solver).__name__, plan.event, sorted(in_run - held))
 
 

@@ -9,6 +9,7 @@ from skdpsco._kernels import njit
 from skdpsco._validation import check_feature_bound
 from skdpsco.data.design import as_design, clipped, columns_of
 from skdpsco.data.products import correlate, predict_all
+from skdpsco.data.record_sums import BlockDesign, in_columns
 from skdpsco.scaling.conditioning import Conditioning
 
 FORMATS = ["dense", "int32", "int64"]
@@ -193,3 +194,28 @@ def test_what_arrays_hold_beyond_the_last_row_is_not_seen():
     design = as_design(X, np.ones(3), False)
     assert design.data.tolist() == [1.0, 1.0]
     assert design.indices.tolist() == [0, 1]
+
+
+@intercepts
+@formats
+def test_some_columns_are_those_that_kernels_see(form, intercept):
+    """For arrays, blocks, and rows minus a centre."""
+    n, d = 12, 6
+    X, bounds, y = data(n, d), np.linspace(0.5, 3.0, d), np.zeros(n)
+    centring = Conditioning(np.linspace(-0.2, 0.3, d), np.linspace(0.5, 1.0, d))
+    columns = np.array([1, 3, d]) if intercept else np.array([0, 5])
+    wrapped = design(form, X, bounds, intercept)
+    layouts = [wrapped] if form != "dense" and not intercept else [wrapped, centring.apply(wrapped)]
+    for given in layouts:
+        some = in_columns(given, y, columns)
+        seen = columns_of(some, 0, n, np.arange(len(columns)))
+        np.testing.assert_array_equal(seen, columns_of(given, 0, n, columns))
+        assert np.abs(seen).max() <= 1.0
+        if intercept:
+            ones = in_columns(given, y, np.array([d]))
+            assert columns_of(ones, 0, n, np.arange(1)).tolist() == [[1.0]] * n
+    table = X if form == "dense" else csr(X)
+    blocks = BlockDesign([(table[:5], y[:5]), (table[5:], y[5:])], bounds, intercept, None, False)
+    rows = [columns_of(some, 0, len(t), np.arange(len(columns)))
+            for some, t in in_columns(blocks, None, columns).each()]  # fmt: skip
+    np.testing.assert_array_equal(np.vstack(rows), columns_of(wrapped, 0, n, columns))

@@ -21,7 +21,6 @@ from skdpsco.solvers import (
 from skdpsco.solvers import (
     gradient_sums as _block_sums,
 )
-from skdpsco.solvers.l1 import refit as _refit
 
 N = 400
 
@@ -84,10 +83,7 @@ CASES = [
 @pytest.mark.parametrize(("solver", "constraint", "d", "rho", "n_iter"), CASES)
 def test_what_is_beyond_the_bounds_is_clipped(solver, constraint, d, rho, n_iter, monkeypatch):
     """Noise is the same: any other sum would show. In Python: compiling takes half a minute."""
-    for module, name in (
-        (_block_sums, "add_gradients"),
-        (_refit, "linearise"),
-    ):
+    for module, name in ((_block_sums, "add_gradients"),):
         monkeypatch.setattr(module, name, getattr(module, name).py_func)
     rng = np.random.default_rng(0)
     X = as_design(rng.uniform(-1.0, 1.0, (N, d)), np.ones(d), False)

@@ -17,7 +17,7 @@ from skdpsco.privacy import compose, rho_of
 from skdpsco.solvers import Allowance, Problem, Stagewise
 from skdpsco.solvers import gradient_sums as sums_module
 from skdpsco.solvers.l1 import probe as probe_module
-from skdpsco.solvers.l1 import refit as refit_module
+from skdpsco.solvers.l1 import screening as screening_module
 from skdpsco.solvers.l1 import vertex_path as path_module
 from skdpsco.solvers.l1.probe import PROBE, few_pay, plan_probe
 from skdpsco.solvers.l1.stagewise import STAGEWISE, radius_of
@@ -99,7 +99,7 @@ def test_numbers_change_by_what_is_charged(monkeypatch, loss, square):
     """Over neighbours of extreme records, whatever steps came first."""
     first, found = np.zeros(3), []
     monkeypatch.setattr(probe_module, "run_vertices", lambda *_: (first.copy(), None, None))
-    monkeypatch.setattr(refit_module, "linearise", refit_module.linearise.py_func)
+    monkeypatch.setattr(screening_module, "differentiate", screening_module.differentiate.py_func)
 
     def recorded(rng, values, sensitivity, multiplier, magnitude):
         found.append((values.copy(), sensitivity))
@@ -229,7 +229,7 @@ def test_a_probe_is_for_dense_records_of_many_columns():
     assert planned(0.03).probe is None  # a selection would be a guess
     enough = STAGEWISE.all_records * (D + 1) / N
     assert planned(0.99 * enough).probe is not None
-    assert planned(1.01 * enough).all_coordinates
+    assert planned(1.01 * enough).descent
     least = PROBE.residuals * (D + 1) / N
     assert planned(1.01 * least, Squared(1.0)).probe.first is not None
     assert planned(0.99 * least, Squared(1.0)).probe.first is None  # norms alone are counted

@@ -25,9 +25,8 @@ from skdpsco.mechanisms import samplers
 from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import Problem, Stagewise
-from skdpsco.solvers.l1 import refit, stagewise
 from skdpsco.solvers.l1 import screening as screen_module
-from skdpsco.solvers.l1.refit import sum_over
+from skdpsco.solvers.l1 import stagewise
 from skdpsco.solvers.l1.screening import plan_screen, select_coordinates
 
 # Fits with a seed, for tests that can be repeated, warn that their noise is not secret.
@@ -108,16 +107,6 @@ def test_the_norm_of_several_derivatives():
     assert lipschitz_l2(Multinomial(5)) == 2.0**0.5
     assert lipschitz_l2(Untrue(1)) == 0.3
     assert lipschitz_l2(Untrue(25)) == pytest.approx(1.5)
-
-
-def test_the_refit_enforces_the_norm(monkeypatch):
-    monkeypatch.setattr(refit, "linearise", refit.linearise.py_func)
-    X, y = as_design(np.ones((4, 1)), np.ones(1), False), np.array([1.0, -1.0, 1.0, -1.0])
-    for K in (1, 3):
-        loss = Untrue(K)
-        slope, W = lipschitz_l2(loss), np.zeros((1, K))
-        R = sum_over(X, y, loss, slope, np.array([0]), W, lambda A, R, v: R, ())
-        assert np.linalg.norm(R, axis=1) == pytest.approx(lipschitz_l2(loss), rel=1e-15)
 
 
 class Recorded:
@@ -203,7 +192,7 @@ def test_when_it_runs():
     assert plan(radius=None).radius > 100.0
     assert not plan(given=False).screen
     assert plan(n_iter=20).path is not None
-    assert plan(n=10**5, d=10).all_coordinates
+    assert plan(n=10**5, d=10).descent
     assert not plan(n=10).screen
 
 

@@ -148,22 +148,14 @@ def depth_of(n_samples: int) -> int:
 
 
 def sum_in_batches(X: Any, y: Any, columns: np.ndarray, function: Any) -> Any:
-    """Sum a function of ``columns`` and targets over records, some at a time.
-
-    X may be a result of `sparse_columns_of`.
-    """
-    batch = PIECE_ROWS if sparse.issparse(X) else GATHERED_ROWS
+    """Sum a function of ``columns`` and targets over records, some at a time."""
 
     def summed_up(start: int) -> Any:
-        some = y[start : start + batch]
-        if not sparse.issparse(X):
-            A = columns_of(X, start, start + len(some), columns)
-        else:
-            A = X if len(y) <= batch else X[start : start + batch]
-        return function(A, some)
+        some = y[start : start + GATHERED_ROWS]
+        return function(columns_of(X, start, start + len(some), columns), some)
 
     # Call it once without records, for the shape of the sum.
-    return tree_sum(map(summed_up, range(0, max(len(y), 1), batch)))
+    return tree_sum(map(summed_up, range(0, max(len(y), 1), GATHERED_ROWS)))
 
 
 def row_squares(A: Any) -> np.ndarray:

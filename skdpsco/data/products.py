@@ -24,7 +24,6 @@ __all__ = [
     "correlate",
     "dot_and_norm_rows",
     "dot_rows",
-    "multiply_rows",
     "norms_of",
     "predict_all",
     "run_room",

@@ -25,7 +25,7 @@ from skdpsco._quiet import quietly
 from skdpsco._threads import Joint
 from skdpsco._validation import FLOATS, read_X
 from skdpsco.data.block_sources import canonical
-from skdpsco.data.design import CSR, Dense, Tiles, as_design
+from skdpsco.data.design import CSR, Dense, Tiles, as_design, columns_of, sparse_columns_of
 from skdpsco.data.digests import digest
 from skdpsco.data.pieces import LEAST_WORK, PIECE_ROWS, pieces, tree_sum, work
 
@@ -39,6 +39,7 @@ __all__ = [
     "Task",
     "attempt",
     "check_n_records",
+    "in_columns",
     "in_pieces",
     "join_targets",
     "map_reduce",
@@ -334,6 +335,46 @@ def values_of(results: Iterable[Hidden | Failure]) -> Iterator[Any]:
             result.throw(number)
         else:
             yield result.value
+
+
+class ColumnsOf(NamedTuple):
+    """Some columns of a design, as a design of their own.
+
+    Parameters
+    ----------
+    columns : ndarray of int
+        Increasing numbers. That of the ones of an intercept, behind the features, may be last; it
+        is a feature if it is the only one.
+    before : Conditioning or None
+        Applied to the records before.
+    """
+
+    columns: np.ndarray
+    before: Any = None
+
+    def of(self, X: Any, n_records: int) -> Dense | CSR:
+        """The columns of so many records."""
+        d = len(X.bounds)
+        given = self.columns[self.columns < d]
+        if len(given) == 0:
+            return as_design(np.ones((n_records, 1)), np.ones(1), False)
+        if isinstance(X, CSR):
+            some = sparse_columns_of(X, given)
+        else:
+            some = columns_of(X, 0, n_records, given)
+        return as_design(some, np.ones(len(given)), d in self.columns, checked=True)
+
+    def apply(self, X: Dense | CSR) -> Dense | CSR:
+        """The columns of a block."""
+        n = len(X.values) if isinstance(X, Dense) else len(X.indptr) - 1
+        return self.of(X if self.before is None else self.before.apply(X), n)
+
+
+def in_columns(X: Any, y: Any, columns: np.ndarray) -> Any:
+    """The design of some columns: a copy, or one that every pass over blocks makes anew."""
+    if isinstance(X, BlockDesign):
+        return X._replace(conditioning=ColumnsOf(columns, X.conditioning))
+    return ColumnsOf(columns).of(X, len(y))
 
 
 def in_pieces(X: Any, y: Any) -> Any:

@@ -38,8 +38,6 @@ __all__ = [
     "SmoothQuantile",
     "Squared",
     "Weighted",
-    "curvature",
-    "curvatures",
     "derivative",
     "derivatives",
     "for_kernels",

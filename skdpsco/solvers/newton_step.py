@@ -9,11 +9,13 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.stats import norm
 
+from skdpsco._kernels import njit
 from skdpsco._problem import Uncertainty
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.pieces import replace_one, row_squares, sum_in_batches
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
+from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
 from skdpsco.losses.library import (
     Huber,
     Logistic,
@@ -36,7 +38,6 @@ from skdpsco.privacy import compose
 from skdpsco.privacy.spending import Allowance, share_mu
 from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import Plan, Result
-from skdpsco.solvers.l1.refit import linearise
 from skdpsco.solvers.penalized.gradient_descent import Coordinates, GradientDescent, unscaled
 from skdpsco.solvers.penalized.problem import CompositeProblem
 from skdpsco.solvers.penalized.quadratic_model import descend
@@ -612,6 +613,13 @@ def newton_sums(
         return gradient, matrix.reshape(k * D, k * D), products, counts
 
     return sum_in_batches(X, y, np.arange(D), of_some)
+
+
+@njit
+def linearise(loss, Z, y, slope, smoothness, v):
+    """Write the curvatures into ``v``, and replace the predictions ``Z`` by derivatives."""
+    bounded_curvatures(loss, Z, y, smoothness, v)
+    bounded_derivatives(loss, Z, y, slope, slope, Z)
 
 
 def bent(loss: Any, slopes: np.ndarray) -> np.ndarray:

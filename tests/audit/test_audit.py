@@ -20,14 +20,12 @@ from skdpsco.inspection import audit
 from skdpsco.inspection._trade_off import ApproximateGuarantee, lower_bound
 from skdpsco.losses import Logistic, Squared
 from skdpsco.mechanisms import samplers as m
-from skdpsco.privacy import Budget, GaussianEvent, gaussian_mu
+from skdpsco.privacy import Budget, gaussian_mu
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import AnytimeMirrorDescent, FrankWolfe, Problem, Stagewise
 from skdpsco.solvers import gradient_sums as sums_module
 from skdpsco.solvers.l1 import frank_wolfe as frank_wolfe_module
-from skdpsco.solvers.l1 import refit as refit_module
 from skdpsco.solvers.l1 import vertex_path as path_module
-from skdpsco.solvers.l1.stagewise import StagewisePlan
 from skdpsco.solvers.lp_ball import anytime_mirror_descent as anytime_module
 from skdpsco.solvers.penalized import gradient_descent as descent_module
 
@@ -122,28 +120,14 @@ def test_one_choice_of_frank_wolfe(mechanism):
 EPSILON, DELTA, FITS = 2.0, 1e-3, 1000
 
 
-class RefitOnly(Stagewise):
-    """A refit of all coordinates, which three records would not be offered."""
-
-    def plan(self, problem, budget, n_iter=None):
-        return StagewisePlan(
-            event=GaussianEvent(1.0 / budget.mu),
-            n_iter=0,
-            mu=budget.mu,
-            radius=problem.constraint.radius,
-            all_coordinates=True,
-            n_samples=problem.n_samples,
-        )
-
-
 class DescentOnly(Stagewise):
-    """Gradient descent on all coordinates, which three records would not be offered either."""
+    """Gradient descent on all coordinates, which three records would not be offered."""
 
     def plan(self, problem, budget, n_iter=None):
         return self._without_selection(problem, budget, problem.constraint.radius, False, True)
 
 
-# A refit spends its budget on several releases, and the sign shows a part of them: it is audited at
+# A path spends its budget on several releases, and the sign shows a part of them: it is audited at
 # a delta that asks for less, in a ball so small that the sign is that of the last gradient.
 SMALL = {"epsilon": 0.5, "delta": 0.1, "radius": 0.1}
 
@@ -152,8 +136,6 @@ SMALL = {"epsilon": 0.5, "delta": 0.1, "radius": 0.1}
 # the sign of one coefficient, and of charges that one fit does not exhaust.
 CASES = [
     (PrivateLasso, {"solver": "noisy-frank-wolfe", "n_iter": 1}, [frank_wolfe_module], 6),
-    (PrivateLasso, {"solver": RefitOnly(), **SMALL}, [m], 6),
-    (PrivateLogisticL1, {"solver": RefitOnly(), **SMALL}, [m], 10),
     # With three records a fifth of rho is left to the descent, since the target is searched before:
     # its noise is 2.2 times as large, and 13 about what a factor of 6 would be of all.
     (PrivateLasso, {"solver": DescentOnly()}, [descent_module], 13),
@@ -168,7 +150,7 @@ CASES = [
     (
         PrivateLogisticL1,
         {"solver": "stagewise", "n_iter": 3, **SMALL},
-        [path_module, m],
+        [path_module, descent_module, m],
         24,
     ),
 ]
@@ -240,25 +222,17 @@ def test_noisy_gradients_are_on_the_public_grid(monkeypatch, value, constraint):
     assert np.mean(np.rint(naive / grid) * grid == naive) < 0.01
 
 
-def test_low_bits_of_refit_releases_do_not_tell_zero_from_one(monkeypatch):
-    """The attack of Mironov (2012) tells floating-point noise apart, and not that of the refit.
+def test_low_bits_of_releases_do_not_tell_zero_from_one(monkeypatch):
+    """The attack of Mironov (2012) tells floating-point noise apart, and not that of a release.
 
     Among outputs within 1/8 of zero, 1 + noise is always a multiple of 2**-53, 0 + noise rarely.
     """
-    problem = Problem(Squared(1.0), None, 3, 1)
-    design = as_design(np.zeros((3, 1)), np.ones(1), False)
 
     def multiples(statistic):
-        rng = np.random.Generator(np.random.PCG64(0))
-        plan = refit_module.plan_refit(3, 1, 1.0)
-        plan.multipliers["gradient"] = 1.0
-        refit = refit_module.Refit(
-            problem, design, np.zeros(3), rng, np.array([0]), L1Ball(1.0), plan, np.zeros(1, int)
-        )
-        found = []
+        rng, found = np.random.Generator(np.random.PCG64(0)), []
         for _ in range(20_000):
             total = np.array([statistic])
-            refit._release(total, 1.0, "gradient", 1.0)  # noise of standard deviation 1
+            m.release(rng, total, 1.0, 1.0, 1.0)  # noise of standard deviation 1
             found.append(total[0])
         near = np.array(found) * 2.0**53
         near = near[np.abs(near) < 2.0**50]
@@ -290,7 +264,7 @@ def test_low_bits_of_coefficients_do_not_tell_zero_from_one():
         bits = []
         for seed in range(1000):
             model = PrivateLasso(
-                solver=RefitOnly(),
+                solver=DescentOnly(),
                 epsilon=0.5,
                 delta=1e-3,
                 radius=1e3,

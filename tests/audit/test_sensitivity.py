@@ -21,13 +21,11 @@ import skdpsco.scaling.target as target_module
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex, n_vertices
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms import samplers
 from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, select, to_grid
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import FrankWolfe, NoisyFrankWolfe, Problem, Stagewise
 from skdpsco.solvers import gradient_sums as sums_module
-from skdpsco.solvers.l1 import refit as refit_module
 from skdpsco.solvers.l1 import vertex_path as path_module
 
 ONE = 2.0**SCALE_BITS
@@ -251,134 +249,6 @@ def test_the_choice_is_the_exponential_mechanism_of_a_minimum(python_path):
     log = scores_along(plan.path, problem, problem.constraint, rows, "dense", (0,))
     gradient = np.array([-2.0, 1.0])
     assert log[0] == pytest.approx(-gradient / plan.path.grid[0], abs=1.0)
-
-
-# ------------------------------------------------------------------------------ the refit
-
-
-class Releases:
-    """Stand-in for the refit's noise: keeps units and charges, replays public outputs."""
-
-    def __init__(self, monkeypatch):
-        add_noise, release, refit_sum = self.add_noise, self.release, refit_module.Refit._sum
-        self.original = refit_module.Refit._release
-
-        def named_sum(refit, function, *arguments):
-            self.names.append(function.__name__)
-            return refit_sum(refit, function, *arguments)
-
-        monkeypatch.setattr(samplers, "gaussian_mechanism", add_noise)
-        monkeypatch.setattr(refit_module.Refit, "_release", lambda *args: release(*args))
-        monkeypatch.setattr(refit_module.Refit, "_sum", named_sum)
-        monkeypatch.setattr(refit_module, "linearise", refit_module.linearise.py_func)
-
-    def add_noise(self, rng, values, grid):
-        self.units.append(np.array([int(to_grid(v, grid)) for v in values]))
-        if self.outputs is None:  # a public output near the statistic, and different from it
-            values += rng.uniform(-0.1, 0.1, len(values)) * np.abs(values).max()
-        else:
-            values[:] = self.outputs[len(self.units) - 1]
-        self.seen.append(values.copy())
-        return deviation_on(grid)
-
-    def release(self, refit, total, sensitivity, kind, magnitude):
-        assert np.abs(total).max() <= magnitude * (1 + 1e-12)  # otherwise it would be clamped
-        multiplier = refit.plan.multipliers[kind]
-        self.squares.append(multiplier**-2.0)
-        # The change that the exact Gaussian curve of the multiplier allows, in grid units; the
-        # variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
-        self.charges.append(math.sqrt(4.0**SCALE_BITS - 16) / multiplier)
-        return self.original(refit, total, sensitivity, kind, magnitude)
-
-    def run(self, problem, rows, layout, support, start, mu, outputs=None):
-        """Refit; afterwards the attributes tell what was released and charged."""
-        self.outputs, self.seen, self.names = outputs, [], []
-        self.units, self.squares, self.charges = [], [], []
-        X, y = design(rows, problem.intercept, layout)
-        coef = np.zeros(problem.n_coefficients)
-        coef[support] = start
-        n_columns = len(np.unique(np.array(support) % problem.n_features))
-        plan = refit_module.plan_refit(problem.n_samples, n_columns, mu)
-        refit = refit_module.Refit(
-            problem, X, y, np.random.default_rng(0), support, L1Ball(50.0), plan, np.zeros(1, int)
-        )
-        refit.run(coef, 2.0)
-        return coef
-
-    def largest_ratios(self, problem, group, base, *arguments):
-        """Largest change over charge by kind of release, given the noisy outputs of ``base``."""
-        self.run(problem, base, *arguments)
-        outputs, units, results = self.seen, [], []
-        for rows in group:
-            results.append(self.run(problem, rows, *arguments, outputs=outputs))
-            units.append(self.units)
-        # Releases decide everything else.
-        assert all(np.array_equal(results[0], r) for r in results)
-        ratios: dict[str, float] = {}
-        for k, name in enumerate(self.names):
-            u = np.array([x[k] for x in units], dtype=float)
-            change = np.linalg.norm(u[:, None] - u[None], axis=2).max()
-            ratios[name] = max(ratios.get(name, 0.0), float(change / self.charges[k]))
-        return ratios
-
-
-@pytest.fixture
-def releases(monkeypatch):
-    return Releases(monkeypatch)
-
-
-def kinds(newton):
-    return {"square_norms", "gradients"} | ({"second_moments"} if newton else set())
-
-
-# (loss, features, intercept, n, support, start, mu, layout); a large mu takes Newton steps, a
-# small one gradient steps. `start` makes predictions large, where slopes reach their bound.
-REFITS = [
-    (Logistic(), 2, False, 2, [0, 1], [4.0, 4.0], 100.0, "dense"),
-    (Logistic(), 2, False, 2, [0, 1], [0.0, 0.0], 5000.0, "csr"),
-    (Squared(1.0), 2, True, 3, [0, 2], [0.0, 0.0], 50.0, "csr"),
-    (Squared(1.0), 3, False, 2, [0, 1, 2], [0.0, 0.0, 0.0], 1000.0, "dense"),
-    (Multinomial(3), 2, False, 2, [0, 2, 3, 5], [6.0, 0.0, -6.0, 0.0], 100.0, "csr"),
-    (Logistic(), 2, False, 2, [0, 1], [4.0, 4.0], 0.5, "csr"),
-    (Logistic(), 2, False, 3, [0, 1], [0.0, 0.0], 0.5, "dense"),
-    (Squared(1.0), 1, False, 2, [0], [0.0], 0.5, "dense"),
-    (Squared(1.0), 3, True, 4, [0, 1, 2, 3], [0.0, 0.0, 0.0, 0.0], 0.5, "dense"),
-    (Huber(0.5), 2, True, 2, [1, 2], [0.0, 3.0], 0.5, "csr"),
-    (Multinomial(3), 1, False, 2, [0, 1, 2], [0.0, 8.0, -8.0], 0.5, "dense"),
-]
-
-
-@pytest.mark.parametrize(
-    ("loss", "d", "intercept", "n", "support", "start", "mu", "layout"), REFITS
-)
-def test_refit_releases_change_by_what_is_charged(
-    releases, loss, d, intercept, n, support, start, mu, layout
-):
-    problem = Problem(loss, None, n, d + intercept, intercept)
-    support, start = np.array(support), np.array(start)
-    newton = refit_module.newton_pays(n, len(np.unique(support % problem.n_features)), mu)
-    assert newton == (mu > 1)
-    for group in neighbours(d, loss, n):
-        for base in group[:: max(1, len(group) // 6)]:
-            ratios = releases.largest_ratios(problem, group, base, layout, support, start, mu)
-            assert set(ratios) == kinds(newton)
-            assert max(ratios.values()) <= MUST_HOLD
-            assert math.fsum(releases.squares) == pytest.approx(mu**2, rel=1e-14)
-
-
-@pytest.mark.parametrize("newton", [True, False])
-def test_refit_charges_are_tight(releases, newton):
-    """Each is reached within a factor of two for some loss and start."""
-    largest: dict[str, float] = {}
-    for loss, start in [(Squared(1.0), 0.0), (Logistic(), 0.0), (Logistic(), 4.0)]:
-        problem = Problem(loss, None, 2, 2)
-        group = neighbours(2, loss, 2, 1)[0]
-        arguments = ("dense", np.arange(2), np.full(2, start), 100.0 if newton else 0.5)
-        for base in group:
-            ratios = releases.largest_ratios(problem, group, base, *arguments)
-            largest = {k: max(r, largest.get(k, 0.0)) for k, r in ratios.items()}
-    assert set(largest) == kinds(newton)
-    assert min(largest.values()) > MUST_REACH
 
 
 # ------------------------------------------------------------------------------ target

@@ -15,14 +15,14 @@ import numpy as np
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.constraints.sets import L1Ball
-from skdpsco.data.pieces import replace_one, row_squares
+from skdpsco.data.pieces import replace_one, row_squares, sum_in_batches
 from skdpsco.data.record_sums import in_pieces, map_reduce
-from skdpsco.losses.library import lipschitz_l2
+from skdpsco.losses.library import for_kernels, lipschitz_l2
 from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import release
 from skdpsco.privacy import Event, GaussianEvent, compose
 from skdpsco.privacy.spending import Allowance
-from skdpsco.solvers.l1.refit import sum_over
+from skdpsco.solvers.l1.screening import slopes_at
 from skdpsco.solvers.l1.vertex_path import VertexPlan, run_vertices
 from skdpsco.solvers.penalized.gradient_descent import GRADIENT_DESCENT
 
@@ -199,8 +199,8 @@ def few_pay(
     sizes = np.sqrt(np.array([*problem.mean_square, 1.0][:d]))
     reach = PROBE.reach * plan.typical
     largest = problem.loss.lipschitz(0.0, problem.target_bound)
-    at_0 = np.arange(d), np.zeros((d, 1)), probed_sums, (-direction, sizes, reach)
-    total = map_reduce(in_pieces(X, y), y, sum_over, problem.loss, largest, *at_0)
+    at_0 = problem.loss, largest, -direction, sizes, reach
+    total = map_reduce(in_pieces(X, y), y, probed_sums, *at_0)
     bound = math.sqrt(2.0)
     sensitivity = replace_one(n, bound, math.sqrt(5.0))  # a slope moves by 2, a count by 1
     deviation = release(rng, total, sensitivity, plan.multiplier, bound * n) / n
@@ -211,15 +211,24 @@ def few_pay(
 
 
 def probed_sums(
-    A: np.ndarray,
-    R: np.ndarray,
-    v: np.ndarray,
+    X: MatrixLike,
+    y: np.ndarray,
+    loss: Any,
+    largest: float,
     direction: np.ndarray,
     sizes: np.ndarray,
     reach: float,
 ) -> np.ndarray:
-    """Sum of slopes along a direction, in units of ``reach``, and a count of unusual norms."""
-    A = A / sizes
-    along = np.clip((A @ direction) * R[:, 0] / reach, -1.0, 1.0)
-    distance = np.abs(row_squares(A) / A.shape[1] - 1.0)
-    return np.array([along.sum(), np.count_nonzero(distance > PROBE.unusual)])
+    """Sum of slopes along a direction, in units of ``reach``, and a count of unusual norms.
+
+    Predictions are 0, and derivatives at most ``largest``.
+    """
+
+    def of_some(A: np.ndarray, some: np.ndarray) -> np.ndarray:
+        A = A / sizes
+        slopes = slopes_at(some, for_kernels(loss), np.zeros(1), largest, largest)[:, 0]
+        along = np.clip((A @ direction) * slopes / reach, -1.0, 1.0)
+        distance = np.abs(row_squares(A) / A.shape[1] - 1.0)
+        return np.array([along.sum(), np.count_nonzero(distance > PROBE.unusual)])
+
+    return sum_in_batches(X, y, np.arange(len(sizes)), of_some)

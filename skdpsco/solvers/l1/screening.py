@@ -24,9 +24,8 @@ from skdpsco.losses.library import for_kernels, lipschitz_norm
 from skdpsco.mechanisms.samplers import release
 from skdpsco.privacy.spending import share_mu
 from skdpsco.solvers.base import curvature_of
-from skdpsco.solvers.l1.refit import newton_pays
 
-__all__ = ["ScreenPlan", "plan_screen", "select_coordinates"]
+__all__ = ["ScreenPlan", "plan_screen", "select_coordinates", "slopes_at"]
 
 
 class ScreenTuning(NamedTuple):
@@ -38,11 +37,17 @@ class ScreenTuning(NamedTuple):
         Shares of mu**2 for the mean derivatives and for the gradient. The refit gets the rest.
     by_chance : float
         Expected number of coordinates that noise alone selects.
+    signal : float
+        n mu / k**1.5 for the largest number k of coordinates that may be selected.
+    most : int
+        Largest number of them; chosen by hand, for memory.
     """
 
     intercept_share: float = 0.01
     gradient_share: float = 0.65
     by_chance: float = 2.0
+    signal: float = 10.0
+    most: int = 300
 
 
 SCREEN = ScreenTuning()
@@ -87,11 +92,9 @@ def derivative_bounds(problem: Problem, predictions: np.ndarray) -> tuple[float,
 
 
 def max_columns(n_samples: float, mu: float) -> int:
-    """Largest number of columns that Newton steps can refit, at least 1."""
-    count = 1
-    while newton_pays(n_samples, count + 1, mu):
-        count += 1
-    return count
+    """Largest number of columns that a fit can tell from noise, at least 1."""
+    count = (n_samples * mu / SCREEN.signal) ** (2.0 / 3.0)
+    return int(min(max(count, 1.0), SCREEN.most))
 
 
 def chance_threshold(n_coordinates: int) -> float:

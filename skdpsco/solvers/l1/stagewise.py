@@ -11,26 +11,23 @@ from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
 from skdpsco.constraints.sets import L1Ball, project
-from skdpsco.losses.library import (
-    curvature,
-    curvatures,
-    derivative,
-    derivatives,
-    lipschitz_l2,
-    value,
-    values,
-)
+from skdpsco.data.record_sums import in_columns
+from skdpsco.losses.library import derivative, derivatives, lipschitz_l2, value, values
 from skdpsco.losses.traits import traits_of
+from skdpsco.mechanisms.samplers import gaussian_grid
 from skdpsco.privacy import GaussianEvent, NoOpEvent, ZCDPEvent, compose
-from skdpsco.privacy.spending import check_cost
+from skdpsco.privacy.spending import Allowance, check_cost
 from skdpsco.scaling.column_scales import COLUMN_SCALES
 from skdpsco.solvers.base import Plan, Result, check_derivatives, check_smooth, curvature_of
 from skdpsco.solvers.l1.probe import PROBE, ProbePlan, can_probe, few_pay, plan_probe
-from skdpsco.solvers.l1.refit import Refit, RefitPlan, newton_pays, noise_fits, plan_refit
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
-from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
-from skdpsco.solvers.penalized.problem import unpenalised
+from skdpsco.solvers.penalized.gradient_descent import (
+    GRADIENT_DESCENT,
+    GradientDescent,
+    GradientDescentPlan,
+)
+from skdpsco.solvers.penalized.problem import CompositeProblem, unpenalised
 from skdpsco.solvers.steps import move_into
 
 __all__ = ["Stagewise", "centring_pays"]
@@ -63,8 +60,8 @@ class StagewiseTuning(NamedTuple):
     max_steps : int
         Largest number of steps of a path; chosen by hand, for time.
     least_mean : float
-        n mu above which an intercept alone is kept if it was fitted to residuals: below, a refit
-        divides by what may be noise, and the centre of the targets is known better.
+        n mu above which an intercept alone is kept if it was fitted to residuals: below, the centre
+        of the targets is known better.
     guess : float
         The n mu over the logarithm of the number of vertices below which a selection would be a
         guess.
@@ -82,9 +79,6 @@ class StagewiseTuning(NamedTuple):
         The n mu per feature above which gradient descent in all coordinates of sparse records is
         better than screening, if these are centred and the radius is not given. Fitted on bags of
         words and tf-idf, of which all matter or 30, and on indicators.
-    hard : float
-        Standard deviations within which a selected coefficient becomes 0, since some coordinates
-        were chosen by chance.
     path_points : int
         Number of points of the path drawn from a final solution; chosen by hand.
     """
@@ -104,11 +98,11 @@ class StagewiseTuning(NamedTuple):
     residual_records: float = 1.2
     all_records: float = 12.0
     sparse_records: float = 3.5
-    hard: float = 2.0
     path_points: int = 20
 
 
 STAGEWISE = StagewiseTuning()
+COLUMN_DESCENT = GradientDescent(shrunk="each")
 
 
 @dataclass(frozen=True)
@@ -118,20 +112,16 @@ class StagewisePlan(Plan):
     Parameters
     ----------
     path : VertexPlan or None
-        The selection; without it, all coordinates are refitted (or the intercept alone).
+        The selection; without it, all coordinates are fitted (or the intercept alone).
     mu : float
-        Budget of the refit, or 0 without a refit.
+        Budget of the descent in columns that are selected first, or in the intercept alone.
     radius : float
         Length of the path, and radius of the final ball unless ``choose_radius``.
     choose_radius : bool
-    all_coordinates : bool
-        Without a selection, whether all coordinates are fitted, or the intercept alone.
     screen : ScreenPlan or None
         Selection by a noisy gradient, instead of a path.
-    n_samples : float
-        The refit is planned with it; see `Problem.n_mu`.
     descent : GradientDescentPlan or None
-        Plan of gradient steps in all coordinates, if the noise is too large for Newton steps.
+        Plan of gradient descent in all coordinates.
     probe : ProbePlan or None
         What decides between a path and gradient steps in all coordinates; it holds their plans.
     """
@@ -140,9 +130,7 @@ class StagewisePlan(Plan):
     mu: float = 0.0
     radius: float = 1.0
     choose_radius: bool = False
-    all_coordinates: bool = False
     screen: ScreenPlan | None = None
-    n_samples: float = 0.0
     descent: GradientDescentPlan | None = None
     probe: ProbePlan | None = None
 
@@ -156,11 +144,9 @@ class StagewisePlan(Plan):
         """Whether gradient descent in all coordinates is planned; see `Plan`."""
         return self.descent is not None
 
-    def refit(self, n_columns: int) -> RefitPlan:
-        """The plan of the refit of this many columns; whatever their number, it costs ``mu``."""
-        if self.probe is not None:
-            return self.probe.few.refit(n_columns)
-        return plan_refit(self.n_samples, n_columns, self.mu)
+    def descent_in(self, problem: CompositeProblem) -> GradientDescentPlan:
+        """The plan of the descent in selected columns; whatever their number, it costs ``mu``."""
+        return COLUMN_DESCENT.plan(problem, Allowance(0.5 * self.mu**2))
 
 
 def centring_pays(n_mu: float, n_features: int, labels: bool) -> bool:
@@ -210,11 +196,11 @@ class Stagewise:
 
     Each step moves one coordinate by radius / T: the vertex of the l1 ball that the exponential
     mechanism picks by its slope. Nothing is shrunk, so the path passes through the solutions of all
-    smaller radii. The rest of the budget refits the selected coordinates by noisy Newton steps.
+    smaller radii. The rest of the budget fits the selected coordinates by gradient descent.
 
     If there are few coordinates, or so many records that nothing need be selected, or too few for a
-    useful path, all coordinates are fitted by gradient descent or Newton steps instead, or the
-    intercept alone. This follows from public sizes, the budget and a first noisy look at the
+    useful path, all coordinates are fitted by gradient descent instead, or the intercept alone.
+    This follows from public sizes, the budget and a first noisy look at the
     gradients. If ``n_iter`` asks for a path, a path and a refit are all that there is.
 
     References
@@ -226,7 +212,6 @@ class Stagewise:
     requires: ClassVar[dict[str, Any]] = {
         "loss": (
             (value, values),
-            (curvature, curvatures),
             (derivative, derivatives),
         ),
     }
@@ -235,8 +220,8 @@ class Stagewise:
     def check(self, problem: Problem) -> None:
         """Refuse a set other than an l1 ball, and a loss that is not smooth or not bounded.
 
-        The curvature of the loss decides the lengths of steps, and a refit adds up first and second
-        derivatives, whose bounds must be neither infinite nor 0.
+        The curvature of the loss decides the lengths of steps, and bounds on derivatives must be
+        neither infinite nor 0.
 
         Raises
         ------
@@ -270,7 +255,7 @@ class Stagewise:
         Raises
         ------
         ValueError
-            If `check` refuses the problem, or the noise of a refit is too large for the grid.
+            If `check` refuses the problem, or the noise is too large for the grid.
         """
         self.check(problem)
         rho, choose = budget.rho, problem.constraint is None
@@ -284,12 +269,12 @@ class Stagewise:
             return self._without_selection(problem, budget, radius, choose)
         T, left = whole(useful_steps(problem, rho)), 0.74 * rho  # that a probe leaves, about
         mu = math.sqrt(2.0 * STAGEWISE.refit_share * left)
-        fits = noise_fits(mu, min(T + K, D), min(T + 1, d))
+        fits = noise_fits(mu, min(T + 1, d) * K)
         if n_mu < STAGEWISE.guess * math.log(2.0 * D) or not fits:
             return self._without_selection(problem, budget, radius, choose)
         if can_probe(problem):
             return self._after_probe(problem, rho, radius, choose)
-        if problem.sparse and noise_fits(budget.mu, D, d):
+        if problem.sparse and noise_fits(budget.mu, D):
             screen, rest = plan_screen(problem, budget.mu)
             return self._then_refit(problem, budget, radius, choose, rest, screen=screen)
         return self._along_path(problem, rho)
@@ -301,7 +286,6 @@ class Stagewise:
             mu=rest,
             radius=STAGEWISE.safety * problem.loss.n_outputs * radius if choose else radius,
             choose_radius=choose,
-            n_samples=problem.n_mu(1.0),
             **found,
         )
 
@@ -321,10 +305,10 @@ class Stagewise:
     def _along_path(self, problem, rho, n_iter=None):
         choose, (radius, _) = problem.constraint is None, radius_of(problem)
         T = whole(useful_steps(problem, rho)) if n_iter is None else n_iter
-        D, K = problem.n_coefficients, problem.loss.n_outputs
+        K = problem.loss.n_outputs
         mu = math.sqrt(2.0 * STAGEWISE.refit_share * rho)
-        if not noise_fits(mu, min(T + K, D), min(T + 1, problem.n_features)):
-            raise ValueError("The noise of a refit would be too large for the grid.")
+        if not noise_fits(mu, min(T + 1, problem.n_features) * K):
+            raise ValueError("The noise of the descent would be too large for the grid.")
         path_share, stop_share = shares_of(problem)
         slope = problem.loss.lipschitz(math.inf, problem.target_bound)
         path = plan_vertices(
@@ -343,7 +327,6 @@ class Stagewise:
             mu=mu,
             radius=radius,
             choose_radius=choose,
-            n_samples=problem.n_mu(1.0),
         )
 
     def _without_selection(self, problem, budget, radius, choose, all_coordinates=None):
@@ -356,25 +339,16 @@ class Stagewise:
             else:  # an offset keeps the scores of two classes near a constant
                 needed = 0.0 if known else STAGEWISE.label_records if K == 1 else unscaled
             all_coordinates = problem.n_mu(mu) >= needed
-        if not all_coordinates and not (problem.intercept and noise_fits(mu, K, 1)):
-            return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
-        if choose and all_coordinates:
-            radius *= STAGEWISE.safety * K
-        plan = StagewisePlan(
-            event=GaussianEvent(1.0 / mu),
-            n_iter=0,
-            radius=radius,
-            all_coordinates=all_coordinates,
-        )
-        # Newton steps find the best point of a ball that is given.
-        newton = not choose and newton_pays(problem.n_mu(1.0), problem.n_features, mu)
-        if newton or not all_coordinates:
-            return replace(plan, mu=mu, n_samples=problem.n_mu(1.0))
-        descent = GradientDescent().plan(unpenalised(problem), budget)
+        if not all_coordinates:
+            if not (problem.intercept and noise_fits(mu, K)):
+                return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
+            return StagewisePlan(event=GaussianEvent(1.0 / mu), n_iter=0, mu=mu, radius=radius)
+        descent = COLUMN_DESCENT.plan(unpenalised(problem), budget)
         check_cost(descent.event, budget)
-        return replace(
-            plan,
+        return StagewisePlan(
             event=descent.event,
+            n_iter=0,
+            radius=radius * STAGEWISE.safety * K if choose else radius,
             choose_radius=choose,
             descent=descent,
             **descent.passed_on(),
@@ -399,7 +373,7 @@ class Stagewise:
         intercepts = np.arange(K) * problem.n_features + problem.n_features - 1
         if not problem.intercept:
             intercepts = intercepts[:0]
-        radius, path, hard = plan.radius, None, 0.0
+        support, radius, path = intercepts, plan.radius, None
         if plan.path is not None:
             ball, begin = L1Ball(plan.radius), None
             if len(begun) > 0:
@@ -413,34 +387,61 @@ class Stagewise:
                 radius = STAGEWISE.room * float(path[0][max(stop, 1)])
             # Include coordinates that the path left again: its steps may be too long for them.
             support = np.union1d(chosen[:stop] % D, intercepts)
-            hard = STAGEWISE.hard
         elif plan.screen is not None:
             support = np.union1d(select_coordinates(plan.screen, problem, X, y, rng), intercepts)
-            hard = STAGEWISE.hard
-        elif plan.all_coordinates:
-            support = np.arange(D)
-        else:
-            support = intercepts
-        if plan.descent is not None:
-            solver = GradientDescent(shrunk="each")
-            coef = solver.run(plan.descent, unpenalised(problem), X, y, rng, progress).coef
+        descent, part, records, columns = plan.descent, unpenalised(problem), X, np.arange(0)
+        if descent is not None:
+            columns = np.arange(problem.n_features)
+        elif plan.mu > 0.0 and len(support) > 0:
+            columns = np.unique(support % problem.n_features)
+            part, records = problem_in(part, columns), in_columns(X, y, columns)
+            descent = plan.descent_in(part)
+        if descent is not None:
+            found = COLUMN_DESCENT.run(descent, part, records, y, rng, progress).coef
+            coef = np.zeros((K, problem.n_features))
+            coef[:, columns] = found.reshape(K, -1)
+            coef = coef.ravel()
             inside = np.delete(coef, intercepts)
-            if plan.choose_radius:  # coefficients are long where features are far below their units
+            if plan.descent is not None and plan.choose_radius:
+                # Coefficients are long where features are far below their units.
                 radius = max(radius, STAGEWISE.room * float(np.abs(inside).sum()))
             else:
                 move_into(L1Ball(radius), inside)
                 coef[np.setdiff1d(np.arange(D), intercepts)] = inside
-        elif plan.mu > 0.0 and len(support) > 0:
-            steps = plan.refit(len(np.unique(support % problem.n_features)))
-            refit = Refit(problem, X, y, rng, support, L1Ball(radius), steps, progress)
-            refit.run(coef, hard)
-            alone = plan.path is None and np.array_equal(support, intercepts)
-            if alone and traits_of(problem.loss).residuals:
+            alone = np.array_equal(columns, intercepts[:1])
+            if alone and plan.path is None and traits_of(problem.loss).residuals:
                 coef[intercepts] = modest(coef[intercepts], problem.n_mu(plan.mu))
         if path is None:
             path = projected_path(coef)
         n_iter = plan.n_iter if plan.path is not None else int(progress[0])
         return Result(coef, n_iter, radius, path)
+
+
+def problem_in(problem: CompositeProblem, columns: np.ndarray) -> CompositeProblem:
+    """The problem of some columns, in increasing order."""
+    d = problem.n_features - problem.intercept
+    features, known = columns[columns < d], problem.mean_square
+    if len(features) == 0:  # the ones of the intercept are the only feature
+        return replace(problem, n_features=1, intercept=False, mean_square=(1.0,), unit=(0.0,))
+    return replace(
+        problem,
+        n_features=len(columns),
+        intercept=d in columns,
+        sparse=problem.sparse and not problem.centred,
+        mean_square=None if known is None else tuple(known[j] for j in features),
+        unit=(0.0,) * len(columns),
+    )
+
+
+def noise_fits(mu: float, n_coordinates: int) -> bool:
+    """Whether the grid is fine enough for descent in at most so many coordinates."""
+    # Below is the share of mu**2 of any release.
+    least = 0.25 / GRADIENT_DESCENT.max_passes
+    try:
+        gaussian_grid(1.0, 1.0 / (mu * math.sqrt(least)), n_coordinates, 1.0)
+    except ValueError:
+        return False
+    return True
 
 
 def modest(means: np.ndarray, n_mu: float) -> np.ndarray:
