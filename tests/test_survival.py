@@ -168,13 +168,13 @@ def test_bad_input_is_named_before_the_charge(Estimator):
         ({"times": [1.0, 1.0]}, y, "times must be"),
         ({"times": [0.0, 1.0]}, y, "times must be"),
         ({"times": [1.0, math.inf]}, y, "times must be"),
-        ({}, bad(y, 3, 1, -987.5), "time in y must be >= 0"),
-        ({}, bad(y, 3, 1, math.nan), "y must be finite"),
-        ({}, bad(y, 3, 0, 2.0), "event in y must be 0 or 1"),
-        ({}, y[:, ::-1], "event in y must be 0 or 1"),
-        ({}, y[:, 1], "y must be a structured array"),
-        ({}, np.column_stack([y, y]), "y must be a structured array"),
-        ({}, [["a", "b"]] * 100, "numeric"),
+        ({}, bad(y, 3, 1, -987.5), "time must be >= 0"),
+        ({}, bad(y, 3, 1, math.nan), "must be finite numbers"),
+        ({}, bad(y, 3, 0, 2.0), "event must be 0 or 1"),
+        ({}, y[:, ::-1], "event must be 0 or 1"),
+        ({}, y[:, 1], "must be a structured array"),
+        ({}, np.column_stack([y, y]), "must be a structured array"),
+        ({}, [["a", "b"]] * 100, "must be finite numbers"),
     ]
     for params, outcomes, match in cases:
         ledger = Ledger(1.0, 1e-6)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._typing import LedgerLike, Seed, Self, TargetLike
+from skdpsco._typing import LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import PRIVATE_CONSTRAINTS
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.moments.least_squares import check_within
@@ -63,8 +63,8 @@ class PrivateKaplanMeier(PrivateEstimator):
     >>> import numpy as np
     >>> from skdpsco.survival import PrivateKaplanMeier
     >>> time = np.random.default_rng(0).exponential(size=5000)
-    >>> y = np.column_stack([time < 2, np.minimum(time, 2)])
-    >>> curve = PrivateKaplanMeier(times=[0.5, 1, 1.5, 2]).fit(y)
+    >>> seen = np.column_stack([time < 2, np.minimum(time, 2)])
+    >>> curve = PrivateKaplanMeier(times=[0.5, 1, 1.5, 2]).fit(seen)
     >>> bool(abs(curve.survival_ - np.exp(-curve.unique_times_)).max() < 0.05)
     True
     >>> curve.survival_band().shape
@@ -98,22 +98,24 @@ class PrivateKaplanMeier(PrivateEstimator):
         self.max_records_per_unit = max_records_per_unit
         self.random_state = random_state
 
-    def fit(self, y: TargetLike, *, units: Any = None) -> Self:
+    def fit(self, X: MatrixLike, y: TargetLike = None, *, units: Any = None) -> Self:
         """Release the numbers of events and of censored people.
 
         Parameters
         ----------
-        y : array-like of shape (n_samples,) or (n_samples, 2)
+        X : array-like of shape (n_samples,) or (n_samples, 2)
             A structured array with a boolean field, the event, and a numeric one, the time; or two
             columns, event and time.
+        y : None
+            Ignored.
         {units}
 
         {outcome}
         """
         self._validate_params()
         draft, times, budget = self._draft(), check_times(self.times), self._budget()
-        _, y = self._of_units(units, X=y, y=y)
-        signed = signed_times(y, times)
+        (X,) = self._of_units(units, X=X)
+        signed = signed_times(X, times, "X")
         plan = self._planned(
             lambda spend: plan_life_table(times, len(signed), 0.5 * spend.mu**2),
             self._available(budget),
