@@ -453,7 +453,8 @@ def test_blocks_are_the_same_records_or_are_refused(case):
     groups = {"sensitive_features": np.arange(N) % 2}
     groups = groups if isinstance(model, PrivateGroupDRO) else {}
     if isinstance(model, REFUSE_BLOCKS) or case.model.get_params().get("solver") in READ_COLUMNS:
-        with pytest.raises((TypeError, ValueError), match="samples or a clipped copy of|records in memory"):
+        reasons = r"samples or a clipped copy of|records in memory"
+        with pytest.raises((TypeError, ValueError), match=reasons):
             model.fit(blocks)
         return
     model.fit(blocks, **groups)
