@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skdpsco import Ledger
 from skdpsco.base.private_estimator import fitted_names
 from skdpsco.data.design import as_design
+from skdpsco.inspection import SurvivalDisplay, plan
 from skdpsco.losses import derivative, value
 from skdpsco.losses.hazards import EXPOSED, ProportionalHazards
 from skdpsco.mechanisms.samplers import deviation_on
@@ -295,3 +296,31 @@ def test_concordance_counts_pairs():
                     agreeing += 1.0 if risk[i] > risk[j] else 0.5 * (risk[i] == risk[j])
         assert concordance(event, time, risk) == pytest.approx(agreeing / pairs)
     assert math.isnan(concordance(np.zeros(3, bool), np.arange(3.0), np.arange(3.0)))
+
+
+# ------------------------------------------------------------------------------ plans and plots
+
+
+@each("Estimator", BOTH)
+def test_a_fit_is_planned_without_data(Estimator):
+    X, y = people(400)
+    d = 2 if Estimator is PrivateKaplanMeier else 3
+    planned = plan(Estimator(times=TIMES), 400, d)
+    assert planned.event == fitted(Estimator, X, y).privacy_.event
+
+
+def test_what_is_plotted():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    X, y = people(1000)
+    curve, model = (fitted(Estimator, X, y) for Estimator in BOTH)
+    display = SurvivalDisplay.from_estimator(curve, color="C3")
+    assert_array_equal(display.lines_[0].get_ydata(), [1.0, *curve.survival_])
+    assert display.band_ is not None
+    display = SurvivalDisplay.from_estimator(model, X[:2], names=["one", "two"], ax=display.ax_)
+    assert [line.get_label() for line in display.lines_] == ["one", "two"]
+    assert_array_equal(display.lines_[1].get_xdata(), [0.0, *TIMES])
+    for estimator, given in ((curve, X), (model, None), (object(), None)):
+        with pytest.raises(TypeError, match=r"X must be given|estimator must be"):
+            SurvivalDisplay.from_estimator(estimator, given)
+    matplotlib.pyplot.close("all")

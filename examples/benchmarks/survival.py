@@ -6,8 +6,8 @@
 It prints means over random splits (70 % for the fit) of Harrell's index of concordance (C) and of
 the integrated Brier score, for private proportional hazards, for Cox's regression without privacy,
 and for Cox's regression by noisy gradient descent; and how many bands of private curves hold the
-whole true curve. Without one of the packages its tables, or Cox's regression, are left out. `--path`
-names a directory of packages that were installed with `pip install --target`.
+whole true curve. Without one of the packages its tables, or Cox's regression, are left out.
+`--path` names a directory of packages that were installed with `pip install --target`.
 """
 
 import argparse

@@ -143,8 +143,7 @@ class PrivateSurvivalRegressor(CompositeModel):
         return mixed_penalty(check_weight("alpha", self.alpha), 0.0)
 
     def _problem(self, loss, n_samples, bounds, target):
-        baseline: Baseline = target
-        loss = ProportionalHazards(float(baseline.cumulative[-1]), baseline.rate)
+        loss = ProportionalHazards(float(target.cumulative[-1]), target.rate)
         return super()._problem(loss, n_samples, bounds, Target(1.0, 0.0, 1.0))
 
     def _set_ranges(self, units: Units) -> None:
