@@ -55,7 +55,7 @@ def colon():
     d = data("colon")
     d = d[d["etype"] == 2]
     columns = [within(d["nodes"], 0, 15), within(d["age"], 20, 90), within(d["extent"], 1, 4)]
-    columns += [within(d[name], 0, 1) for name in ("sex", "obstruct", "perfor", "adhere", "surg")]
+    columns += [within(d[name], 0, 1) for name in ("sex", "obstruct", "adhere", "surg")]
     columns += [within(d["differ"], 1, 3), within(d["rx"] == "Lev+5FU", 0, 1)]
     return columns, d["status"], d["time"], np.arange(300, 2701, 300)
 
