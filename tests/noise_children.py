@@ -100,6 +100,7 @@ from skdpsco.solvers.penalized.problem import unpenalised
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem
+from skdpsco.survival import PrivateKaplanMeier, PrivateSurvivalRegressor
 from skdpsco.synthesis import PrivateSynthesizer
 from skdpsco.variational.solve import MatrixGame
 
@@ -400,6 +401,7 @@ SMALLER = {
 }
 
 HEIGHTS = X[:, 0] + 0.1 * RNG.standard_normal(N)
+OUTCOMES = np.column_stack([Y > 0.0, 2.0 - X[:, 0]])  # events, and times
 POSITIVE = np.exp(HEIGHTS)
 AWAY = 1000.0 + X  # far from 0, so that intervals are searched for
 LITTLE, MUCH = {"epsilon": 3.0, "delta": 1e-6}, {"epsilon": 30.0, "delta": 1e-6}
@@ -472,6 +474,10 @@ FITS = {
     ).fit(X, HEIGHTS),
     "PrivateMoments, units": lambda: PrivateMoments(max_records_per_unit=3, **MUCH).fit(
         X, HEIGHTS, units=np.arange(N) // 4
+    ),
+    "PrivateKaplanMeier": lambda: PrivateKaplanMeier(times=[1.0, 2.0], **MUCH).fit(OUTCOMES),
+    "PrivateSurvivalRegressor": lambda: PrivateSurvivalRegressor(times=[1.0, 2.0], **MUCH).fit(
+        X, OUTCOMES
     ),
     "PrivateSynthesizer": lambda: PrivateSynthesizer(
         domain=Schema({"a": {"bounds": [0, 9]}, "b": "boolean"}), **MUCH

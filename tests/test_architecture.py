@@ -50,6 +50,7 @@ ROOMS = (
     "base",
     "moments",
     "linear_model",
+    "survival",
     "additive",
     "preprocessing",
     "variational",

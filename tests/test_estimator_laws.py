@@ -46,6 +46,7 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco.solvers import SGD, FrankWolfe
+from skdpsco.survival import PrivateSurvivalRegressor
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),
@@ -85,6 +86,10 @@ def positive(y):
     return np.exp(y)
 
 
+def outcomes(y):
+    return np.column_stack([y > 0, np.abs(y)])
+
+
 def two_columns(y):
     return np.column_stack([y, -y])
 
@@ -114,6 +119,7 @@ CASES = [
     Case(PrivateQuantileRegressor()),
     Case(PrivatePoissonRegressor(), positive),
     Case(PrivateGammaRegressor(), positive),
+    Case(PrivateSurvivalRegressor(times=[0.1, 0.5]), outcomes),
     Case(PrivateLinearClassifier(), labels),
     Case(PrivateLinearClassifier(loss="hinge"), labels),
     Case(PrivateLinearRegressor()),
@@ -432,7 +438,7 @@ def test_kinds_of_records_are_the_same_records(case):
 
 # Blocks take solvers that read each of them once.
 OF_ARRAYS = (PrivateLinearClassifier, PrivateLinearRegressor)
-REFUSE_BLOCKS = (PrivateMinimaxClassifier, PrivateMinimaxRegressor)
+REFUSE_BLOCKS = (PrivateMinimaxClassifier, PrivateMinimaxRegressor, PrivateSurvivalRegressor)
 READ_COLUMNS = ("coordinate-descent", "greedy-coordinate-descent", "mirror-prox", SAMPLES)
 
 
@@ -448,7 +454,8 @@ def test_blocks_are_the_same_records_or_are_refused(case):
     groups = {"sensitive_features": np.arange(N) % 2}
     groups = groups if isinstance(model, PrivateGroupDRO) else {}
     if isinstance(model, REFUSE_BLOCKS) or case.model.get_params().get("solver") in READ_COLUMNS:
-        with pytest.raises((TypeError, ValueError), match="samples or a clipped copy of"):
+        reasons = r"samples or a clipped copy of|records in memory"
+        with pytest.raises((TypeError, ValueError), match=reasons):
             model.fit(blocks)
         return
     model.fit(blocks, **groups)

@@ -242,7 +242,7 @@ def test_the_workflow_of_the_tutorials(tmp_path, monkeypatch):
     "page",
     (
         "beyond-straight-lines deploying ledger missing-values moments neighbours other-tools "
-        "persons public-data rare-classes standard-errors tables text"
+        "persons public-data rare-classes standard-errors survival tables text"
     ).split(),
 )
 def test_pages_of_code(page, tmp_path, monkeypatch):

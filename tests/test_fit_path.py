@@ -15,6 +15,7 @@ import skdpsco
 from skdpsco.base import private_estimator
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.model_selection import PrivateGridSearchCV, private_cross_val_score
+from skdpsco.survival import PrivateKaplanMeier, PrivateSurvivalRegressor
 from skdpsco.synthesis import PrivateSynthesizer
 from skdpsco.variational import MatrixGame, solve_variational_inequality
 
@@ -32,7 +33,12 @@ MODEL = skdpsco.PrivateLogisticL1(classes=[0, 1])
 MADE_WITH = {
     PrivateGridSearchCV: {"estimator": MODEL, "param_grid": {"radius": [1.0, 2.0]}},
     PrivateSynthesizer: {"domain": [[0, 1]] * 3},
+    PrivateKaplanMeier: {"times": [1.0]},
+    PrivateSurvivalRegressor: {"times": [1.0]},
 }
+OUTCOMES = np.column_stack([Y, Y + 1])  # events and times
+RECORDS = {PrivateSynthesizer: (X > 0.0).astype(int), PrivateKaplanMeier: OUTCOMES}
+TARGETS = {skdpsco.PrivateGammaRegressor: Y + 1, PrivateSurvivalRegressor: OUTCOMES}
 
 
 def subclasses(kind):
@@ -82,9 +88,9 @@ def test_the_list_of_estimators_is_not_empty():
 def test_every_fit_goes_one_way(Estimator, monkeypatch):
     estimator = Estimator(**MADE_WITH.get(Estimator, {}))
     before = dict(vars(estimator))
-    records = (X > 0.0).astype(int) if Estimator is PrivateSynthesizer else X
+    records = RECORDS.get(Estimator, X)
     more = {"sensitive_features": Y} if "GroupDRO" in Estimator.__name__ else {}
-    targets = Y + 1 if Estimator is skdpsco.PrivateGammaRegressor else Y
+    targets = TARGETS.get(Estimator, Y)
     planned = []
     plan_within = private_estimator.plan_within
 
@@ -179,9 +185,9 @@ class Refusing(skdpsco.Ledger):
 def test_warnings_name_the_line_that_called_fit(Estimator):
     estimator = Estimator(**MADE_WITH.get(Estimator, {}))
     estimator.set_params(random_state=0, ledger=Refusing(2.0, 1e-6))
-    records = (X > 0.0).astype(int) if Estimator is PrivateSynthesizer else X
+    records = RECORDS.get(Estimator, X)
     more = {"sensitive_features": Y} if "GroupDRO" in Estimator.__name__ else {}
-    targets = Y + 1 if Estimator is skdpsco.PrivateGammaRegressor else Y
+    targets = TARGETS.get(Estimator, Y)
     with (
         pytest.warns(skdpsco.PrivacyWarning, match="random_state") as caught,
         pytest.raises(Reached),

@@ -11,6 +11,7 @@ from .pipeline_report import PipelineReport, check_private_steps, not_private_st
 from .planning import PlannedRelease, PrivacyPlan, epsilon_for, n_for, plan
 from .risk_display import RiskDisplay, epsilon_for_risk
 from .shape_display import PairDisplay, ShapeDisplay
+from .survival_display import SurvivalDisplay
 
 __all__ = [
     "AuditResult",
@@ -25,6 +26,7 @@ __all__ = [
     "RiskDisplay",
     "ShapeDisplay",
     "StepReport",
+    "SurvivalDisplay",
     "audit",
     "check_private_steps",
     "epsilon_for",

@@ -16,6 +16,7 @@ from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.schema import Schema
 from skdpsco.linear_model.links import resolve_link
 from skdpsco.privacy._checks import abridged
+from skdpsco.survival import PrivateSurvivalRegressor
 from skdpsco.synthesis import PrivateSynthesizer
 
 __all__ = ["check_plannable", "check_shape", "placeholder", "planted"]
@@ -115,6 +116,8 @@ def placeholder(estimator: Any, shape: Shape) -> tuple[Any, Any, dict[str, Any]]
     if classifies_labels(estimator):
         classes = labels_for(estimator, shape.n_classes)
         y = classes[np.arange(n) % len(classes)]
+    if isinstance(estimator, PrivateSurvivalRegressor):
+        y = np.ones((n, 2))  # events and times
     several = shape.n_targets > 1 and get_tags(estimator).target_tags.multi_output
     if several or getattr(estimator, "tasks", None) == "columns":
         y = np.tile(y[:, None], (1, shape.n_targets))

@@ -1,0 +1,260 @@
+"""Private numbers of events and censored people by interval. Proof: docs/proofs/survival.md."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from skdpsco.losses.hazards import EXPOSED
+from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
+from skdpsco.privacy import Event, GaussianEvent
+
+__all__ = [
+    "SURVIVAL",
+    "Baseline",
+    "LifeTable",
+    "LifeTablePlan",
+    "SurvivalCounts",
+    "plan_life_table",
+]
+
+
+class SurvivalTuning(NamedTuple):
+    """Constants, chosen by hand.
+
+    Parameters
+    ----------
+    share : float
+        Share of rho for the counts, if a regression follows.
+    least, most : float
+        Range of the cumulative baseline hazard at the horizon.
+    least_step : float
+        Least part of it that an interval gets, over its width.
+    n_simulated : int
+        Number of simulated releases, for bands.
+    """
+
+    share: float = 0.1
+    least: float = 1e-3
+    most: float = 8.0
+    least_step: float = 0.01
+    n_simulated: int = 1000
+
+
+SURVIVAL = SurvivalTuning()
+
+
+class LifeTable(NamedTuple):
+    """What a release tells of each interval; nothing in it is negative.
+
+    Parameters
+    ----------
+    events, censored : ndarray of shape (n_times,)
+        Numbers of events, and of people who were seen last without one.
+    at_risk : ndarray of shape (n_times,)
+        Number of people at the start of the interval.
+    survival, cumulative_hazard : ndarray of shape (n_times,)
+        Kaplan-Meier and Nelson-Aalen at the end of the interval.
+    """
+
+    events: np.ndarray
+    censored: np.ndarray
+    at_risk: np.ndarray
+    survival: np.ndarray
+    cumulative_hazard: np.ndarray
+
+
+def increasing(cells: np.ndarray, most: float) -> np.ndarray:
+    """Cells at least 0, whose running sums are half way between two that increase to ``most``."""
+    sums = np.clip(np.cumsum(cells, axis=-1), 0.0, most)
+    above = np.maximum.accumulate(sums, axis=-1)
+    below = np.minimum.accumulate(sums[..., ::-1], axis=-1)[..., ::-1]
+    return np.diff(0.5 * (above + below), prepend=0.0, axis=-1)
+
+
+def life_table(cells: np.ndarray, n_samples: int) -> LifeTable:
+    """What noisy cells say: events, then censored people, then those who reach the horizon."""
+    n, K = float(n_samples), cells.shape[-1] // 2
+    cells = cells - (cells.sum(axis=-1, keepdims=True) - n) / cells.shape[-1]
+    events, censored = increasing(cells[..., :K], n), increasing(cells[..., K : 2 * K], n)
+    leaving = events + censored
+    at_risk = n - np.cumsum(leaving, axis=-1) + leaving
+    # Those who leave do so by events and by censoring at constant rates. If all leave, half a
+    # person is taken to stay.
+    staying = np.maximum(at_risk - leaving, 0.5)
+    share = events / np.maximum(leaving, 1e-9)
+    hazards = np.cumsum(share * np.log((staying + leaving) / staying), axis=-1)
+    return LifeTable(events, censored, at_risk, np.exp(-hazards), hazards)
+
+
+@dataclass(frozen=True)
+class SurvivalCounts:
+    """A released table of events and censored people in intervals, and what follows from it.
+
+    Parameters
+    ----------
+    times : ndarray of shape (n_times,)
+        Ends of the intervals, which include their ends.
+    n_samples : int
+    cells : ndarray of shape (2 * n_times + 1,)
+        Noisy numbers of events by interval, of censored people, and of those who reach the horizon
+        without an event.
+    noise : float
+        Standard deviation of the noise of a cell.
+    """
+
+    times: np.ndarray
+    n_samples: int
+    cells: np.ndarray
+    noise: float
+
+    @cached_property
+    def table(self) -> LifeTable:
+        """The life table of these counts."""
+        return life_table(self.cells, self.n_samples)
+
+    @cached_property
+    def simulated(self) -> LifeTable:
+        """Life tables of simulated releases for people like those of this one."""
+        rng = np.random.default_rng(0)  # public numbers: they hide nothing
+        events, censored, at_risk, *_ = self.table
+        last = max(at_risk[-1] - events[-1] - censored[-1], 0.0)
+        p = np.concatenate([events, censored, [last]])
+        people = rng.multinomial(self.n_samples, p / p.sum(), SURVIVAL.n_simulated)
+        return life_table(people + rng.normal(0.0, self.noise, people.shape), self.n_samples)
+
+    def band(self, name: str, level: float) -> np.ndarray:
+        """Lower and upper ends that hold the whole curve with probability ``level``.
+
+        Parameters
+        ----------
+        name : {"survival", "cumulative_hazard"}
+        level : float
+
+        Returns
+        -------
+        band : ndarray of shape (2, n_times)
+        """
+        curve, others = getattr(self.table, name), getattr(self.simulated, name)
+        errors = others - curve
+        width = np.maximum(np.sqrt(np.mean(errors**2, axis=0)), 1e-12)
+        # The table behind the simulation is noisy itself: half of what may be missed is for that.
+        factor = np.quantile(np.abs(errors / width).max(axis=1), 0.5 * (1.0 + level))
+        low, high = curve - factor * width, curve + factor * width
+        if name == "survival":  # it falls, from 1 to no less than 0
+            low = np.maximum.accumulate(low[::-1])[::-1]
+            return np.clip([low, np.minimum.accumulate(high)], 0.0, 1.0)
+        high = np.minimum.accumulate(high[::-1])[::-1]
+        return np.maximum([np.maximum.accumulate(low), high], 0.0)
+
+
+class Baseline(NamedTuple):
+    """The cumulative baseline hazard, in the place of the units of a regression's target.
+
+    Parameters
+    ----------
+    times, cumulative : ndarray of shape (n_times,)
+        It is linear between 0 and these times.
+    rate : float
+        About the share of people with an event.
+    counts : SurvivalCounts or None
+        The release that it follows from.
+    """
+
+    times: np.ndarray
+    cumulative: np.ndarray
+    rate: float
+    counts: SurvivalCounts | None = None
+
+    @property
+    def centre(self) -> float:
+        """The centre of predictions: they are logarithms of ratios of hazards."""
+        return 0.0
+
+    @property
+    def scale(self) -> float:
+        """The scale of predictions."""
+        return 1.0
+
+    def at(self, times: np.ndarray) -> np.ndarray:
+        """The cumulative baseline hazard at times within the horizon."""
+        return np.interp(times, np.append(0.0, self.times), np.append(0.0, self.cumulative))
+
+    def apply(self, signed: np.ndarray) -> np.ndarray:
+        """Targets of `ProportionalHazards` for `signed_times`."""
+        return (signed > 0.0) - EXPOSED * self.at(np.abs(signed)) / self.cumulative[-1]
+
+
+@dataclass(frozen=True)
+class LifeTablePlan:
+    """How the table is released; it is a stage of a fit, too.
+
+    Parameters
+    ----------
+    times : tuple of float
+    n_samples : int
+    event : Event
+    grid : float
+    """
+
+    times: tuple[float, ...]
+    n_samples: int
+    event: Event
+    grid: float
+
+    part: ClassVar[str] = "target"
+    name: ClassVar[str] = "events and censored people by interval"
+
+    @property
+    def extremes(self) -> tuple[Baseline, ...]:
+        """Baselines of the smallest and the largest hazard."""
+        times = np.array(self.times)
+        return tuple(
+            Baseline(times, total * times / times[-1], min(total, 1.0))
+            for total in (SURVIVAL.least, SURVIVAL.most)
+        )
+
+    def counts(self, signed: np.ndarray, rng: np.random.Generator) -> SurvivalCounts:
+        """Release the table."""
+        times, K = np.array(self.times), len(self.times)
+        happened = np.searchsorted(times, signed[signed > 0.0], side="left")
+        seen = np.searchsorted(times, -signed[signed < 0.0], side="right")
+        cells = np.concatenate(
+            [np.bincount(happened, minlength=K), np.bincount(seen, minlength=K + 1)]
+        ).astype(np.float64)
+        noise = gaussian_mechanism(rng, cells, self.grid)
+        return SurvivalCounts(times, self.n_samples, cells, noise)
+
+    def release(self, X: Any, y: np.ndarray, rng: np.random.Generator) -> Baseline:
+        """The baseline hazard of all people together."""
+        counts = self.counts(y, rng)
+        table, widths = counts.table, np.diff(counts.times, prepend=0.0)
+        total = min(max(float(table.cumulative_hazard[-1]), SURVIVAL.least), SURVIVAL.most)
+        steps = np.diff(table.cumulative_hazard, prepend=0.0)
+        steps = np.maximum(steps, SURVIVAL.least_step * total * widths / widths.sum())
+        cumulative = np.cumsum(steps) * total / steps.sum()
+        rate = float(table.events.sum()) / self.n_samples
+        return Baseline(counts.times, cumulative, rate, counts)
+
+    def apply(self, value: Baseline, X: Any, y: np.ndarray) -> tuple[Any, np.ndarray]:
+        """The records, and targets as the loss reads them."""
+        return X, value.apply(y)
+
+    def note(self, value: Baseline) -> str:
+        """A line for the report."""
+        return f"cumulative hazard {value.cumulative[-1]:.3g} at {value.times[-1]:g}"
+
+
+def plan_life_table(times: np.ndarray, n_samples: int, rho: float) -> LifeTablePlan:
+    """Spend ``rho`` on the table.
+
+    Raises
+    ------
+    ValueError
+        If the noise is too large for the grid.
+    """
+    multiplier = 1.0 / math.sqrt(2.0 * rho)
+    grid = gaussian_grid(math.sqrt(2.0), multiplier, 2 * len(times) + 1, float(n_samples))
+    return LifeTablePlan(tuple(times.tolist()), n_samples, GaussianEvent(multiplier), grid)

@@ -1,0 +1,97 @@
+"""Times and events as users give them, as one number per person: -time where it is censored."""
+
+from typing import Any
+
+import numpy as np
+
+from skdpsco._quiet import quietly
+from skdpsco._validation import LARGEST, refuse_masked
+from skdpsco.privacy._checks import abridged
+
+__all__ = ["check_outcomes", "check_times", "signed_times"]
+
+EARLIEST = 1e-9  # in units of the end of the first interval: a time of 0 has no sign
+MOST_TIMES = 10_000
+
+_FORMS = (
+    "{} must be a structured array with a boolean and a numeric field, or have two columns: event "
+    "(0 or 1) and time."
+)
+
+
+def check_times(times: Any) -> np.ndarray:
+    """The ends of the intervals.
+
+    Raises
+    ------
+    ValueError
+        If they are not increasing numbers above 0.
+    """
+    legal = (
+        "times must be increasing finite numbers > 0, the ends of the intervals; they are public"
+    )
+    if times is None:
+        raise ValueError(f"times must be declared: {legal}, and must not be read off the data.")
+    ends = quietly(f"{legal}.", np.asarray, times, dtype=np.float64)
+    if ends.ndim != 1 or not 0 < len(ends) <= MOST_TIMES:
+        raise ValueError(f"{legal}, at least 1 and at most {MOST_TIMES}.")
+    if not (ends > 0.0).all() or not (np.diff(ends) > 0.0).all() or not ends[-1] <= LARGEST:
+        raise ValueError(f"{legal}, got {abridged(times)}.")
+    return ends
+
+
+def check_outcomes(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
+    """Whether every person had an event, and the time at which it was seen last.
+
+    Raises
+    ------
+    ValueError
+        If y has another form, an event is not 0 or 1, or a time is not finite and >= 0. The message
+        calls y by its ``name``.
+    """
+    refuse_masked(name, y)
+    legal = _FORMS.format(name)
+    if hasattr(y, "columns"):  # of a frame, whose columns have types of their own
+        columns = [quietly(legal, np.asarray, y[name]) for name in y.columns]
+    else:
+        y = quietly(legal, np.asarray, y)
+        names = y.dtype.names
+        columns = [y[name] for name in names] if names else list(y.T) if y.ndim == 2 else []
+    if len(columns) != 2 or any(column.ndim != 1 for column in columns):
+        raise ValueError(legal)
+    if columns[1].dtype.kind == "b" and columns[0].dtype.kind != "b":
+        columns.reverse()
+    event, time = (_finite(column, name) for column in columns)
+    if not ((event == 0.0) | (event == 1.0)).all():
+        raise ValueError(f"The event must be 0 or 1, or boolean: it is the first column of {name}.")
+    if not (time >= 0.0).all():
+        raise ValueError(f"The time must be >= 0: it is the second column of {name}.")
+    return event == 1.0, time
+
+
+def _finite(column: np.ndarray, name: str) -> np.ndarray:
+    """The numbers of a column.
+
+    Raises
+    ------
+    ValueError
+        If one is not a finite number.
+    """
+    legal = f"Events and times in {name} must be finite numbers, none of them missing."
+    if column.dtype.kind not in "biufO":
+        raise ValueError(legal)
+    values = quietly(legal, column.astype, np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError(legal)
+    return values
+
+
+def signed_times(y: Any, times: np.ndarray, name: str = "y") -> np.ndarray:
+    """Times of events, and minus times at which others were seen last.
+
+    Whoever is seen after the horizon, the last of ``times``, was seen until then without an event.
+    """
+    event, time = check_outcomes(y, name)
+    event &= time <= times[-1]
+    time = np.clip(time, EARLIEST * times[0], times[-1])
+    return np.where(event, time, -time)

@@ -1,0 +1,256 @@
+"""Private proportional hazards."""
+
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsco._quiet import quietly
+from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, TargetLike
+from skdpsco._validation import COMPOSITE_CONSTRAINTS, FLOATS, check_X_y
+from skdpsco.base.predictions import refuse_blocks
+from skdpsco.data.block_records import is_blocks
+from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
+from skdpsco.losses.hazards import ProportionalHazards
+from skdpsco.scaling.stages import Units
+from skdpsco.scaling.target import Target
+from skdpsco.survival._concordance import concordance
+from skdpsco.survival._counts import (
+    SURVIVAL,
+    Baseline,
+    LifeTablePlan,
+    SurvivalCounts,
+    plan_life_table,
+)
+from skdpsco.survival._records import check_outcomes, check_times, signed_times
+
+__all__ = ["PrivateSurvivalRegressor"]
+
+
+class PrivateSurvivalRegressor(CompositeModel):
+    """Differentially private proportional hazards: the risk of an event that some never have.
+
+    The hazard of a person is ``h(t) * exp(x'w + b)``. A tenth of the budget releases the numbers of
+    events and of censored people in declared intervals, which tell the cumulative baseline hazard
+    ``H(t)`` of all people together. The rest minimises ``1 / n_samples * sum_i (H(t_i) * exp(x_i'w
+    + b) - d_i * (x_i'w + b)) + alpha / 2 * ||w||^2``, where person i was seen until ``t_i`` and had
+    an event (``d_i = 1``) or not. A person has one term, however many intervals there are.
+
+    Parameters
+    ----------
+    times : array-like of shape (n_times,)
+        Public ends of the intervals, increasing and > 0; they have to be declared. The last one is
+        the horizon: what is later is not read.
+    {epsilon, delta, ledger, max_records_per_unit}
+    alpha : float, default=0.001
+        Weight of the penalty, >= 0.
+    {feature_bound, n_iter, conditioning, random_state}
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Logarithms of hazard ratios.
+    {intercept_}
+    unique_times_ : ndarray of shape (n_times,)
+        The declared times.
+    baseline_ : ndarray of shape (n_times,)
+        Cumulative baseline hazard at these times.
+    counts_ : SurvivalCounts
+        The released numbers of events and of censored people.
+    {feature_bound_, feature_range_, n_iter_, n_features_in_, feature_names_in_, privacy_}
+
+    See Also
+    --------
+    PrivateKaplanMeier : Curves without features.
+
+    Notes
+    -----
+    {guarantee}
+    Proof: :doc:`/proofs/survival`.
+
+    References
+    ----------
+    Holford. The Analysis of Rates and of Survivorship Using Log-Linear Models. Biometrics, 1980.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsco.survival import PrivateSurvivalRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 2))
+    >>> time = rng.exponential(np.exp(-X[:, 0]))
+    >>> y = np.column_stack([time < 1, np.minimum(time, 1)])
+    >>> model = PrivateSurvivalRegressor(times=[0.25, 0.5, 0.75, 1]).fit(X, y)
+    >>> model.score(X, y) > 0.6
+    True
+    >>> model.predict_survival_function(X[:3]).shape
+    (3, 4)
+    """
+
+    unique_times_: np.ndarray
+    baseline_: np.ndarray
+    counts_: SurvivalCounts | None
+
+    solver = "auto"
+    fit_intercept = True
+    _takes_init = False
+    _predicts_scores = False  # of a pipeline of scikit-learn's
+    _planned_with = ("alpha", "n_iter")
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMPOSITE_CONSTRAINTS,
+        "times": [None, "array-like"],
+    }
+
+    def __init__(
+        self,
+        *,
+        times: ArrayLike | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        max_records_per_unit: int | None = None,
+        alpha: float = 0.001,
+        feature_bound: ArrayLike | Auto | None = "auto",
+        n_iter: int | Auto = "auto",
+        conditioning: Auto | None = "auto",
+        random_state: Seed = None,
+    ) -> None:
+        self.times = times
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ledger = ledger
+        self.max_records_per_unit = max_records_per_unit
+        self.alpha = alpha
+        self.feature_bound = feature_bound
+        self.n_iter = n_iter
+        self.conditioning = conditioning
+        self.random_state = random_state
+
+    def _learn(self, X: Any, y: Any) -> Any:
+        if is_blocks(X):
+            raise TypeError("X must hold records in memory for PrivateSurvivalRegressor.")
+        times = check_times(self.times)
+        X, y = check_X_y(self, X, signed_times(y, times), y_numeric=True, dtype=FLOATS)
+        return self._fit(X, y, ProportionalHazards(), None, (), regression=True)
+
+    def _plan_target(self, loss, bound, n_samples, rho) -> LifeTablePlan:  # type: ignore[override]
+        return plan_life_table(check_times(self.times), n_samples, SURVIVAL.share * rho)
+
+    def _penalty(self, n_samples):
+        return mixed_penalty(check_weight("alpha", self.alpha), 0.0)
+
+    def _problem(self, loss, n_samples, bounds, target):
+        loss = ProportionalHazards(float(target.cumulative[-1]), target.rate)
+        return super()._problem(loss, n_samples, bounds, Target(1.0, 0.0, 1.0))
+
+    def _set_ranges(self, units: Units) -> None:
+        super()._set_ranges(units)
+        baseline: Baseline = units.target
+        self.unique_times_, self.baseline_ = baseline.times, baseline.cumulative
+        self.counts_ = baseline.counts
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """Logarithms of the ratios of people's hazards to the baseline's: the risk.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        risk : ndarray of shape (n_samples,)
+            Who has a higher one is expected to have the event earlier.
+        """
+        return self._predictions(X)
+
+    def predict_cumulative_hazard_function(
+        self, X: MatrixLike, times: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Cumulative hazards at some times.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        times : array-like of shape (n_times,) or None, default=None
+            Times in [0, horizon]; None for `unique_times_`.
+
+        Returns
+        -------
+        hazard : ndarray of shape (n_samples, n_times)
+            A row for each person.
+
+        Raises
+        ------
+        ValueError
+            If a time is out of range.
+        """
+        risk = np.exp(np.clip(self.predict(X), -LARGEST_RISK, LARGEST_RISK))
+        times = within_horizon(times, self.unique_times_)
+        return risk[:, None] * Baseline(self.unique_times_, self.baseline_, 0.0).at(times)
+
+    def predict_survival_function(
+        self, X: MatrixLike, times: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Probabilities of no event until some times.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        times : array-like of shape (n_times,) or None, default=None
+            Times in [0, horizon]; None for `unique_times_`.
+
+        Returns
+        -------
+        survival : ndarray of shape (n_samples, n_times)
+            The form that metrics such as `sksurv.metrics.integrated_brier_score` take.
+
+        Raises
+        ------
+        ValueError
+            If a time is out of range.
+        """
+        return np.exp(-self.predict_cumulative_hazard_function(X, times))
+
+    def score(self, X: MatrixLike, y: TargetLike) -> float:
+        """Harrell's index of concordance of `predict`; no noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, 2)
+            Events and times, as for `fit`.
+
+        Returns
+        -------
+        score : float
+            0.5 for risks at random, and 1 if who has a higher risk always has the event first. NaN
+            if no two people can be compared.
+        """
+        check_is_fitted(self)
+        refuse_blocks(X)
+        event, time = check_outcomes(y)
+        legal = "X and y must hold the same number of records."
+        return quietly(legal, partial(concordance, event, time), self.predict(X))
+
+
+LARGEST_RISK = 50.0
+
+
+def within_horizon(times: Any, known: np.ndarray) -> np.ndarray:
+    """Times that were asked for, or those that were declared.
+
+    Raises
+    ------
+    ValueError
+        If they are not numbers from 0 to the last declared time.
+    """
+    if times is None:
+        return known
+    legal = f"times must be numbers in [0, {known[-1]:g}], of which something is known."
+    values = quietly(legal, np.asarray, times, dtype=np.float64)
+    if values.ndim != 1 or not ((values >= 0.0) & (values <= known[-1])).all():
+        raise ValueError(legal)
+    return values

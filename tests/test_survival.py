@@ -1,0 +1,326 @@
+"""Times to an event: private survival curves and proportional hazards."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from cases import each
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skdpsco import Ledger
+from skdpsco.base.private_estimator import fitted_names
+from skdpsco.data.design import as_design
+from skdpsco.inspection import SurvivalDisplay, plan
+from skdpsco.losses import derivative, value
+from skdpsco.losses.hazards import EXPOSED, ProportionalHazards
+from skdpsco.mechanisms.samplers import deviation_on
+from skdpsco.privacy import GaussianEvent, mu_of, rho_of
+from skdpsco.privacy.events import leaves
+from skdpsco.solvers.gradient_sums import clipped_gradient_sum
+from skdpsco.survival import PrivateKaplanMeier, PrivateSurvivalRegressor
+from skdpsco.survival import _counts as counts_module
+from skdpsco.survival._concordance import concordance
+from skdpsco.survival._counts import plan_life_table
+from skdpsco.survival._records import check_outcomes, signed_times
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning"),
+]
+
+TIMES = np.array([0.5, 1.0, 1.5, 2.0])
+BOTH = [PrivateKaplanMeier, PrivateSurvivalRegressor]
+
+
+def people(n=3000, seed=0, slope=1.0):
+    """Features of which the first raises the hazard, and events among people censored at random."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 3))
+    time, censored = rng.exponential(np.exp(-slope * X[:, 0])), rng.uniform(0.0, 4.0, n)
+    return X, np.column_stack([time <= censored, np.minimum(time, censored)]).astype(float)
+
+
+def fitted(Estimator, X, y, **params):
+    model = Estimator(**{"times": TIMES, "random_state": 0, **params})
+    return model.fit(y) if Estimator is PrivateKaplanMeier else model.fit(X, y)
+
+
+# ------------------------------------------------------------------------------ privacy
+
+
+OUTCOMES = [
+    (event, time) for event in (0.0, 1.0) for time in (0.0, 0.2, 0.5, 0.7, 1.0, 2.0, 2.1, 1e9)
+]
+
+
+def test_a_person_is_in_one_cell(monkeypatch):
+    """Brute force: tables of neighbours, as they are just before noise is drawn."""
+    seen = []
+    monkeypatch.setattr(
+        counts_module,
+        "gaussian_mechanism",
+        lambda rng, values, grid: seen.append(values.copy()) or deviation_on(grid),
+    )
+    plan, rest = plan_life_table(TIMES, 4, 0.1), [(1.0, 0.3), (0.0, 1.2), (1.0, 1.5)]
+    for outcome in OUTCOMES:
+        plan.counts(signed_times(np.array([outcome, *rest]), TIMES), None)
+    tables = np.array(seen)
+    assert (tables.sum(axis=1) == 4.0).all()
+    changes = np.linalg.norm(tables[:, None] - tables[None], axis=2)
+    assert changes.max() == math.sqrt(2.0)
+    # The deviation is the planned multiple of that change, and no less; rounding adds little.
+    assert isinstance(plan.event, GaussianEvent)
+    deviation = deviation_on(plan.grid)
+    assert math.sqrt(2.0) <= deviation / plan.event.noise_multiplier < math.sqrt(2.0) * 1.001
+
+
+@pytest.mark.parametrize("n_times", [1, 4, 1000])
+def test_noise_does_not_grow_with_follow_up(n_times):
+    """The table's noise is that of one cell per person, and the solver's that of one record."""
+    times = np.linspace(0.0, 2.0, n_times + 1)[1:]
+    plan = plan_life_table(times, 10_000, 0.01)
+    assert deviation_on(plan.grid) == pytest.approx(math.sqrt(2.0) / math.sqrt(0.02), rel=1e-3)
+    X, y = people(500)
+    (few, many) = (
+        fitted(PrivateSurvivalRegressor, X, y, times=t, epsilon=5.0).privacy_.event
+        for t in (TIMES, times)
+    )
+    assert list(leaves(few)) == list(leaves(many))
+
+
+def test_a_gradient_is_clipped_as_a_whole():
+    """Brute force: one person's sum of clipped gradients, whenever it was seen last."""
+    loss, bound = ProportionalHazards(6.0, 0.5), 0.3
+    norms = []
+    for x in (-1.0, 0.0, 1.0):
+        for outcome in OUTCOMES:
+            signed = signed_times(np.array([outcome]), TIMES)
+            t = (signed > 0.0) - EXPOSED * np.abs(signed) / 2.0
+            X = as_design(np.array([[x, 1.0]]), np.ones(2), True)
+            for w in (np.zeros(3), np.array([3.0, 1.0, 2.0]), np.array([-3.0, -1.0, -2.0])):
+                gradient = clipped_gradient_sum(X, t, loss, w, np.ones(3), bound)
+                norms.append(np.linalg.norm(gradient))
+    assert 0.999 * bound < max(norms) <= bound * (1.0 + 1e-12)
+
+
+@each("Estimator", BOTH)
+def test_a_fit_costs_its_budget_and_is_charged_once(Estimator):
+    X, y = people(400)
+    ledger = Ledger(1.0, 1e-6)
+    model = fitted(Estimator, X, y, ledger=ledger, epsilon=0.6)
+    (name,) = ledger.history()["estimator"]
+    assert name == Estimator.__name__
+    assert rho_of(model.privacy_.event) <= model._budget().rho * (1.0 + 1e-9)
+    alone = fitted(Estimator, X, y, epsilon=0.6)
+    assert mu_of(alone.privacy_.event) == pytest.approx(alone._budget().mu, rel=1e-6)
+    assert any("events" in step.name for step in alone.privacy_.steps)
+    assert sum(step.share for step in alone.privacy_.steps) == pytest.approx(1.0)
+
+
+@each("Estimator", BOTH)
+def test_several_records_of_a_person(Estimator):
+    X, y = people(600)
+    person = np.arange(600) // 3
+    model = Estimator(times=TIMES, max_records_per_unit=2, random_state=0)
+    given = (y,) if Estimator is PrivateKaplanMeier else (X, y)
+    model.fit(*given, units=person)
+    assert model.counts_.n_samples == 400
+    assert model.privacy_.relation == "replace one unit of at most 2 records"
+
+
+# ------------------------------------------------------------------------------ input
+
+
+def structured(y):
+    out = np.empty(len(y), [("cens", "?"), ("time", "f8")])
+    out["cens"], out["time"] = y.T
+    return out
+
+
+@each(
+    "form",
+    [
+        structured,
+        lambda y: pd.DataFrame({"event": y[:, 0] > 0, "time": y[:, 1]}),
+        lambda y: pd.DataFrame({"time": y[:, 1], "event": y[:, 0] > 0}),
+        lambda y: y.tolist(),
+    ],
+)
+def test_forms_of_outcomes(form):
+    _, y = people(50)
+    event, time = check_outcomes(form(y))
+    assert_array_equal(event, y[:, 0] == 1.0)
+    assert_array_equal(time, y[:, 1])
+
+
+def bad(y, row, column, number):
+    y = y.copy()
+    y[row, column] = number
+    return y
+
+
+@each("Estimator", BOTH)
+def test_bad_input_is_named_before_the_charge(Estimator):
+    X, y = people(100)
+    cases = [
+        ({"times": None}, y, "times must be declared"),
+        ({"times": []}, y, "times must be"),
+        ({"times": [1.0, 1.0]}, y, "times must be"),
+        ({"times": [0.0, 1.0]}, y, "times must be"),
+        ({"times": [1.0, math.inf]}, y, "times must be"),
+        ({}, bad(y, 3, 1, -987.5), "time must be >= 0"),
+        ({}, bad(y, 3, 1, math.nan), "must be finite numbers"),
+        ({}, bad(y, 3, 0, 2.0), "event must be 0 or 1"),
+        ({}, y[:, ::-1], "event must be 0 or 1"),
+        ({}, y[:, 1], "must be a structured array"),
+        ({}, np.column_stack([y, y]), "must be a structured array"),
+        ({}, [["a", "b"]] * 100, "must be finite numbers"),
+    ]
+    for params, outcomes, match in cases:
+        ledger = Ledger(1.0, 1e-6)
+        model = Estimator(**{"times": TIMES, "ledger": ledger, **params})
+        given = (outcomes,) if Estimator is PrivateKaplanMeier else (X, outcomes)
+        with pytest.raises(ValueError, match=match) as caught:
+            model.fit(*given)
+        assert "987" not in str(caught.value)
+        assert len(ledger.history()) == 0
+        assert fitted_names(model) == []
+
+
+@each("Estimator", BOTH)
+def test_data_without_events_fit_like_others(Estimator):
+    """An error would tell that there is none."""
+    X, y = people(300)
+    y[:, 0] = 0.0
+    model = fitted(Estimator, X, y)
+    assert np.isfinite(model.counts_.table.survival).all()
+    y = np.column_stack([np.ones(300), np.full(300, 0.1)])  # and where all have one at once
+    assert np.isfinite(fitted(Estimator, X, y).counts_.table.cumulative_hazard).all()
+
+
+# ------------------------------------------------------------------------------ curves
+
+
+def test_the_table_is_that_of_kaplan_and_meier():
+    """With hardly any noise, and where nobody is censored before the horizon."""
+    time = np.random.default_rng(1).exponential(size=5000)
+    y = np.column_stack([time <= 2.0, np.minimum(time, 2.0)])
+    model = fitted(PrivateKaplanMeier, None, y, epsilon=1e4)
+    curve = [float((time > end).mean()) for end in TIMES]
+    assert_allclose(model.survival_, curve, atol=1e-3)
+    assert_allclose(model.cumulative_hazard_, -np.log(curve), atol=5e-3)
+
+
+def test_curves_are_consistent():
+    for seed in range(20):
+        y = people(60, seed)[1]
+        model = fitted(PrivateKaplanMeier, None, y, epsilon=0.3, random_state=seed)
+        table = model.counts_.table
+        assert min(table.events.min(), table.censored.min()) >= 0.0
+        assert (np.diff(model.survival_) <= 0.0).all()
+        assert (np.diff(model.cumulative_hazard_) >= 0.0).all()
+        for band, sign in ((model.survival_band(), -1), (model.cumulative_hazard_band(), 1)):
+            assert (band[0] <= band[1]).all()
+            assert (sign * np.diff(band) >= 0.0).all()
+        assert (model.survival_band() >= 0.0).all()
+        assert (model.survival_band() <= 1.0).all()
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(500, 1.0), (5000, 0.1), (5000, 10.0)])
+def test_bands_hold_the_curve(n, epsilon):
+    """At least .93 of the bands of level .95, less 4.5 standard deviations of this experiment."""
+    held, rounds, rng = 0, 100, np.random.default_rng(2)
+    truth = np.exp(-TIMES)
+    for seed in range(rounds):
+        time, seen = rng.exponential(size=n), rng.uniform(0.0, 4.0, n)
+        y = np.column_stack([time <= seen, np.minimum(time, seen)])
+        model = fitted(PrivateKaplanMeier, None, y, epsilon=epsilon, random_state=seed)
+        low, high = model.survival_band()
+        held += ((low <= truth) & (truth <= high)).all()
+    assert held >= 0.93 * rounds - 4.5 * math.sqrt(0.93 * 0.07 * rounds)
+
+
+# ------------------------------------------------------------------------------ regression
+
+
+def test_the_loss_is_the_likelihood_of_a_person():
+    """The sum over intervals with constant hazards, up to a constant."""
+    hazards, widths = np.array([0.3, 1.0, 0.5]), np.array([1.0, 0.5, 2.0])
+    most = float(hazards @ widths)
+    loss = ProportionalHazards(most, 0.4)
+    for last, seen in ((0, 0.4), (1, 0.2), (2, 2.0)):
+        spent = np.where(np.arange(3) < last, widths, 0.0)
+        spent[last] = seen
+        for event in (0.0, 1.0):
+            t = event - EXPOSED * float(hazards @ spent) / most
+
+            def likelihood(z, spent=spent, event=event, last=last):
+                terms = spent * hazards * math.exp(z)
+                return float(terms.sum()) - event * (math.log(hazards[last]) + z)
+
+            for z in (-1.0, 0.3):
+                change = value(loss, z, t) - value(loss, 0.0, t)
+                assert change == pytest.approx(likelihood(z) - likelihood(0.0))
+                slope = float(hazards @ spent) * math.exp(z) - event
+                assert derivative(loss, z, t) == pytest.approx(slope)
+
+
+def test_a_fit_finds_the_hazard_ratio():
+    X, y = people(20_000, slope=0.7)
+    model = fitted(PrivateSurvivalRegressor, X, y, epsilon=5.0)
+    assert_allclose(model.coef_, [0.7, 0.0, 0.0], atol=0.12)
+    assert abs(model.intercept_) < 0.2
+    survival = model.predict_survival_function(np.zeros((1, 3)))[0]
+    assert_allclose(survival, np.exp(-TIMES), atol=0.05)
+    at = model.predict_cumulative_hazard_function(X[:4], [0.0, 0.25, 2.0])
+    assert_array_equal(at[:, 0], 0.0)
+    assert_allclose(at[:, 2], -np.log(model.predict_survival_function(X[:4]))[:, -1])
+    assert model.score(X, y) > 0.6
+    with pytest.raises(ValueError, match="times must be numbers in"):
+        model.predict_survival_function(X[:4], [3.0])
+
+
+def test_concordance_counts_pairs():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        n = 30
+        event, time = rng.random(n) < 0.6, rng.integers(0, 8, n).astype(float)
+        risk = rng.integers(0, 5, n).astype(float)
+        agreeing, pairs = 0.0, 0
+        for i in range(n):
+            for j in range(n):
+                later = time[j] > time[i] or (time[j] == time[i] and not event[j])
+                if event[i] and i != j and later:
+                    pairs += 1
+                    agreeing += 1.0 if risk[i] > risk[j] else 0.5 * (risk[i] == risk[j])
+        assert concordance(event, time, risk) == pytest.approx(agreeing / pairs)
+    assert math.isnan(concordance(np.zeros(3, bool), np.arange(3.0), np.arange(3.0)))
+
+
+# ------------------------------------------------------------------------------ plans and plots
+
+
+@each("Estimator", BOTH)
+def test_a_fit_is_planned_without_data(Estimator):
+    X, y = people(400)
+    d = 2 if Estimator is PrivateKaplanMeier else 3
+    planned = plan(Estimator(times=TIMES), 400, d)
+    assert planned.event == fitted(Estimator, X, y).privacy_.event
+
+
+def test_what_is_plotted():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    X, y = people(1000)
+    curve, model = (fitted(Estimator, X, y) for Estimator in BOTH)
+    display = SurvivalDisplay.from_estimator(curve, color="C3")
+    assert_array_equal(display.lines_[0].get_ydata(), [1.0, *curve.survival_])
+    assert display.band_ is not None
+    display = SurvivalDisplay.from_estimator(model, X[:2], names=["one", "two"], ax=display.ax_)
+    assert [line.get_label() for line in display.lines_] == ["one", "two"]
+    assert_array_equal(display.lines_[1].get_xdata(), [0.0, *TIMES])
+    for estimator, given in ((curve, X), (model, None), (object(), None)):
+        with pytest.raises(TypeError, match=r"X must be given|estimator must be"):
+            SurvivalDisplay.from_estimator(estimator, given)
+    matplotlib.pyplot.close("all")
