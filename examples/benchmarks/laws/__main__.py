@@ -66,7 +66,8 @@ def check(options):
     old = read(label, options.results)[0]
     with tempfile.TemporaryDirectory() as folder:
         store = Store("now", folder)
-        measure_all(store, jobs(True, options.only, options.models), options)
+        laws = options.only or set(old.law)
+        measure_all(store, jobs(True, laws, options.models), options)
         mean, failures = change(old, store.read())
         found = doubtful(old, store.read())
         if found:  # by chance, most of them: other tables tell
