@@ -10,19 +10,13 @@ from skdpsco.additive.densities import Density, Shares
 from skdpsco.additive.pairs import PairFunction
 from skdpsco.additive.shapes import ShapeFunction
 from skdpsco.additive.table import TableColumn
+from skdpsco.base.json_text import Content, content_of
 from skdpsco.data.schema import Schema
 
 __all__ = ["model_as_json", "read_model"]
 
 FORMAT = 1
 OPTIONS = ("loss", "quantile")  # parameters that predictions depend on
-
-
-class Content(dict[str, Any]):
-    """A JSON object; an error names a key that it lacks."""
-
-    def __missing__(self, key: str) -> Any:
-        raise ValueError(f"text must have the key {key!r}, as to_json writes it.")
 
 
 def as_dict(shape: ShapeFunction) -> dict[str, Any]:
@@ -125,11 +119,8 @@ def read_model(kind: type, text: str) -> Any:
     ValueError
         If it is not such a text, lacks a key, or was written for another class.
     """
-    try:
-        content = json.loads(text, object_hook=Content)
-    except (TypeError, json.JSONDecodeError) as error:
-        raise ValueError("text must be JSON as to_json writes it.") from error
-    if not isinstance(content, dict) or content.get("model") != kind.__name__:
+    content = content_of(text, "to_json")
+    if content.get("model") != kind.__name__:
         raise ValueError(f"text must be what {kind.__name__}.to_json returned.")
     if content.get("format") != FORMAT:
         raise ValueError(f"text must have the format {FORMAT}.")

@@ -1,15 +1,24 @@
 """Fitted linear models as pipelines of scikit-learn's own estimators."""
 
+from copy import copy
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-__all__ = ["fitted_as", "plain_model", "plain_pipeline", "scaler_between"]
+__all__ = [
+    "clipped_steps",
+    "fitted_as",
+    "plain_model",
+    "plain_pipeline",
+    "plain_step",
+    "scaler_between",
+]
 
 
 def plain_pipeline(model: Any) -> Any:
@@ -44,12 +53,41 @@ def fitted_as(estimator: Any, **attributes: Any) -> Any:
     return estimator
 
 
-def scaler_between(low: np.ndarray, high: np.ndarray, onto: tuple[int, int] = (0, 1)) -> Any:
+def scaler_between(low: np.ndarray, high: np.ndarray, onto: tuple[float, float] = (0, 1)) -> Any:
     """A `MinMaxScaler` that moves these intervals ``onto`` another one, and clips."""
     scaler = MinMaxScaler(onto, clip=True).fit(np.vstack([low, high]))
     # scikit-learn takes intervals of tiny numbers for constants.
     scale = (onto[1] - onto[0]) / (high - low)
     return fitted_as(scaler, scale_=scale, min_=onto[0] - low * scale)
+
+
+def clipped_steps(low: Any, high: Any, mean: Any = 0.0, scale: Any = 1.0) -> list[tuple[str, Any]]:
+    """Steps that clip columns, subtract means and divide by scales."""
+    centre, half = (low + high) / 2.0, (high - low) / 2.0
+    known = {"mean_": (mean - centre) / half, "scale_": scale / half, "n_features_in_": len(half)}
+    moved = fitted_as(StandardScaler(), var_=known["scale_"] ** 2, **known)
+    return [("clip", scaler_between(low, high, (-1, 1))), ("scale", moved)]
+
+
+def plain_step(step: Any) -> Any:
+    """A step of a pipeline without this package: itself, or what its ``to_sklearn`` returns.
+
+    Raises
+    ------
+    TypeError
+        If there is no such counterpart.
+    """
+    step = getattr(step, "best_estimator_", step)
+    if hasattr(step, "to_sklearn"):
+        return step.to_sklearn()
+    if isinstance(step, Pipeline):
+        return Pipeline([(name, plain_step(part)) for name, part in step.steps])
+    if isinstance(step, ColumnTransformer):
+        parts = [(name, plain_step(part), columns) for name, part, columns in step.transformers_]
+        return fitted_as(copy(step), transformers=parts, transformers_=parts)
+    if type(step).__module__.partition(".")[0] == __name__.partition(".")[0]:
+        raise TypeError(f"{type(step).__name__} has no counterpart in scikit-learn.")
+    return step
 
 
 def clipped_regression(coef: Any, intercept: Any, low: Any, high: Any) -> dict[str, Any]:

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import TransformerMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import check_features, check_width
@@ -23,6 +26,29 @@ class BlockTransformerMixin(TransformerMixin):
     """A transformer of arrays and frames that transforms blocks too: with `RowBlocks.map`."""
 
     _reads_arrow = False  # whether Arrow tables are frames for it, and not blocks
+
+    @available_if(lambda self: hasattr(self, "_plain_steps"))
+    def to_sklearn(self) -> Pipeline:
+        """A pipeline of scikit-learn's transformers that returns the same numbers.
+
+        It needs neither this package nor Numba. Numbers agree up to rounding.
+
+        Returns
+        -------
+        pipeline : sklearn.pipeline.Pipeline
+            It reads dense arrays, or frames of pandas with the columns of the fit, and returns
+            dense arrays.
+
+        Raises
+        ------
+        NotFittedError
+            If the transformer is not fitted.
+        """
+        check_is_fitted(self, "n_features_in_")
+        steps = self._plain_steps()  # type: ignore[attr-defined]
+        if hasattr(self, "feature_names_in_"):
+            steps[0][1].feature_names_in_ = self.feature_names_in_
+        return Pipeline(steps)
 
     def _blocks_of(self, X: Any) -> RowBlocks | None:
         """X as blocks; None if it is a frame or an array."""

@@ -7,6 +7,7 @@ from ._audit import AuditResult, audit
 from .displays import PrivacyUtilityDisplay, RadiusPathDisplay
 from .group_display import GroupLossDisplay
 from .model_card import ModelCard, model_card
+from .pipeline_json import pipeline_from_json, pipeline_to_json
 from .pipeline_report import PipelineReport, check_private_steps, not_private_steps, privacy_report
 from .planning import PlannedRelease, PrivacyPlan, epsilon_for, n_for, plan
 from .risk_display import RiskDisplay, epsilon_for_risk
@@ -34,6 +35,8 @@ __all__ = [
     "model_card",
     "n_for",
     "not_private_steps",
+    "pipeline_from_json",
+    "pipeline_to_json",
     "plan",
     "privacy_report",
     "private_steps",

@@ -23,6 +23,7 @@ from skdpsco._validation import (
     in_column_order,
 )
 from skdpsco.base.documentation import Documented
+from skdpsco.base.plain import clipped_steps, scaler_between
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
 from skdpsco.data.design import Dense, as_design
@@ -259,6 +260,10 @@ class PublicBoundsScaler(_Stateless):
         X, bounds, ends = self._check(X, reset=False)
         return map_range(X, bounds, ends)
 
+    def _plain_steps(self) -> list[tuple[str, Any]]:
+        bounds, ends = check_bounds(self, self.n_features_in_), self.feature_range
+        return [("clip", scaler_between(*bounds, ends))]
+
     def inverse_transform(self, X: MatrixLike) -> np.ndarray:
         """Clip into `feature_range` and map it onto the bounds.
 
@@ -356,6 +361,9 @@ class ColumnClipper(_Stateless):
             return np.clip(design.values, lower, upper)
         columns = design.indices
         return _rebuild(X, design, np.clip(design.data, lower[columns], upper[columns]))
+
+    def _plain_steps(self) -> list[tuple[str, Any]]:
+        return clipped_steps(*check_bounds(self, self.n_features_in_))
 
 
 def _rebuild(X, design, data: np.ndarray):

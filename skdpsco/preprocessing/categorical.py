@@ -17,6 +17,7 @@ from skdpsco._validation import (
     in_column_order,
     is_missing,
 )
+from skdpsco.base.column_functions import ColumnFunction, feature_steps
 from skdpsco.base.documentation import Documented
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
@@ -157,6 +158,14 @@ class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator)
             sparse_output=self.sparse_output,
         )
         return encoder.set_output(transform="default").fit_transform(codes)
+
+    def _plain_steps(self) -> list[tuple[str, Any]]:
+        functions = []
+        for categories in self.categories_:
+            places = {category: k for k, category in enumerate(categories)}
+            lost = next((places.pop(c) for c in categories if is_missing(c)), None)
+            functions.append(ColumnFunction.indicators(places, len(categories), lost))
+        return feature_steps(functions, getattr(self, "feature_names_in_", None))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the output columns, each made of the column's name, "_" and the category.

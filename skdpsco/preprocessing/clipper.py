@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS, SMALLEST
+from skdpsco.base.plain import clipped_steps, scaler_between
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
 from skdpsco.data.block_records import opened
 from skdpsco.data.design import Dense
@@ -266,6 +267,11 @@ class PrivateQuantileClipper(OneToOneFeatureMixin, ColumnTransform):
                 return np.clip(X, self.lower_, self.upper_)
             ends = check_pair("feature_range", self.feature_range)
             return map_range(X, (self.lower_, self.upper_), ends)
+
+    def _plain_steps(self) -> list[tuple[str, Any]]:
+        if self.feature_range is None:
+            return clipped_steps(self.lower_, self.upper_)
+        return [("clip", scaler_between(self.lower_, self.upper_, self.feature_range))]
 
     def inverse_transform(self, X: MatrixLike) -> np.ndarray:
         """Map `feature_range` back onto the private ranges; without it, clip only.

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
@@ -19,6 +20,7 @@ from skdpsco._validation import (
     check_features,
     read_X,
 )
+from skdpsco.base.plain import fitted_as, scaler_between
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.moments.private_moments import MomentRelease, release_moments_of
@@ -217,6 +219,18 @@ class PrivatePCA(
             X = np.clip(X, -bounds, bounds)
         scores = X @ self.components_.T - self.mean_ @ self.components_.T
         return scores / self._lengths
+
+    def _plain_steps(self) -> list[tuple[str, Any]]:
+        bounds = self.feature_bound_
+        known = {
+            "components_": self.components_ * bounds,
+            "mean_": self.mean_ / bounds,
+            "explained_variance_": self.explained_variance_,
+            "n_components_": self.n_components_,
+            "n_features_in_": len(bounds),
+        }
+        clip = scaler_between(-bounds, bounds, (-1, 1))
+        return [("clip", clip), ("components", fitted_as(PCA(whiten=self.whiten), **known))]
 
     def inverse_transform(self, X: MatrixLike) -> np.ndarray:
         """Turn scores into records.

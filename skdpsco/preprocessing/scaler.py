@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS
 from skdpsco.base.advice import counted
+from skdpsco.base.plain import clipped_steps
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
 from skdpsco.data.block_records import opened
 from skdpsco.data.design import Dense
@@ -252,6 +253,10 @@ class PrivateStandardScaler(OneToOneFeatureMixin, ColumnTransform):
             if self.with_std:
                 X /= self.scale_
         return X
+
+    def _plain_steps(self) -> list[tuple[str, Any]]:
+        mean = self.mean_ if self.with_mean else 0.0
+        return clipped_steps(self.lower_, self.upper_, mean, self.scale_ if self.with_std else 1.0)
 
     def inverse_transform(self, X: MatrixLike) -> np.ndarray:
         """Multiply by standard deviations and add means.

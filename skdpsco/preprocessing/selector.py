@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.feature_selection import SelectorMixin
+from sklearn.feature_selection import SelectorMixin, VarianceThreshold
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._kernels import njit
@@ -33,6 +33,7 @@ from skdpsco._validation import (
 from skdpsco.base.advice import BOUNDS_OF_1
 from skdpsco.base.fit_plans import is_sparse
 from skdpsco.base.labels import declared_classes, encode_classes, labels_note
+from skdpsco.base.plain import fitted_as
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import opened, read_records
@@ -372,6 +373,11 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
             If X is not numeric, or does not have the features of the fit.
         """
         return self._read(super().transform, X)
+
+    def _plain_steps(self) -> list[tuple[str, Any]]:
+        shown = self.support_.astype(float)
+        known = {"variances_": shown, "n_features_in_": len(shown)}
+        return [("select", fitted_as(VarianceThreshold(0.5), **known))]
 
     def inverse_transform(self, X: MatrixLike) -> Any:
         """Put selected features into their places, with zeros in those of the others.

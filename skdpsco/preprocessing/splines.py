@@ -388,6 +388,16 @@ class PrivateSplineTransformer(ColumnTransform):
             splines = np.clip(self._splines().transform(own), 0.0, 1.0)
         return np.hstack([splines, np.delete(X, self.columns_, axis=1)])
 
+    def _plain_steps(self) -> list[tuple[str, Any]]:
+        others = np.delete(np.arange(self.n_features_in_), self.columns_).tolist()
+        parts = [("splines", self._splines(), self.columns_.tolist())]
+        parts += [("others", "passthrough", others)]
+        # All knots are parameters, so that nothing depends on these records.
+        columns = ColumnTransformer(parts).fit(np.zeros((2, self.n_features_in_)))
+        if (names := self._names()) is not None:
+            columns.named_transformers_["splines"].feature_names_in_ = names
+        return [("columns", columns)]
+
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Names of the output columns: age_sp_0, age_sp_1 and so on, as scikit-learn's.
 

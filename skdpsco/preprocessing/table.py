@@ -9,12 +9,14 @@ from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from skdpsco._typing import LedgerLike, MatrixLike, Self, TargetLike
+from skdpsco.base.column_functions import ColumnFunction, feature_steps, numbers_among
 from skdpsco.base.documentation import Documented
 from skdpsco.base.grants import Grant
+from skdpsco.base.plain import plain_step
 from skdpsco.base.private_estimator import PrivateEstimator, check_steps, needs_units
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
-from skdpsco.data.columns import NUMBER
+from skdpsco.data.columns import CATEGORY, NUMBER, Column
 from skdpsco.data.schema import Schema
 
 from .splines import PrivateSplineTransformer
@@ -134,6 +136,10 @@ class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
         """
         return self._checked().encode(X, self.sparse_output)
 
+    def _plain_steps(self) -> list[tuple[str, Any]]:
+        columns = [self.schema.columns[name] for name in self.schema.features]
+        return feature_steps(list(map(features_of, columns)), self.feature_names_in_)
+
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
         """Return the names of the output columns: age, age_missing, city_Bern and so on.
 
@@ -164,6 +170,25 @@ class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.requires_fit = False
         return tags
+
+
+def features_of(column: Column) -> ColumnFunction:
+    """The features that a column becomes, as a function of it."""
+    n_outputs = len(column.names_out())
+    if column.kind == CATEGORY:
+        places = {category: k for k, category in enumerate(column.categories)}
+        codes = dict.fromkeys(column.codes, n_outputs - 1)
+        lost = n_outputs - 1 if column.missing else None
+        return ColumnFunction.indicators({**places, **codes}, n_outputs, lost)
+    low, high = column.bounds
+    fill = (column.fill - (low + high) / 2.0) / ((high - low) / 2.0)
+    if column.kind == NUMBER:
+        values, missing = np.array([[-1.0, 0.0], [1.0, 0.0]]), np.array([fill, 1.0])[:n_outputs]
+        points = dict.fromkeys(numbers_among(column.codes), missing)
+        return ColumnFunction(np.array([low, high]), values[:, :n_outputs], missing, points)
+    missing = np.array([0.0, 1.0])[:n_outputs]
+    points = {0.0: np.zeros(n_outputs), 1.0: np.eye(n_outputs)[0]}
+    return ColumnFunction.at_points(points, missing, missing)
 
 
 def check_schema(schema: Any) -> Schema:
@@ -240,6 +265,32 @@ class PrivatePipeline(Pipeline):
             private = [name for name, step in self.steps if isinstance(step, PrivateEstimator)]
             params |= {f"{name}__units": units for name in private}
         return super().fit(X, y, **params)
+
+    def to_sklearn(self) -> Pipeline:
+        """A pipeline of scikit-learn's estimators that makes the same predictions.
+
+        It holds what has been released and what is public, and needs neither this package nor
+        Numba. Predictions agree up to rounding. What the fits guarantee is in the ``privacy_`` of
+        the steps only.
+
+        Returns
+        -------
+        pipeline : sklearn.pipeline.Pipeline
+            It reads dense arrays, or frames of pandas. A search becomes its best estimator.
+
+        Raises
+        ------
+        NotFittedError
+            If a step is not fitted.
+        TypeError
+            If a step has no counterpart, such as a `RowClipper`.
+        """
+        steps: list[tuple[str, Any]] = []
+        for name, step in self.steps:
+            plain = plain_step(step)
+            inner = plain.steps if isinstance(plain, Pipeline) else [("", plain)]
+            steps += [(f"{name} {part}".strip(), one) for part, one in inner]
+        return Pipeline(steps)
 
 
 def make_private_pipeline(

@@ -6,6 +6,7 @@ so a factor of two in a sensitivity is already inside them. They lie in [1e-100,
 no charge can overflow or vanish in floating point.
 """
 
+import ast
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ __all__ = [
     "SamplerErrorEvent",
     "ZCDPEvent",
     "compose",
+    "event_of",
     "leaves",
     "without_errors",
 ]
@@ -294,6 +296,30 @@ def compose(*events: Event) -> Event:
     if len(parts) > 1:
         return ComposedEvent(tuple(parts))
     return parts[0] if parts else NoOpEvent()
+
+
+def event_of(text: str) -> Event:
+    """The event that has this repr.
+
+    Raises
+    ------
+    TypeError, ValueError, SyntaxError
+        If it is the repr of something else.
+    """
+    known = (*Event.__subclasses__(), TruncatedNegativeBinomial, Poisson)
+    own = (__name__, Poisson.__module__)
+    kinds: dict[str, Any] = {kind.__name__: kind for kind in known if kind.__module__ in own}
+
+    def value(node: Any) -> Any:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in kinds and not node.args:
+                given = {str(word.arg): value(word.value) for word in node.keywords}
+                return kinds[node.func.id](**given)
+        elif isinstance(node, ast.Tuple):
+            return tuple(map(value, node.elts))
+        return ast.literal_eval(node)
+
+    return _check_event(value(ast.parse(text, mode="eval").body))
 
 
 def without_errors(event: Event) -> tuple[Event, float, float]:

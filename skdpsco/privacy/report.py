@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from .accounting import rho_of
-from .events import Event, leaves
+from .events import Event, event_of, leaves
 from .registry import deployment
 from .relations import ADD_OR_REMOVE
 from .risk import Risk
@@ -167,6 +167,35 @@ class PrivacyReport:
         ]
         assumptions = list(self.assumptions)
         return {**vars(self), **events, "rho": rho, "assumptions": assumptions, "steps": steps}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "PrivacyReport":
+        """The report of which `to_dict` returned the fields.
+
+        Parameters
+        ----------
+        fields : dict
+            Also after it was written as JSON.
+
+        Returns
+        -------
+        report : PrivacyReport
+
+        Raises
+        ------
+        TypeError, ValueError, KeyError
+            If it is not such a dict.
+        """
+        events = {"event": event_of(fields["event"])}
+        if fields["released"] is not None:
+            events["released"] = event_of(fields["released"])
+        steps = tuple(
+            ReleasedStep(**{**step, "share": math.nan if step["share"] is None else step["share"]})
+            for step in fields["steps"]
+        )
+        rho = math.inf if fields["rho"] is None else fields["rho"]
+        assumptions = tuple(fields["assumptions"])
+        return cls(**{**fields, **events, "rho": rho, "assumptions": assumptions, "steps": steps})
 
     def to_json(self, basic: Mapping[str, Any] | None = None) -> str:
         """The fields as a JSON object, and ``deployment``, an entry of the public registry.

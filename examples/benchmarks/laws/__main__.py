@@ -66,7 +66,8 @@ def check(options):
     old = mean_of(options.labels, options.results)
     with tempfile.TemporaryDirectory() as folder:
         store = Store("now", folder)
-        measure_all(store, jobs(True, options.only, options.models, compared=False), options)
+        laws = options.only or set(old.law)
+        measure_all(store, jobs(True, laws, options.models, compared=False), options)
         mean, failures = change(old, store.read())
     print(mean)
     if failures:

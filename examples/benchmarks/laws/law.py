@@ -14,6 +14,8 @@ MODELS = {
     "labels": ("PrivateLogisticRegression", "PrivateLogisticL1"),
     "numbers of groups": ("PrivateGroupDRO",),
     "labels of groups": ("PrivateGroupDRO",),
+    "numbers of curves": ("additive", "PrivateRidge"),
+    "labels of curves": ("additive", "PrivateLogisticRegression"),
 }
 
 

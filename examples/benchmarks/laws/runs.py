@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.metrics import balanced_accuracy_score, r2_score
 
 import skdpsco
-from laws import columns, references, targets  # noqa: F401  (they fill LAWS)
+from laws import columns, curves, references, targets  # noqa: F401  (they fill LAWS)
 from laws.law import LAWS, MODELS, QUICK_N, QUICK_SEEDS, Cells
 
 DELTA = 1e-6
@@ -76,7 +76,8 @@ def estimator(model, labels, groups, epsilon, relation):
         params |= {"groups": np.arange(groups), "loss": "logistic" if labels else "squared"}
     elif relation != "replace-one":
         params["relation"] = relation
-    return getattr(skdpsco, model)(**params)
+    kind = "PrivateAdditive" + ("Classifier" if labels else "Regressor")
+    return getattr(skdpsco, kind if model == "additive" else model)(**params)
 
 
 def scores(y, predicted, labels, group):
