@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsco.data.arrow_blocks import is_arrow
 from skdpsco.data.design import as_design
 from skdpsco.data.digests import new_key
 from skdpsco.data.record_sums import BlockDesign, Hidden, LocalBlocks, Reader
@@ -17,7 +18,6 @@ __all__ = [
     "as_features",
     "blocks_of",
     "first_record",
-    "is_arrow",
     "is_blocks",
     "opened",
     "read_features",
@@ -83,11 +83,6 @@ def is_blocks(X: Any) -> bool:
 
 def _on_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and hasattr(X, "ndim")
-
-
-def is_arrow(X: Any) -> bool:
-    """Whether X is an Arrow table."""
-    return type(X).__module__.split(".")[0] == "pyarrow" and hasattr(X, "column_names")
 
 
 def first_record(X: Any) -> Any:
@@ -174,21 +169,28 @@ class BlockRecords(NamedTuple):
 
             opened = open_dask(blocks.parts, blocks.n_samples, reader)
         else:
-            opened = LocalBlocks(blocks.parts, blocks.n_samples, blocks.n_jobs, reader)
+            opened = self._local(reader)
         return BlockDesign(opened, bounds, int(intercept), None, blocks.sparse)
 
     def read_once(self) -> Iterable[tuple[Any, Any]]:
         """Blocks as iteration yields them, for a fit that reads each record once.
 
-        Dask computes them one by one, and may evaluate the graph anew for each: so all of them are
-        checked beforehand, and compared when they are read.
+        Dask computes them one by one, and may evaluate the graph anew for each, and a query may
+        return a record twice: so all of them are checked beforehand, and compared when they are
+        read.
         """
         blocks = self.blocks
+        if blocks.stream is not None:
+            return self._local(self._reader())
         if not blocks.on_dask:
             return blocks
         from skdpsco.data.dask_blocks import GraphBlocks
 
         return GraphBlocks(blocks.parts, blocks.n_samples, self._reader())
+
+    def _local(self, reader: Reader) -> LocalBlocks:
+        blocks = self.blocks
+        return LocalBlocks(blocks.parts, blocks.n_samples, blocks.n_jobs, reader, blocks.stream)
 
     def _reader(self) -> Reader:
         """The reader of the blocks in one fit, with a new key for digests."""

@@ -35,7 +35,6 @@ from skdpsco.data.record_sums import (
     Task,
     attempt,
     check_n_records,
-    transformed,
     values_of,
 )
 
@@ -234,7 +233,7 @@ def _read(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failur
 
 
 def _read_as_stored(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failure:
-    return attempt(lambda: (reader(X, y, n_rows), (transformed(X, reader.steps), y))[1])
+    return attempt(reader.as_stored, X, y, n_rows)
 
 
 def _read_and_run(

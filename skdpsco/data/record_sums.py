@@ -10,6 +10,7 @@ Functions draw no noise: the caller draws it once, for the whole sum.
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, starmap
@@ -269,6 +270,11 @@ class Reader(NamedTuple):
         X, y = part.read()
         return self(X, y, part.n_rows)
 
+    def as_stored(self, X: Any, y: Any, n_rows: int | None) -> tuple[Any, Any]:
+        """Features and targets of a block as they are stored, after they were checked."""
+        self(X, y, n_rows)
+        return transformed(X, self.steps), y
+
     def look_at(self, X: Any, y: np.ndarray) -> tuple[int, bytes]:
         """Return the number of records in a block and its digest."""
         return len(y), digest(self.key.value, X, y)
@@ -319,6 +325,16 @@ def read_and_run(task: Task, part: Any, reader: Reader) -> Hidden | Failure:
 def read_and_look(part: Any, reader: Reader) -> Hidden | Failure:
     """Check a part, and return its number of records and its digest."""
     return attempt(lambda: reader.look_at(*reader.read(part)))
+
+
+def read_as_stored(part: Any, reader: Reader) -> Hidden | Failure:
+    """Read a part for a fit that takes its records as they are stored."""
+
+    def read() -> tuple[Any, Any]:
+        X, y = part.read()
+        return reader.as_stored(X, y, part.n_rows)
+
+    return attempt(read)
 
 
 def values_of(results: Iterable[Hidden | Failure]) -> Iterator[Any]:
@@ -400,16 +416,29 @@ class LocalBlocks:
     n_jobs : int or None
         Number of joblib's workers; None for this process alone.
     reader : Reader
+    stream : ArrowStream or None
+        What the parts are read from. It is evaluated in every pass, so it is read twice before the
+        first sum, and must yield the same blocks.
     """
 
     def __init__(
-        self, parts: list[Any], n_samples: int, n_jobs: int | None, reader: Reader
+        self,
+        parts: list[Any],
+        n_samples: int,
+        n_jobs: int | None,
+        reader: Reader,
+        stream: Any = None,
     ) -> None:
         self._parts, self._n_jobs = parts, n_jobs
+        self._pass = stream or nullcontext()
         self._readers = [reader] * len(parts)
-        sizes, digests = zip(*values_of(self._map(read_and_look)), strict=True)
+        with self._pass:
+            sizes, digests = zip(*values_of(self._map(read_and_look)), strict=True)
         check_n_records(n_samples, sum(sizes))
         self._readers = [reader.again(found, checked=True) for found in digests]
+        if stream is not None:
+            with self._pass:
+                list(values_of(self._map(read_and_look)))
 
     def _map(self, function: Callable[..., Any]) -> Iterable[Any]:
         pairs = zip(self._parts, self._readers, strict=True)
@@ -424,7 +453,13 @@ class LocalBlocks:
 
     def sum(self, task: Task) -> Any:
         """Sum of a task over all blocks."""
-        return tree_sum(values_of(self._map(partial(read_and_run, task))))
+        with self._pass:
+            return tree_sum(values_of(self._map(partial(read_and_run, task))))
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        """The features and targets of one block after the other."""
+        with self._pass:
+            yield from values_of(self._map(read_as_stored))
 
     def close(self) -> None:
         """Do nothing: no memory is held."""
