@@ -9,8 +9,7 @@ Functions draw no noise: the caller draws it once, for the whole sum.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, starmap
@@ -404,6 +403,27 @@ class Pieces:
         """Do nothing: no memory is held."""
 
 
+class Coming(NamedTuple):
+    """A part that a thread reads."""
+
+    future: Future[tuple[Any, Any]]
+    n_rows: int | None
+
+    def read(self) -> tuple[Any, Any]:
+        """Features and targets."""
+        return self.future.result()
+
+
+def _read_ahead(parts: list[Any], thread: ThreadPoolExecutor) -> Iterator[Coming]:
+    """The parts, each of which is read while the one before it is in use."""
+    coming: list[Coming] = []
+    for part in parts:
+        coming.append(Coming(thread.submit(part.read), part.n_rows))
+        if len(coming) > 1:
+            yield coming.pop(0)
+    yield from coming
+
+
 class LocalBlocks:
     """Blocks that this process or joblib's workers read anew in every pass.
 
@@ -430,15 +450,22 @@ class LocalBlocks:
         stream: Any = None,
     ) -> None:
         self._parts, self._n_jobs = parts, n_jobs
-        self._pass = stream or nullcontext()
+        self._stream = stream
         self._readers = [reader] * len(parts)
-        with self._pass:
-            sizes, digests = zip(*values_of(self._map(read_and_look)), strict=True)
+        sizes, digests = zip(*self._values(read_and_look), strict=True)
         check_n_records(n_samples, sum(sizes))
         self._readers = [reader.again(found, checked=True) for found in digests]
         if stream is not None:
-            with self._pass:
-                list(values_of(self._map(read_and_look)))
+            list(self._values(read_and_look))
+
+    def _values(self, function: Callable[..., Any]) -> Iterator[Any]:
+        """What a function of a part and its reader returns for all blocks, in their order."""
+        if self._stream is None:
+            yield from values_of(self._map(function))
+            return
+        with self._stream, ThreadPoolExecutor(1) as thread:
+            pairs = zip(_read_ahead(self._parts, thread), self._readers, strict=True)
+            yield from values_of(starmap(function, pairs))
 
     def _map(self, function: Callable[..., Any]) -> Iterable[Any]:
         pairs = zip(self._parts, self._readers, strict=True)
@@ -453,13 +480,11 @@ class LocalBlocks:
 
     def sum(self, task: Task) -> Any:
         """Sum of a task over all blocks."""
-        with self._pass:
-            return tree_sum(values_of(self._map(partial(read_and_run, task))))
+        return tree_sum(self._values(partial(read_and_run, task)))
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         """The features and targets of one block after the other."""
-        with self._pass:
-            yield from values_of(self._map(read_as_stored))
+        return self._values(read_as_stored)
 
     def close(self) -> None:
         """Do nothing: no memory is held."""
