@@ -334,6 +334,13 @@ BUGS = [
         "budget.rho * shares / shares.sum()", "budget.rho * shares", "several_targets"),
     Bug("weights beyond their bound count", "_validation.py",
         "np.minimum(weights, largest) / largest", "weights / largest", "weights"),
+    Bug("a query does not clip", "moments/query.py",
+        "f\"CASE WHEN x{j} BETWEEN -{b} AND {b} \"",
+        "f\"CASE WHEN x{j} BETWEEN -{most} AND {most} \"", "moments_query"),
+    Bug("the sums of a query may be of more records", "moments/query.py",
+        "if whole[0] != n:", "if whole[0] < n:", "moments_query"),
+    Bug("rows of a query are longer than their norm", "moments/query.py",
+        "/ (c * c)", "/ c", "moments_query"),
     # Records that are added or removed, weights of classes of worst cases
     Bug("a count of records has half its noise", "scaling/record_count.py",
         'gaussian_grid(1.0, multiplier["count"]', 'gaussian_grid(0.5, multiplier["count"]',
