@@ -2,10 +2,12 @@
 
 import warnings
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
 from cases import each
+from sklearn import config_context
 from sklearn.base import clone
 
 from skdpsco import (
@@ -94,8 +96,9 @@ def test_results_are_those_of_arrays_in_the_same_blocks(kind, tmp_path):
     arrays = RowBlocks.from_arrays(TABLE.drop_columns(["y"]).to_pandas(), Y, block_size=SIZE)
     assert (blocks.n_samples, blocks.n_blocks) == (N, arrays.n_blocks)
     assert blocks.feature_names == arrays.feature_names
-    for model in MODELS.values():
-        found, wanted = same(model, blocks), same(model, arrays)
+    for model, memory in product(MODELS.values(), (0, 2 * SIZE * (D + 1) * 8 / 2**20, 1024)):
+        with config_context(working_memory=memory):  # none of the blocks are held, one, or all
+            found, wanted = same(model, blocks), same(model, arrays)
         assert found.keys() == wanted.keys()
         assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
     some = np.arange(5, N, 3)
@@ -210,6 +213,38 @@ def test_a_source_that_changes_is_refused_before_the_charge(kind, model):
     assert ledger.charges() == []
     assert str(X[0, 0]) not in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(("memory", "n_read"), [(0.0, 5), (0.05, 3), (0.1, 2), (1024.0, 0)])
+def test_passes_after_the_checks_read_the_blocks_that_memory_does_not_hold(memory, n_read):
+    reads = []
+
+    class Source:
+        def __arrow_c_stream__(self, requested_schema=None):
+            batches = (reads.append(batch) or batch for batch in TABLE.to_batches(SIZE))
+            reader = pa.RecordBatchReader.from_batches(TABLE.schema, batches)
+            return reader.__arrow_c_stream__(requested_schema)
+
+    blocks = RowBlocks.from_arrow(Source(), "y", block_size=SIZE)
+    fit = PrivateMoments(feature_bound=1.0, target_bound=3.0, conditioning=None).fit
+    assert blocks.n_blocks == 5
+    assert blocks.first.shape == (1, D)
+    reads.clear()
+    with config_context(working_memory=memory):
+        fit(blocks)
+    assert len(reads) == 5 + 5 + n_read
+
+
+def test_a_source_that_changes_later_ends_the_fit():
+    source = changing(*[TABLE] * 5, TABLE.take(np.r_[1, 0, 2:N]))
+    blocks, ledger = RowBlocks.from_arrow(source, "y", block_size=SIZE), Ledger(5.0, 1e-5)
+    assert blocks.first.shape == (1, D)
+    model = PrivateLasso(n_iter=4, ledger=ledger, delta=1e-6)
+    with config_context(working_memory=0):
+        with pytest.raises(ValueError, match=r"Block 0 of X: it is not what it was"):
+            model.fit(blocks)
+    assert len(ledger.charges()) == 1
+    assert not hasattr(model, "coef_")
 
 
 @pytest.mark.parametrize(

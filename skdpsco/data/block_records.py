@@ -5,12 +5,14 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn import get_config
 
 from skdpsco.data.arrow_blocks import is_arrow
 from skdpsco.data.design import as_design
 from skdpsco.data.digests import new_key
 from skdpsco.data.record_sums import BlockDesign, Hidden, LocalBlocks, Reader
 from skdpsco.data.row_blocks import RowBlocks
+from skdpsco.data.streamed_blocks import StreamedBlocks
 
 __all__ = [
     "BlockRecords",
@@ -168,8 +170,11 @@ class BlockRecords(NamedTuple):
             from skdpsco.data.dask_blocks import open_dask
 
             opened = open_dask(blocks.parts, blocks.n_samples, reader)
+        elif blocks.stream is not None:
+            memory = 2.0**20 * get_config()["working_memory"]
+            opened = self._streamed(reader, memory)
         else:
-            opened = self._local(reader)
+            opened = LocalBlocks(blocks.parts, blocks.n_samples, blocks.n_jobs, reader)
         return BlockDesign(opened, bounds, int(intercept), None, blocks.sparse)
 
     def read_once(self) -> Iterable[tuple[Any, Any]]:
@@ -181,16 +186,16 @@ class BlockRecords(NamedTuple):
         """
         blocks = self.blocks
         if blocks.stream is not None:
-            return self._local(self._reader())
+            return self._streamed(self._reader())
         if not blocks.on_dask:
             return blocks
         from skdpsco.data.dask_blocks import GraphBlocks
 
         return GraphBlocks(blocks.parts, blocks.n_samples, self._reader())
 
-    def _local(self, reader: Reader) -> LocalBlocks:
+    def _streamed(self, reader: Reader, memory: float = 0.0) -> StreamedBlocks:
         blocks = self.blocks
-        return LocalBlocks(blocks.parts, blocks.n_samples, blocks.n_jobs, reader, blocks.stream)
+        return StreamedBlocks(blocks.stream, blocks.parts, blocks.n_samples, reader, memory)
 
     def _reader(self) -> Reader:
         """The reader of the blocks in one fit, with a new key for digests."""

@@ -9,7 +9,7 @@ Functions draw no noise: the caller draws it once, for the whole sum.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, starmap
@@ -43,6 +43,8 @@ __all__ = [
     "join_targets",
     "map_reduce",
     "one_blas_thread",
+    "read_and_look",
+    "read_and_run",
     "transformed",
     "values_of",
     "without_gil",
@@ -326,16 +328,6 @@ def read_and_look(part: Any, reader: Reader) -> Hidden | Failure:
     return attempt(lambda: reader.look_at(*reader.read(part)))
 
 
-def read_as_stored(part: Any, reader: Reader) -> Hidden | Failure:
-    """Read a part for a fit that takes its records as they are stored."""
-
-    def read() -> tuple[Any, Any]:
-        X, y = part.read()
-        return reader.as_stored(X, y, part.n_rows)
-
-    return attempt(read)
-
-
 def values_of(results: Iterable[Hidden | Failure]) -> Iterator[Any]:
     """The values of tasks, in the order of the blocks.
 
@@ -403,27 +395,6 @@ class Pieces:
         """Do nothing: no memory is held."""
 
 
-class Coming(NamedTuple):
-    """A part that a thread reads."""
-
-    future: Future[tuple[Any, Any]]
-    n_rows: int | None
-
-    def read(self) -> tuple[Any, Any]:
-        """Features and targets."""
-        return self.future.result()
-
-
-def _read_ahead(parts: list[Any], thread: ThreadPoolExecutor) -> Iterator[Coming]:
-    """The parts, each of which is read while the one before it is in use."""
-    coming: list[Coming] = []
-    for part in parts:
-        coming.append(Coming(thread.submit(part.read), part.n_rows))
-        if len(coming) > 1:
-            yield coming.pop(0)
-    yield from coming
-
-
 class LocalBlocks:
     """Blocks that this process or joblib's workers read anew in every pass.
 
@@ -436,36 +407,16 @@ class LocalBlocks:
     n_jobs : int or None
         Number of joblib's workers; None for this process alone.
     reader : Reader
-    stream : ArrowStream or None
-        What the parts are read from. It is evaluated in every pass, so it is read twice before the
-        first sum, and must yield the same blocks.
     """
 
     def __init__(
-        self,
-        parts: list[Any],
-        n_samples: int,
-        n_jobs: int | None,
-        reader: Reader,
-        stream: Any = None,
+        self, parts: list[Any], n_samples: int, n_jobs: int | None, reader: Reader
     ) -> None:
         self._parts, self._n_jobs = parts, n_jobs
-        self._stream = stream
         self._readers = [reader] * len(parts)
-        sizes, digests = zip(*self._values(read_and_look), strict=True)
+        sizes, digests = zip(*values_of(self._map(read_and_look)), strict=True)
         check_n_records(n_samples, sum(sizes))
         self._readers = [reader.again(found, checked=True) for found in digests]
-        if stream is not None:
-            list(self._values(read_and_look))
-
-    def _values(self, function: Callable[..., Any]) -> Iterator[Any]:
-        """What a function of a part and its reader returns for all blocks, in their order."""
-        if self._stream is None:
-            yield from values_of(self._map(function))
-            return
-        with self._stream, ThreadPoolExecutor(1) as thread:
-            pairs = zip(_read_ahead(self._parts, thread), self._readers, strict=True)
-            yield from values_of(starmap(function, pairs))
 
     def _map(self, function: Callable[..., Any]) -> Iterable[Any]:
         pairs = zip(self._parts, self._readers, strict=True)
@@ -480,11 +431,7 @@ class LocalBlocks:
 
     def sum(self, task: Task) -> Any:
         """Sum of a task over all blocks."""
-        return tree_sum(self._values(partial(read_and_run, task)))
-
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        """The features and targets of one block after the other."""
-        return self._values(read_as_stored)
+        return tree_sum(values_of(self._map(partial(read_and_run, task))))
 
     def close(self) -> None:
         """Do nothing: no memory is held."""
@@ -503,7 +450,7 @@ class BlockDesign(NamedTuple):
 
     Parameters
     ----------
-    blocks : LocalBlocks, Pieces, or GraphBlocks and ClusterBlocks of Dask
+    blocks : LocalBlocks, StreamedBlocks, Pieces, or GraphBlocks and ClusterBlocks of Dask
     bounds : ndarray of shape (n_features,)
     intercept : int
     target : callable or None

@@ -444,10 +444,10 @@ class RowBlocks:
         ----------
         source : pyarrow.Table, object with ``__arrow_c_stream__``, LazyFrame, data set or function
             A relation of DuckDB, a LazyFrame of Polars, a data set of PyArrow or an expression of
-            Ibis is evaluated anew in every pass, and never held as a whole. It must return the same
-            rows in the same order each time: a fit reads it twice before the charge, and refuses it
-            if the results differ. A function takes no argument and returns a new one of these each
-            time. Here the rows are counted.
+            Ibis is evaluated anew in every pass. It must return the same rows in the same order
+            each time: a fit reads it twice before the charge, and refuses it if the results differ.
+            A function takes no argument and returns a new one of these each time. Here the rows are
+            counted.
         target : str, list of str or None, default=None
             Name of the column of the targets, or of each of several.
         columns : list of str or None, default=None
