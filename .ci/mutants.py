@@ -81,7 +81,7 @@ BUGS = [
     Bug("a query may return more rows than before", "data/arrow_blocks.py",
         "stop == self.num_rows and quietly", "False and quietly", "arrow_streams"),
     Bug("a fit that reads each record once does not compare them", "data/block_records.py",
-        "if blocks.stream is not None:", "if False:", "arrow_streams"),
+        "return self._streamed(self._reader())", "return blocks", "arrow_streams"),
     Bug("rounding of several sums counts once", "data/pieces.py",
         "2.0 * math.sqrt(parts) *", "2.0 *", "mechanism_grids"),
     Bug("the tree of a sum adds no rounding", "data/pieces.py",

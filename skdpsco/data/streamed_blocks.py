@@ -47,14 +47,14 @@ class StreamedBlocks:
     ) -> None:
         self._stream, self._parts = stream, parts
         self._readers: list[Any] = [reader] * len(parts)
-        self._held: list[tuple[Any, Kept]] = []
+        self._held: list[tuple[Any, HeldBlock]] = []
         sizes, digests = zip(*self._values(read_and_look), strict=True)
         check_n_records(n_samples, sum(sizes))
         self._readers = [reader.again(found, checked=True) for found in digests]
         n_read = len(parts) - _n_held(sizes, reader, memory)
         held = [
-            (parts[number], Kept(*block))
-            for number, block in enumerate(self._values(_read))
+            (parts[number], HeldBlock(*block))
+            for number, block in enumerate(self._values(_read_part))
             if number >= n_read
         ]
         self._parts, self._readers, self._held = parts[:n_read], self._readers[:n_read], held
@@ -71,13 +71,13 @@ class StreamedBlocks:
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         """The features and targets of one block after the other."""
-        return self._values(_read_as_stored)
+        return self._values(_stored_part)
 
     def close(self) -> None:
         """Do nothing: memory is released with this object."""
 
 
-class Kept(NamedTuple):
+class HeldBlock(NamedTuple):
     """A block in memory, in place of the reader of its part."""
 
     X: Any
@@ -117,11 +117,11 @@ def _read_ahead(parts: list[Any], thread: ThreadPoolExecutor) -> Iterator[Coming
     yield from coming
 
 
-def _read(part: Any, reader: Any) -> Hidden | Failure:
+def _read_part(part: Any, reader: Any) -> Hidden | Failure:
     return attempt(lambda: reader.read(part))
 
 
-def _read_as_stored(part: Any, reader: Reader) -> Hidden | Failure:
+def _stored_part(part: Any, reader: Reader) -> Hidden | Failure:
     def read() -> tuple[Any, Any]:
         X, y = part.read()
         return reader.as_stored(X, y, part.n_rows)
