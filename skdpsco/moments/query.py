@@ -241,7 +241,7 @@ class MomentsQuery:
         if len(whole) != len(columns) or None in whole[:2]:
             raise no_row
         if whole[0] != n:
-            raise ValueError(f"n_samples={n} records were declared, but sums are of {whole[0]}.")
+            raise ValueError(f"n_samples={n} records were declared, but sums count another number.")
         if whole[1] != n:
             raise ValueError(
                 "sums must be of records without NULL, NaN and infinite values: exclude none of "
