@@ -168,7 +168,6 @@ REFUSED = [
     (PrivateLogisticRegression(solver=SGD(batch_size=9.0), **ADDED), "batch_size must be 'auto'"),
     (PrivateLinearClassifier(solver="phased-erm", **ADDED), "'replace-one' for PhasedERM"),
     (PrivateLinearRegressor(row_norm=1.0, **ADDED), "ProjectedDescent needs row_norm=None"),
-    (PrivateLinearRegressor(n_samples=400, **ADDED), "n_samples must be None"),
     (PrivateRidge(solver="coordinate-descent", **ADDED), "'replace-one' for CoordinateDescent"),
     (
         PrivateLogisticL1(solver="anytime-mirror-descent", radius=1.0, **ADDED),

@@ -393,6 +393,7 @@ def blocks():
         table = attempted(lambda y=y: pa.table({"a": GOOD[:, 0], "y": y}))
         if table is not None:
             yield f"table: {name}", lambda t=table: RowBlocks.from_arrow(t, "y")
+            yield f"stream: {name}", lambda t=table: RowBlocks.from_arrow(t.to_reader, "y")
 
 
 def dask_blocks():

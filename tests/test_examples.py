@@ -204,6 +204,7 @@ def test_pages_that_print_nothing(tmp_path, monkeypatch):
     """Their blocks run in order, each page for itself; those with prompts are tested below."""
     parquet = pytest.importorskip("pyarrow.parquet")
     pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("duckdb", reason="docs/scaling.md reads a query")
     monkeypatch.chdir(tmp_path)
     for folder in ("examples", "examples/benchmarks"):  # from which pages import
         monkeypatch.syspath_prepend(ROOT / folder)

@@ -17,6 +17,7 @@ from skdpsco import (
     PrivacyWarning,
     PrivateGridSearchCV,
     PrivateLasso,
+    PrivateLinearClassifier,
     PrivateLinearRegressor,
     PrivateLogisticL1,
     PrivateMinimaxRegressor,
@@ -27,6 +28,7 @@ from skdpsco._validation import check_target
 from skdpsco.data.block_records import BlockRecords
 from skdpsco.data.pieces import FAN_IN
 from skdpsco.data.record_sums import map_reduce
+from skdpsco.solvers import PhasedSGD, TreeFrankWolfe
 
 dask = pytest.importorskip("dask", reason="needs the extra dask")
 da = pytest.importorskip("dask.array", reason="needs the extra dask")
@@ -99,7 +101,10 @@ def test_arrays(anywhere):
     same(PrivateRidge(), RowBlocks.from_dask(*arrays, block_size=500))
     labels = da.from_array(LABELS, chunks=300)
     same(PrivateLogisticL1(classes=["no", "yes"], n_iter=3), arrays[0], labels, y=LABELS)
-    same(PrivateLinearRegressor(shuffle=False, target_bound=1.0), *arrays)
+    same(PrivateLinearRegressor(solver=PhasedSGD(shuffle=False)), *arrays)
+    solver = TreeFrankWolfe(shuffle=False)
+    model = PrivateLinearClassifier(classes=["no", "yes"], solver=solver)
+    same(model, arrays[0], labels, y=LABELS)
 
 
 def test_frames(anywhere):
@@ -273,7 +278,7 @@ def permuted(seed=None):
 
 
 SEVERAL_PASSES = PrivateLasso(n_iter=4)
-ONE_PASS = PrivateLinearRegressor(shuffle=False, target_bound=1.0)
+ONE_PASS = PrivateLinearRegressor(solver=PhasedSGD(shuffle=False))
 
 
 @pytest.mark.parametrize("model", [SEVERAL_PASSES, ONE_PASS])

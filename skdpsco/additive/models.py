@@ -36,7 +36,8 @@ from skdpsco.additive.shapes_sklearn import pipeline_of
 from skdpsco.additive.table import ColumnRecords, read_blocks, read_columns
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.base.private_estimator import PrivateEstimator
-from skdpsco.data.block_records import as_blocks, is_arrow
+from skdpsco.data.arrow_blocks import is_arrow
+from skdpsco.data.block_records import as_blocks
 from skdpsco.data.schema import Schema
 from skdpsco.privacy._checks import abridged
 from skdpsco.solvers import GradientDescent

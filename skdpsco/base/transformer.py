@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import check_features, check_width
 from skdpsco.base.private_estimator import PrivateEstimator
-from skdpsco.data.block_records import BlockRecords, blocks_of, is_arrow, read_features
+from skdpsco.data.arrow_blocks import is_arrow
+from skdpsco.data.block_records import BlockRecords, blocks_of, read_features
 from skdpsco.data.row_blocks import RowBlocks
 
 __all__ = ["CLIPPED", "BlockTransformerMixin", "ColumnTransform"]

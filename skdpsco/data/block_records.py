@@ -5,11 +5,14 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn import get_config
 
+from skdpsco.data.arrow_blocks import is_arrow
 from skdpsco.data.design import as_design
 from skdpsco.data.digests import new_key
 from skdpsco.data.record_sums import BlockDesign, Hidden, LocalBlocks, Reader
 from skdpsco.data.row_blocks import RowBlocks
+from skdpsco.data.streamed_blocks import StreamedBlocks
 
 __all__ = [
     "BlockRecords",
@@ -17,7 +20,6 @@ __all__ = [
     "as_features",
     "blocks_of",
     "first_record",
-    "is_arrow",
     "is_blocks",
     "opened",
     "read_features",
@@ -83,11 +85,6 @@ def is_blocks(X: Any) -> bool:
 
 def _on_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and hasattr(X, "ndim")
-
-
-def is_arrow(X: Any) -> bool:
-    """Whether X is an Arrow table."""
-    return type(X).__module__.split(".")[0] == "pyarrow" and hasattr(X, "column_names")
 
 
 def first_record(X: Any) -> Any:
@@ -173,6 +170,9 @@ class BlockRecords(NamedTuple):
             from skdpsco.data.dask_blocks import open_dask
 
             opened = open_dask(blocks.parts, blocks.n_samples, reader)
+        elif blocks.stream is not None:
+            memory = 2.0**20 * get_config()["working_memory"]
+            opened = StreamedBlocks(blocks.stream, blocks.parts, blocks.n_samples, reader, memory)
         else:
             opened = LocalBlocks(blocks.parts, blocks.n_samples, blocks.n_jobs, reader)
         return BlockDesign(opened, bounds, int(intercept), None, blocks.sparse)

@@ -1,4 +1,4 @@
-"""Sources of blocks of rows: arrays, memory-mapped files, Arrow tables and Parquet files.
+"""Sources of blocks of rows: arrays and memory-mapped files. `arrow_blocks` has others.
 
 A part describes where one block is read from. It has ``n_rows``, its number of records or None if
 that is unknown, and ``read()``, which returns the features and the targets (or None) as they are
@@ -30,22 +30,16 @@ __all__ = [
     "canonical",
     "check_apart",
     "check_block_size",
+    "check_files",
     "cuts",
-    "framed",
     "merged",
     "n_targets_of",
-    "parquet_parts",
     "rows_of_array",
-    "table_parts",
     "target_names",
 ]
 
 BLOCK_BYTES = 2**26  # of float64 features, in a block of automatic size
 
-# Dtypes of pandas, by the names of Arrow's types
-NULLABLE = {"bool": "boolean"}
-for _bits in (8, 16, 32, 64):
-    NULLABLE |= {f"int{_bits}": f"Int{_bits}", f"uint{_bits}": f"UInt{_bits}"}
 _MEMORY = "memory"  # names the memory of this process as a place, as a path names a file
 
 
@@ -123,85 +117,6 @@ class Taken(NamedTuple):
         if X.shape[0] != n:  # otherwise these might be taken for the rows
             raise ValueError(f"it must have {n} rows, got {X.shape[0]}.")
         return select_records(X, self.rows, n), None if y is None else np.asarray(y)[self.rows]
-
-
-class ArrowRows(NamedTuple):
-    """Rows of an Arrow table: features and targets by the numbers of their columns.
-
-    Features become an array of float64 or, if they are ``framed``, a pandas frame.
-    """
-
-    table: Any
-    features: tuple[int, ...]
-    targets: tuple[int, ...]
-    n_rows: int
-    framed: bool = False
-
-    def read(self) -> tuple[Any, Any]:
-        """Features and targets."""
-        instead = "it cannot be read." if self.framed else "it must consist of numbers."
-        return quietly(instead, self._read)
-
-    def _read(self) -> tuple[Any, Any]:
-        columns = [self.table.column(number).to_numpy() for number in self.targets]
-        y = np.column_stack(columns) if len(columns) > 1 else (*columns, None)[0]
-        if self.framed:
-            return self._frame(), y
-        # If the file has changed, NumPy must not broadcast a single row to all rows.
-        X = np.empty((self.table.num_rows, len(self.features)))
-        for j, number in enumerate(self.features):
-            X[:, j] = self.table.column(number).to_numpy()
-        return X, y
-
-    def _frame(self) -> Any:
-        table = self.table.select(list(self.features))
-        for j, field in enumerate(table.schema):
-            # The categories of a frame would be those that occur in the block.
-            if hasattr(field.type, "value_type") and hasattr(field.type, "index_type"):
-                plain = table.column(j).cast(field.type.value_type)
-                table = table.set_column(j, field.name, plain)
-        # A missing value must not change the dtype, since that would change how other records are
-        # read.
-        return table.to_pandas(types_mapper=_nullable)
-
-
-def _nullable(kind: Any) -> Any:
-    """The pandas dtype for integers or booleans that may be missing; None for other types."""
-    import pandas as pd
-
-    name = NULLABLE.get(str(kind))
-    return None if name is None else pd.api.types.pandas_dtype(name)
-
-
-def framed(part: Any) -> Any:
-    """The part itself; a part that comes from Arrow is read as a frame."""
-    if hasattr(part, "framed"):
-        return part._replace(framed=True)
-    return part._replace(part=framed(part.part)) if hasattr(part, "part") else part
-
-
-class RowGroups(NamedTuple):
-    """Some row groups of a Parquet file; columns by name."""
-
-    path: str
-    groups: tuple[int, ...]
-    features: tuple[str, ...]
-    targets: tuple[str, ...]
-    n_rows: int
-    framed: bool = False
-
-    def read(self) -> tuple[Any, Any]:
-        """Features and targets."""
-        import pyarrow.parquet
-
-        names = [*self.features, *self.targets]
-        # Blocks are read in parallel, so each of them is read by one thread, which saves memory.
-        with pyarrow.parquet.ParquetFile(self.path) as file:
-            table = file.read_row_groups(list(self.groups), columns=names, use_threads=False)
-        where = {name: table.column_names.index(name) for name in names}
-        features = tuple(where[name] for name in self.features)
-        goals = tuple(where[name] for name in self.targets)
-        return ArrowRows(table, features, goals, self.n_rows, self.framed).read()
 
 
 def check_block_size(value: Any) -> int | None:
@@ -396,67 +311,3 @@ def target_names(target: Any) -> tuple[Any, ...]:
     if not target or len(set(target)) < len(target):
         raise ValueError(f"target must hold different names of columns, got {target!r}.")
     return tuple(target)
-
-
-def arrow_columns(
-    schema: Any, targets: tuple[str, ...], columns: Any
-) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], str | None]:
-    """Names and numbers of the features, numbers of the targets, and what is not numeric."""
-    import pyarrow.types as types
-
-    names = list(schema.names)
-    for target in targets:
-        if names.count(target) != 1:
-            raise ValueError(
-                f"target must be the name of one column of {names}, or a list of such names, got "
-                f"{target!r}."
-            )
-    features = [n for n in names if n not in targets] if columns is None else list(columns)
-    text = None
-    for name in features:
-        if names.count(name) != 1 or name in targets or features.count(name) != 1:
-            raise ValueError(
-                f"columns must be different names of columns of {names} without the target's; got "
-                f"{name!r}."
-            )
-        kind = schema.field(name).type
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-            text = text or f"column {name!r} is {kind}"
-    where, goals = (tuple(map(names.index, some)) for some in (features, targets))
-    return tuple(features), where, goals, text
-
-
-def table_parts(
-    table: Any, targets: tuple[str, ...], columns: Any, block_size: int | None
-) -> tuple[list[ArrowRows], tuple[str, ...], str | None]:
-    """Parts of an Arrow table, the names of its features, and what is not numeric or None."""
-    names, where, goals, text = arrow_columns(table.schema, targets, columns)
-    parts = [
-        ArrowRows(table.slice(start, stop - start), where, goals, stop - start, text is not None)
-        for start, stop in cuts(table.num_rows, block_rows(len(names), block_size))
-    ]
-    return parts, names, text
-
-
-def parquet_parts(
-    paths: list[str], targets: tuple[str, ...], columns: Any, block_size: int | None
-) -> Any:
-    """Parts of Parquet files, of one row group or more each; the rest is as in `table_parts`."""
-    import pyarrow.parquet
-
-    check_files(paths)
-    parts: list[RowGroups] = []
-    known: Any = None
-    for path in paths:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            found, metadata = file.schema_arrow, file.metadata
-            sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
-        names, _, _, text = arrow_columns(found, targets, columns)
-        if known not in (None, (names, text)):
-            raise ValueError(f"path: {path} has other columns than {paths[0]}.")
-        known = names, text
-        frames = text is not None
-        for groups in merged(sizes, block_rows(len(names), block_size)):
-            n_rows = sum(sizes[g] for g in groups)
-            parts.append(RowGroups(path, tuple(groups), names, targets, n_rows, frames))
-    return parts, *known

@@ -35,7 +35,6 @@ from skdpsco.data.record_sums import (
     Task,
     attempt,
     check_n_records,
-    transformed,
     values_of,
 )
 
@@ -233,10 +232,6 @@ def _read(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failur
     return attempt(lambda: reader(X, y, n_rows))
 
 
-def _read_as_stored(reader: Reader, X: Any, y: Any, n_rows: int | None) -> Hidden | Failure:
-    return attempt(lambda: (reader(X, y, n_rows), (transformed(X, reader.steps), y))[1])
-
-
 def _read_and_run(
     task: Task, reader: Reader, X: Any, y: Any, n_rows: int | None
 ) -> Hidden | Failure:
@@ -290,7 +285,7 @@ class GraphBlocks:
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         """The features and targets of one block after the other."""
         for number, (part, reader) in enumerate(zip(self._parts, self._readers, strict=True)):
-            pair = part.call(partial(_read_as_stored, reader)).compute()
+            pair = part.call(partial(_read, reader)).compute()
             if isinstance(pair, Failure):
                 pair.throw(number)
             yield pair.value

@@ -44,6 +44,8 @@ __all__ = [
     "join_targets",
     "map_reduce",
     "one_blas_thread",
+    "read_and_look",
+    "read_and_run",
     "transformed",
     "values_of",
     "without_gil",
@@ -489,7 +491,7 @@ class BlockDesign(NamedTuple):
 
     Parameters
     ----------
-    blocks : LocalBlocks, Pieces, or GraphBlocks and ClusterBlocks of Dask
+    blocks : LocalBlocks, StreamedBlocks, Pieces, or GraphBlocks and ClusterBlocks of Dask
     bounds : ndarray of shape (n_features,)
     intercept : int
     target : callable or None

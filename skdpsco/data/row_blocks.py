@@ -1,6 +1,7 @@
 """Records in blocks of rows, which need not fit in memory together."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from copy import copy
 from os import PathLike, fspath
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from scipy import sparse
 
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import check_n_jobs
+from skdpsco.data.arrow_blocks import ArrowStream, framed, is_arrow, parquet_parts, table_parts
 from skdpsco.data.block_sources import (
     Pair,
     Retargeted,
@@ -20,11 +22,8 @@ from skdpsco.data.block_sources import (
     block_rows,
     check_apart,
     check_block_size,
-    framed,
     n_targets_of,
-    parquet_parts,
     rows_of_array,
-    table_parts,
     target_names,
 )
 from skdpsco.data.digests import digest_of_columns, digest_of_features, new_key
@@ -171,6 +170,7 @@ class RowBlocks:
         self.has_target, self.n_targets = has_target, n_targets
         self.sparse, self.on_dask, self.n_jobs = sparse, on_dask, n_jobs
         self.text = text  # which column is not numeric, for messages
+        self.stream: ArrowStream | None = None  # that the parts share, if they are read from one
         self.steps: tuple[Any, ...] = ()  # transformers of the features
         self._first: Any = None
 
@@ -186,9 +186,10 @@ class RowBlocks:
         )
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        for part in self.parts:
-            X, y = part.read()
-            yield transformed(X, self.steps), y if self.has_target else None
+        with self.stream or nullcontext():
+            for part in self.parts:
+                X, y = part.read()
+                yield transformed(X, self.steps), y if self.has_target else None
 
     @property
     def first(self) -> Any:
@@ -313,7 +314,8 @@ class RowBlocks:
             )
         source, key = self.as_frames() if columns else self, Hidden(new_key())
         parts = [Labelled(part, self.steps, columns, key, whole) for part in source.parts]
-        targets, labels, seen = zip(*(part.read_all()[1:] for part in parts), strict=True)
+        with self.stream or nullcontext():
+            targets, labels, seen = zip(*(part.read_all()[1:] for part in parts), strict=True)
         parts = [part._replace(seen=found) for part, found in zip(parts, seen, strict=True)]
         first = without(source.first, columns)
         blocks = source._with(
@@ -429,35 +431,61 @@ class RowBlocks:
     @classmethod
     def from_arrow(
         cls,
-        table: Any,
+        source: Any,
         target: Any = None,
         *,
         columns: Any = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
     ) -> Self:
-        """Blocks of an Arrow table.
+        """Blocks of an Arrow table, or of anything that streams Arrow and can be opened again.
 
         Parameters
         ----------
-        table : pyarrow.Table
+        source : pyarrow.Table, object with ``__arrow_c_stream__``, LazyFrame, data set or function
+            A relation of DuckDB, a LazyFrame of Polars, a data set of PyArrow or an expression of
+            Ibis is evaluated anew in every pass. It must return the same rows in the same order
+            each time: a fit reads it twice before the charge, and refuses it if the results differ.
+            A function takes no argument and returns a new one of these each time. Here the rows are
+            counted.
         target : str, list of str or None, default=None
             Name of the column of the targets, or of each of several.
         columns : list of str or None, default=None
             Names of the features; None means all but the target. Columns that are not numeric
             have to be encoded before a fit: see `map`.
         block_size, n_jobs : int or None, default=None
-            As in `from_arrays`.
+            As in `from_arrays`. ``n_jobs`` is for tables in memory: a stream is read in order.
+
+        Raises
+        ------
+        TypeError
+            If ``source`` is something else.
+        ValueError
+            If it cannot be opened twice, or a column does not exist.
         """
-        goals = target_names(target)
-        parts, names, text = table_parts(table, goals, columns, check_block_size(block_size))
+        rows, goals = check_block_size(block_size), target_names(target)
+        if is_arrow(source):
+            return cls._of_tables(table_parts(source, goals, columns, rows), goals, n_jobs)
+        if n_jobs is not None:
+            raise ValueError("n_jobs must be None where source is not an Arrow table in memory.")
+        stream = ArrowStream(source)
+        blocks = cls._of_tables(table_parts(stream, goals, columns, rows), goals, None)
+        blocks.stream = stream
+        return blocks
+
+    @classmethod
+    def _of_tables(
+        cls, found: tuple[Any, ...], targets: tuple[Any, ...], n_jobs: int | None
+    ) -> Self:
+        """Blocks of parts that come from Arrow; ``found`` also has names, and what is text."""
+        parts, names, text = found
         return cls(
             parts,
-            table.num_rows,
+            sum(part.n_rows for part in parts),
             len(names),
             feature_names=names,
-            has_target=bool(goals),
-            n_targets=max(len(goals), 1),
+            has_target=bool(targets),
+            n_targets=max(len(targets), 1),
             n_jobs=n_jobs,
             text=text,
         )
@@ -495,17 +523,7 @@ class RowBlocks:
             raise ValueError("path must name at least one file.")
         files = [fspath(one) for one in paths]
         rows, goals = check_block_size(block_size), target_names(target)
-        parts, names, text = parquet_parts(files, goals, columns, rows)
-        return cls(
-            parts,
-            sum(part.n_rows for part in parts),
-            len(names),
-            feature_names=names,
-            has_target=bool(goals),
-            n_targets=max(len(goals), 1),
-            n_jobs=n_jobs,
-            text=text,
-        )
+        return cls._of_tables(parquet_parts(files, goals, columns, rows), goals, n_jobs)
 
     @classmethod
     def from_dask(

@@ -2,6 +2,7 @@
 
 from .least_squares import WeightPath
 from .private_moments import PrivateMoments
+from .query import MomentsQuery
 from .released import ReleasedMoments
 
-__all__ = ["PrivateMoments", "ReleasedMoments", "WeightPath"]
+__all__ = ["MomentsQuery", "PrivateMoments", "ReleasedMoments", "WeightPath"]

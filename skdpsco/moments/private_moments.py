@@ -1,6 +1,7 @@
 """One private release of means and covariances, which answers many questions."""
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -50,6 +51,7 @@ from skdpsco.data.design import as_design
 from skdpsco.data.pieces import MOST_RECORDS_ADDED
 from skdpsco.data.record_sums import join_targets, one_blas_thread
 from skdpsco.data.row_blocks import RowBlocks
+from skdpsco.moments.query import MomentsQuery, QuerySums
 from skdpsco.moments.release import (
     declared_or_found,
     most_records,
@@ -245,6 +247,61 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         draft.moments_ = release_moments_of(draft, X, y)
         return self._accept(draft)
 
+    @classmethod
+    def from_sums(
+        cls,
+        query: MomentsQuery,
+        sums: Any,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        ledger: LedgerLike | None = None,
+        random_state: Seed = None,
+    ) -> Self:
+        """Release the moments of a table in a database, from the result of one query.
+
+        Rows are neither centred nor shortened, so bounds that are close to the values matter more
+        than for `fit`.
+
+        Parameters
+        ----------
+        query : MomentsQuery
+        sums : sequence of int, or dict of str to int
+            The row that the database returned for ``query``: such as ``cursor.fetchone()``.
+        {epsilon, delta, ledger, random_state}
+
+        Returns
+        -------
+        moments : PrivateMoments
+            Fitted, with the bounds of the query.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `fit`, and if ``sums`` cannot be the result of ``query``: if it counts other than
+            ``n_samples`` records, or some values are missing.
+        """
+        if not isinstance(query, MomentsQuery):
+            raise TypeError(f"query must be a MomentsQuery, got {type(query).__name__}.")
+        bounds, m = list(query.bounds.values()), query.n_targets
+        d = len(bounds) - m
+        of_targets: Any = (bounds[d] if m == 1 else bounds[d:]) if m else None
+        model = cls(
+            epsilon=epsilon,
+            delta=delta,
+            ledger=ledger,
+            feature_bound=bounds[:d],
+            target_bound=of_targets,
+            conditioning=None,
+            random_state=random_state,
+        )
+        model._validate_params()
+        draft = model._draft()
+        (X,) = model._of_units(None, X=query.checked(sums))
+        draft._said = ("a database clipped the values and added them up (trusted)",)
+        draft.moments_ = release_moments_of(draft, X, None, has_target=m > 0)
+        return model._accept(draft)
+
 
 def release_moments_of(
     estimator: Any, X: Any, y: Any, has_target: bool | None = None, stacklevel: int = 3
@@ -339,7 +396,11 @@ def release_moments_of(
         warnings = warnings or (BOUNDS_OF_1,)
     with (
         one_blas_thread(),  # pieces already run in threads
-        opened(records, np.ones(records.shape[1])) as design,
+        (
+            nullcontext(records)
+            if isinstance(records, QuerySums)
+            else opened(records, np.ones(records.shape[1]))
+        ) as design,
         estimator._releasing(
             estimator,
             plan.event,
@@ -352,7 +413,7 @@ def release_moments_of(
         units = bounds.copy()  # the units of rows
         if classes is not None and plan.has_scales:
             units[d:] = INDICATOR_UNIT
-        sums = TableSums(design, y, units)
+        sums: Any = design if isinstance(design, QuerySums) else TableSums(design, y, units)
         found = release_matrix(plan, sums, units, d, weighted, release.rng)
         release.assumptions = _assumptions(plan, bounds if classes is None else bounds[:d], d)
         if classes is not None:
@@ -364,6 +425,8 @@ def release_moments_of(
             release.assumptions += (f"weights of records are clipped to {estimator.max_weight:g}",)
     given = [f"x{j}" for j in range(d)] if names is None else list(names)
     of_targets = _names_of_targets(given_y, m, given)
+    if isinstance(records, QuerySums):
+        of_targets = list(records.query.bounds)[d:]
     if classes is not None:
         of_targets = [f"y={label}" for label in classes]
     whole, *parts = (
@@ -399,7 +462,7 @@ class TableRecords(NamedTuple):
 
     Parameters
     ----------
-    records : ndarray, CSR matrix or BlockRecords
+    records : ndarray, CSR matrix, BlockRecords or QuerySums
         The features and, if they are several, the targets behind them.
     y : ndarray of shape (n_samples,) or None
         The only target, or zeros; None for blocks.
@@ -418,6 +481,11 @@ def table_records(
     estimator: Any, X: Any, y: Any, has_target: bool, groups: list[Any]
 ) -> TableRecords:
     """Check arrays or blocks, and set the number and the names of features on ``estimator``."""
+    if isinstance(X, QuerySums):
+        names = list(X.query.bounds)[: X.shape[1] - X.query.n_targets]
+        estimator.n_features_in_ = len(names)
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+        return TableRecords(X, None, X.query.n_targets, None)
     blocks = X if isinstance(X, RowBlocks) else None
     labelled = has_target and estimator._labelled
     m = int(has_target)
