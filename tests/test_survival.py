@@ -1,6 +1,7 @@
 """Times to an event: private survival curves and proportional hazards."""
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skdpsco import Ledger
+from skdpsco import Ledger, UtilityWarning
 from skdpsco.base.private_estimator import fitted_names
 from skdpsco.data.design import as_design
 from skdpsco.inspection import SurvivalDisplay, plan
@@ -199,6 +200,16 @@ def test_data_without_events_fit_like_others(Estimator):
     assert np.isfinite(fitted(Estimator, X, y).counts_.table.cumulative_hazard).all()
 
 
+def test_a_release_without_events_is_doubted():
+    X, y = people(2000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UtilityWarning)
+        fitted(PrivateSurvivalRegressor, X, y, feature_bound=2.0)
+    y[:, 0] = 0.0
+    with pytest.warns(UtilityWarning, match="number of events cannot be told from its noise"):
+        fitted(PrivateSurvivalRegressor, X, y, feature_bound=2.0)
+
+
 # ------------------------------------------------------------------------------ curves
 
 
@@ -277,6 +288,8 @@ def test_a_fit_finds_the_hazard_ratio():
     assert_array_equal(at[:, 0], 0.0)
     assert_allclose(at[:, 2], -np.log(model.predict_survival_function(X[:4]))[:, -1])
     assert model.score(X, y) > 0.6
+    with pytest.raises(ValueError, match="same number of records, got 20000 and 100"):
+        model.score(X, y[:100])
     with pytest.raises(ValueError, match="times must be numbers in"):
         model.predict_survival_function(X[:4], [3.0])
 

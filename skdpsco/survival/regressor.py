@@ -1,6 +1,5 @@
 """Private proportional hazards."""
 
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +26,12 @@ from skdpsco.survival._counts import (
 from skdpsco.survival._records import check_outcomes, check_times, signed_times
 
 __all__ = ["PrivateSurvivalRegressor"]
+
+DOUBT = 2.0  # deviations of the noise in the number of events
+FEW_EVENTS = (
+    "The number of events cannot be told from its noise, judging by the counts that this fit has "
+    "released. Use a larger epsilon, a later horizon or fewer times."
+)
 
 
 class PrivateSurvivalRegressor(CompositeModel):
@@ -134,7 +139,11 @@ class PrivateSurvivalRegressor(CompositeModel):
             raise TypeError("X must hold records in memory for PrivateSurvivalRegressor.")
         times = check_times(self.times)
         X, y = check_X_y(self, X, signed_times(y, times), y_numeric=True, dtype=FLOATS)
-        return self._fit(X, y, ProportionalHazards(), None, (), regression=True)
+        found = self._fit(X, y, ProportionalHazards(), None, (), regression=True)
+        counts: Any = self.counts_
+        if counts.table.events.sum() < DOUBT * counts.noise * len(times) ** 0.5:
+            self._doubts = (*self._doubts, FEW_EVENTS)
+        return found
 
     def _plan_target(self, loss, bound, n_samples, rho) -> LifeTablePlan:  # type: ignore[override]
         return plan_life_table(check_times(self.times), n_samples, SURVIVAL.share * rho)
@@ -228,12 +237,21 @@ class PrivateSurvivalRegressor(CompositeModel):
         score : float
             0.5 for risks at random, and 1 if who has a higher risk always has the event first. NaN
             if no two people can be compared.
+
+        Raises
+        ------
+        ValueError
+            If y is not legal, or has another length than X.
         """
         check_is_fitted(self)
         refuse_blocks(X)
         event, time = check_outcomes(y)
-        legal = "X and y must hold the same number of records."
-        return quietly(legal, partial(concordance, event, time), self.predict(X))
+        risk = self.predict(X)
+        if len(risk) != len(event):
+            raise ValueError(
+                f"X and y must hold the same number of records, got {len(risk)} and {len(event)}."
+            )
+        return concordance(event, time, risk)
 
 
 LARGEST_RISK = 50.0
