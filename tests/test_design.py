@@ -7,7 +7,7 @@ from scipy import sparse
 
 from skdpsco._kernels import njit
 from skdpsco._validation import check_feature_bound
-from skdpsco.data.design import CSR, Dense, add_column, as_design, clip_scale, columns_of
+from skdpsco.data.design import add_column, as_design, clip_scale, columns_of
 from skdpsco.data.products import correlate, predict
 from skdpsco.scaling.conditioning import Conditioning
 
@@ -180,25 +180,6 @@ def test_a_nan_stays_in_its_record(form):
     others = features(np.delete(X, 3, axis=0), np.ones(4), False)
     assert (np.abs(G - others.sum(axis=0)) <= 1.0 + 1e-12).all()
     assert (np.abs(columns_of(wrapped, 0, 12, np.arange(4))) <= 1.0).all()
-
-
-@intercepts
-def test_nothing_is_copied(intercept):
-    X, bounds = data(12, 6), np.ones(6)
-    wrapped = as_design(X, bounds, intercept)
-    assert isinstance(wrapped, Dense)
-    assert np.shares_memory(wrapped.values, X)
-    assert wrapped.values.shape == X.shape
-    for index in (np.int32, np.int64):
-        S = csr(X, index)
-        wrapped = as_design(S, bounds, intercept)
-        assert isinstance(wrapped, CSR)
-        for mine, theirs in zip(
-            (wrapped.data, wrapped.indices, wrapped.indptr),
-            (S.data, S.indices, S.indptr),
-            strict=True,
-        ):
-            assert np.shares_memory(mine, theirs)
 
 
 @pytest.mark.parametrize("checked", [False, True])
