@@ -114,8 +114,6 @@ BAD_PARAMETERS = [
     ),
     ("random_state", True, "random_state must be None, a non-negative integer or .*got True"),
 ]
-# The first value for each parameter and message, for estimators that declare the same constraints.
-ONE_OF_EACH = list({case[::2]: case for case in reversed(BAD_PARAMETERS)}.values())
 BAD_TARGET_BOUNDS = [
     *((v, "target" + BOUND) for v in (NAN, INF, 0, -1, "1", 1j)),
     ([1.0] * N, "target_bound.* must be"),

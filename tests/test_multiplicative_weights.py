@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from cases import each
 from query_answers import true_answers
 
 from skdpsco.privacy import Budget, rho_of
@@ -100,28 +99,6 @@ def test_without_noise_answers_are_those_of_the_data(variant, shape, workload):
     )
     assert second < 0.05
     assert second < 0.5 * first
-
-
-@each("n", [1, 2, 30])
-@each("epsilon", [1e-3, 1.0, 1e4])
-@each(
-    ("shape", "workload"),
-    [
-        ((2, 3, 1, 2), Marginals(2)),
-        ((1,), Marginals(1)),
-        ((1, 1), LinearQueries([[2.0]])),
-        ((2, 2), LinearQueries(np.zeros((2, 4)))),
-        ((2, 2), LinearQueries([[1e20, 0, 0, 0]])),
-    ],
-)
-@each_variant
-def test_whatever_the_noise_is_a_distribution_comes_out(variant, shape, workload, n, epsilon):
-    problem = QueryProblem(shape, workload, n)
-    codes = np.minimum(1, np.array(shape) - 1) * np.ones((n, 1), dtype=int)
-    _, result = run(problem, codes, Budget(epsilon, 1e-6), variant=variant, n_iter=9)
-    assert result.distribution.p.min() >= 0
-    assert result.distribution.p.sum() == pytest.approx(1)
-    assert np.isfinite(result.answers).all()
 
 
 def test_what_is_refused(monkeypatch):

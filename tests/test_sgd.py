@@ -13,6 +13,7 @@ from skdpsco.losses import Huber, Logistic, Multinomial, Squared
 from skdpsco.penalties import L2
 from skdpsco.privacy import (
     Budget,
+    PoissonSampledGaussianEvent,
     allows,
     compose,
     epsilon_of,
@@ -94,6 +95,23 @@ def test_without_dp_accounting(monkeypatch):
     assert SGD().plan(problem, budget) == SGD(accountant="rdp").plan(problem, budget)
     with pytest.raises(ImportError, match=r"skdpsco\[pld\]"):
         SGD(accountant="pld").plan(problem, budget)
+
+
+def test_automatic_batches_follow_public_sizes():
+    budget = Budget(1.0, 1e-6)
+    plan = SGD().plan(make_problem(Logistic(), 50_000, 5), budget)
+    assert plan.sampling.sampling_probability == pytest.approx(0.05)
+    assert plan.n_iter == 1000
+    given = SGD(batch_size=25).plan(make_problem(Logistic(), 1000, 5), budget, 7)
+    assert given.sampling == PoissonSampledGaussianEvent(_z(given), 0.025)
+    assert given.n_iter == 7
+    # Where sampling counts for nothing, and where noise is negligible, all records.
+    problem = make_problem(Logistic(), 50_000, 5)
+    for rest, size in (
+        (Allowance(budget.rho), "auto"), (Budget(1e5, 1e-6), "auto"), (budget, 50_000),
+    ):  # fmt: skip
+        expected = GradientDescent().plan(problem, rest)
+        assert SGD(batch_size=size).plan(problem, rest) == expected
 
 
 def test_a_budget_in_zcdp_is_charged_without_sampling():

@@ -17,6 +17,7 @@ from skdpsco import (
 )
 from skdpsco._validation import check_weights
 from skdpsco.base.labels import as_targets
+from skdpsco.data import RowBlocks
 from skdpsco.data.design import as_design
 from skdpsco.losses import (
     Hinge,
@@ -158,6 +159,20 @@ def test_weights_of_records_say_the_same_as_those_of_classes(Model):
     beyond = np.where(Y == 2, 1e9, 1.0)
     clipped = Model(max_weight=4.0, random_state=0).fit(X, Y, sample_weight=beyond)
     assert_array_equal(clipped.coef_, by_class.coef_)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+@EACH_MODEL
+def test_class_weights_of_blocks(Model):
+    params = {"class_weight": {2: 4.0}, "classes": [0, 1, 2], "random_state": 0}
+    if Model is PrivateLinearClassifier:
+        params |= {"shuffle": False, "conditioning": None, "solver": "phased-sgd"}
+        params["feature_bound"] = 1.0
+    blocks = RowBlocks.from_arrays(X, Y, block_size=N)  # as an array is summed up
+    of_array = Model(**params).fit(X, Y)
+    assert_array_equal(Model(**params).fit(blocks).coef_, of_array.coef_)
+    with pytest.raises(ValueError, match="sample_weight must be None where X is in blocks"):
+        Model(max_weight=1.0, **params).fit(blocks, sample_weight=np.ones(N))
 
 
 # --- bad input, before anything is charged
