@@ -249,7 +249,8 @@ def problem(task, name, seed, folder=None, track="code book"):
     A namespace with ``X``, ``y``, ``group`` and the same with ``_test``; ``n_classes`` (None in a
     regression), ``y_range``, ``row_norm``, and ``sizes`` of the columns of a table of codes. For
     models that find ranges themselves there are ``records``, like ``X`` with numbers as they are,
-    and for those that read tables ``frame`` and its declarations, ``schema``.
+    and for those that read tables ``frame``, its declarations, ``schema``, and ``domains``, in
+    which all ranges are known.
     """
     entry, raw = CODEBOOK[name], track == "raw"
     is_regression = not {"classes", "above"} & set(entry["target"])
@@ -263,7 +264,7 @@ def problem(task, name, seed, folder=None, track="code book"):
             y = np.clip(y, *y_range)
         if task == "table":
             sizes = (2,) * X.shape[1]
-        records, frame, schema = X, None, None
+        records, frame, schema, domains = X, None, None, None
     else:
         table = loaded(name, folder)
         y, domains = target_of(entry, table, raw), dict(columns_of(entry, table))
@@ -298,4 +299,5 @@ def problem(task, name, seed, folder=None, track="code book"):
         row_norm=row_norm,
         sizes=sizes,
         schema=schema,
+        domains=domains,
     )
