@@ -3,8 +3,9 @@
 On the track "raw" only classes and categories are public. Methods that need ranges are told those
 of the training records, which is not private and favours them; others see numbers as they are. On
 the track "code book" the ranges of `codebook.json` are public, and numbers are clipped to them. A
-list of two values becomes an indicator, a longer one an indicator for each of its values. Records
-with missing values in a column that is used are left out beforehand.
+list of two values becomes an indicator, a longer one an indicator for each of its values. Where
+there is no code book, as for the sets of UCI, all are told the ranges of the training records.
+Records with missing values in a column that is used are left out beforehand.
 
 Tables that are marked "held out" were chosen before any model was fitted to them, and no constant
 of ours was chosen with them.
@@ -109,10 +110,7 @@ def is_range(domain):
 
 def tracks_of(task, name):
     """The tracks of a problem."""
-    entry = CODEBOOK[name]
-    has_raw = task in RAW_TASKS and "generated" not in entry
-    has_ranges = all(entry.get("columns", {"": "generated"}).values())
-    return TRACKS[not has_raw : 1 + has_ranges]
+    return TRACKS if task in RAW_TASKS and "generated" not in CODEBOOK[name] else TRACKS[1:]
 
 
 def encoded(domains, table, scaled=True):
@@ -267,15 +265,17 @@ def problem(task, name, seed, folder=None, track="code book"):
         records, frame, schema, domains = X, None, None, None
     else:
         table = loaded(name, folder)
-        y, domains = target_of(entry, table, raw), dict(columns_of(entry, table))
+        domains = dict(columns_of(entry, table))
+        no_ranges = raw or not all(domains.values())
+        y = target_of(entry, table, no_ranges)
         order, cut = rng.permutation(len(y)), round(0.25 * len(y))
         train, test = order[cut:][:N_TRAIN], order[:cut][:N_TEST]
-        frame, schema = table[[*domains]].rename(columns=str), declarations(domains, raw)
         row_norm = float(np.sqrt(entry.get("ones", len(domains))))
-        if raw:
+        if no_ranges:
             domains = training_ranges(domains, table.iloc[train])
             if is_regression:
                 y_range = [float(y[train].min()), float(y[train].max())]
+        frame, schema = table[[*domains]].rename(columns=str), declarations(domains, raw)
         if task == "table":
             X, sizes = coded(entry, table, y)
             records = X

@@ -152,7 +152,7 @@ def records_needed(rows, table, public):
 
 def shown(table):
     """What the pictures show: of ours, one linear model of a task and the additive one."""
-    ours = {*FIRST.values(), *ADDITIVE.values(), first_choice("")}
+    ours = {*map(first_choice, ADDITIVE), *ADDITIVE.values()}
     table = equal(table)
     return table[[name for name in table if name in ours or not name.startswith(OURS)]]
 
@@ -438,7 +438,7 @@ def write(folder, docs=DOCS):
         title = f"{track}, {kind}"
         table, public = means(part)
         summary += [[title, *line] for line in summary_lines(table, public)]
-        rank += [f"### {title.capitalize()}\n", *rank_tables(table)]
+        rank += [f"### {title[0].upper()}{title[1:]}\n", *rank_tables(table)]
         scores += [[title, *line] for line in loss_lines(table, public, 1.0)]
         behind += [[title, *line] for line in behind_lines(part, table)]
         duels += [[title, *line] for line in duel_lines(table)]
