@@ -217,11 +217,7 @@ def boosted_adassp(X, y, X_test, bound, budget, rng, rounds=ROUNDS, residual=RES
     return target.centre + target.scale * (rows.of(X_test) @ w)
 
 
-CLASSIFICATION = {
-    "DP-GD": gradient_descent,
-    "DP Newton": newton,
-    "objective": objective_perturbation,
-}
+CLASSIFICATION = {"DP-GD": gradient_descent, "objective": objective_perturbation}
 REGRESSION = {"AdaSSP": adassp, "boosted AdaSSP": boosted_adassp}
 
 
