@@ -73,7 +73,7 @@ def printed(code, python=sys.executable, **variables):
 
 
 def measure(folder, methods):
-    """Write one row for each of the methods that stands for a library and is installed."""
+    """Write one row for each method that stands for a library, and keep those not installed."""
     rows = []
     for name, package in LIBRARIES.items():
         if name not in methods:
@@ -92,4 +92,8 @@ def measure(folder, methods):
         rows.append(dict(zip(COLUMNS, found, strict=True)))
         print(rows[-1])
     if rows:
-        pd.DataFrame(rows).round(3).to_csv(Path(folder) / FILE, index=False)
+        path, frame = Path(folder) / FILE, pd.DataFrame(rows).round(3)
+        if path.exists():
+            old = pd.read_csv(path)
+            frame = pd.concat([frame, old[~old["method"].isin(frame["method"])]])
+        frame.to_csv(path, index=False)
