@@ -45,6 +45,7 @@ KINDS = "known", "held out", "UCI"  # of data sets
 POINT = 0.01
 SLIPPED = 0.05  # below the constant: a disaster
 KEPT = 0.9  # of the gain of a linear model
+LEAST_GAIN = 0.02  # of a linear model, for shares of it
 LEAST = -1.0  # below which an R^2 is as bad as it gets
 MARKERS = "osv^D<>P*X"
 BEGIN, END = "<!-- what `make field` writes -->\n", "<!-- end of what it writes -->"
@@ -126,28 +127,31 @@ def shares(table, public):
     problems = table.index.droplevel("epsilon")
     low = pd.Series(problems.map(public["constant"]), table.index)
     gain = pd.Series(problems.map(one_of(public, LINEAR)), table.index) - low
-    return table.sub(low, axis=0).div(gain, axis=0)[gain > 0.02].clip(-1.0, 2.0)
+    return table.sub(low, axis=0).div(gain, axis=0)[gain > LEAST_GAIN].clip(-1.0, 2.0)
 
 
 def records_needed(rows, table, public):
     """The median of the least n epsilon from which on a method keeps `KEPT` of the gain."""
     n = rows.groupby(["task", "data"])["records"].max()
-    kept = shares(table, public)
-    problems, epsilons = kept.index.droplevel("epsilon"), kept.index.get_level_values("epsilon")
-    amount = pd.Series(problems.map(n) * epsilons, kept.index)
-    found = {}
-    for method in kept:
-        share = kept[method].dropna()
-        short = (
-            share[share < KEPT].reset_index("epsilon")["epsilon"].groupby(["task", "data"]).max()
-        )
-        last = pd.Series(share.index.droplevel("epsilon").map(short), share.index).fillna(0.0)
-        good = amount[share.index][share.index.get_level_values("epsilon") > last.to_numpy()]
-        least = good.groupby(["task", "data"]).min()
-        found[method] = (
-            least.reindex(share.groupby(["task", "data"]).size().index).fillna(np.inf).median()
-        )
-    return pd.Series(found, dtype=float)
+
+    def least(share):
+        """Of one problem, by method; infinite if the largest epsilon is too small."""
+        good = (share >= KEPT)[::-1].cummin().sum()  # epsilons at the end
+        epsilons = np.append(share.index.get_level_values("epsilon"), np.inf)
+        return pd.Series(epsilons[len(share) - good], share.columns).where(share.notna().all())
+
+    kept = shares(table, public).dropna(how="all").sort_index()
+    found = pd.DataFrame(
+        {key: n[key] * least(part) for key, part in kept.groupby(["task", "data"])}
+    )
+    return found.median(axis=1)
+
+
+def share_of_trees(public, tasks):
+    """The median share of a linear model's gain that boosted trees have."""
+    part = public[public.index.get_level_values("task").isin(tasks)]
+    gain = one_of(part, LINEAR) - part["constant"]
+    return ((one_of(part, TREES) - part["constant"]) / gain)[gain > LEAST_GAIN].median()
 
 
 def shown(table):
@@ -179,9 +183,7 @@ def draw_shares(table, public, path):
         share = shares(of_tasks(table, tasks), public).groupby("epsilon").median()
         for name in share:
             ax.plot(share.index, share[name], label=name, **style(name, list(share)))
-        part = public[public.index.get_level_values("task").isin(tasks)]
-        gain = one_of(part, LINEAR) - part["constant"]
-        trees = ((one_of(part, TREES) - part["constant"]) / gain)[gain > 0.02].median()
+        trees = share_of_trees(public, tasks)
         ax.axhline(trees, color="green", linewidth=0.8, label="boosted trees, not private")
         ax.axhline(1.0, color="black", linewidth=0.8, label="linear, not private")
         ax.axhline(0.0, color="grey", linewidth=0.8)
@@ -266,10 +268,8 @@ def summary_lines(table, public):
             for name in (first_choice(task), ADDITIVE.get(task))
             for epsilon in (0.3, 1.0)
         ]
-        part = public[public.index.get_level_values("task") == task]
-        gain = one_of(part, LINEAR) - part["constant"]
-        trees = ((one_of(part, TREES) - part["constant"]) / gain)[gain > 0.02].median()
-        yield [f"{task} ({n})", *best, *map(number, (*kept, trees))]
+        kept.append(share_of_trees(public, (task,)))
+        yield [f"{task} ({n})", *best, *map(number, kept)]
 
 
 def first_choice(task):
@@ -283,12 +283,8 @@ def expectations(rows):
     for *problem, model in EXPECTED:
         free = public.loc[[tuple(problem)]]
         private = [table.loc[(*problem, epsilon), model] for epsilon in epsilons]
-        found = [
-            free["constant"].iloc[0],
-            *private,
-            one_of(free, LINEAR).iloc[0],
-            one_of(free, TREES).iloc[0],
-        ]
+        best = [one_of(free, names).iloc[0] for names in (LINEAR, TREES)]
+        found = [free["constant"].iloc[0], *private, *best]
         lines.append([f"{problem[1]}, `{model}`", *map(number, found)])
     header = ["data set", "constant", *(f"ε = {epsilon:g}" for epsilon in epsilons)]
     return markdown([*header, "linear, not private", "boosted trees, not private"], lines)
