@@ -121,7 +121,7 @@ def encoded(domains, table, scaled=True):
         if is_range(domain):
             x = values.astype(float)
             if scaled:
-                x = np.clip((x - domain[0]) / ((domain[1] - domain[0]) or 1.0), 0.0, 1.0)
+                x = np.clip((x - domain[0]) / (domain[1] - domain[0]), 0.0, 1.0)
             parts.append(x[:, None])
         else:
             is_value = values[:, None] == np.array(domain, dtype=object)
@@ -130,11 +130,12 @@ def encoded(domains, table, scaled=True):
 
 
 def training_ranges(domains, table):
-    """The same with the smallest and the largest number of every column."""
-    return {
-        name: [float(table[name].min()), float(table[name].max())] if is_range(domain) else domain
-        for name, domain in domains.items()
-    }
+    """The same with the smallest and the largest number of every column, or one more."""
+    found = dict(domains)
+    for name in filter(lambda name: is_range(domains[name]), domains):
+        low, high = float(table[name].min()), float(table[name].max())
+        found[name] = [low, high if high > low else low + 1.0]
+    return found
 
 
 def declarations(domains, raw):
