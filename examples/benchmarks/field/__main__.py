@@ -1,6 +1,6 @@
 """Measure methods on data sets, keep what was measured, and write tables and plots from it.
 
-python -m field run [--tuned] [--data FOLDER] [--splits 5] [--jobs N] [--until HH:MM] [--only ...]
+python -m field run [--tuned] [--data FOLDER] [--splits 4] [--jobs N] [--until HH:MM] [--only ...]
 python -m field start
 python -m field report
 python -m field expect
@@ -62,7 +62,7 @@ def main():
     parser.add_argument("command", choices=["run", "start", "report", "expect"])
     parser.add_argument("--tuned", action="store_true", help="other settings than the defaults")
     parser.add_argument("--data", metavar="FOLDER", help="files that users download: codebook.json")
-    parser.add_argument("--splits", type=int, help="5, or 3 with --tuned")
+    parser.add_argument("--splits", type=int, help="4, or 3 with --tuned")
     parser.add_argument("--epsilons", type=float, nargs="*", help="four, or three with --tuned")
     parser.add_argument("--tracks", nargs="*", choices=data.TRACKS, help="both, if none is named")
     parser.add_argument("--tasks", nargs="*", metavar="TASK", help="all, if none is named")

@@ -18,7 +18,7 @@ from field.measures import MEASURES, measured
 from field.methods import all_methods, all_settings
 from skdpsco.privacy import Budget
 
-EPSILONS, SPLITS = [0.1, 0.3, 1.0, 3.0], 5
+EPSILONS, SPLITS = [0.1, 0.3, 1.0, 3.0], 4
 TUNED_EPSILONS, TUNED_SPLITS = [0.3, 1.0, 3.0], 3  # of settings other than the defaults
 KEYS = ("track", "task", "data", "method", "epsilon", "split")
 COLUMNS = (*KEYS, *MEASURES, "records", "seconds", "failure", "state")

@@ -43,6 +43,7 @@ def fits(name):
     task = next(task for task in PROBLEMS if task in method.tasks)
     problem = data.problem(task, PROBLEMS[task], 0)
     problem.X, problem.y = problem.X[:RECORDS], problem.y[:RECORDS]
+    problem.records = problem.X
     for _ in range(2):
         start = time.process_time()
         found = method.run(problem, Budget(1.0, 1e-6), np.random.default_rng())
