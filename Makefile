@@ -36,7 +36,7 @@ FIELD := examples/benchmarks/field
 # For `make field`: a folder of files that users download; the environments of other libraries, of
 # which opacus and smartnoise are several gigabytes; and options, such as "--only diabetes --splits 1"
 DATA ?=
-FIELD_ENVIRONMENTS ?= rivals
+FIELD_ENVIRONMENTS ?= ebm rivals
 FIELD_ARGS ?=
 # For `make laws`: a label for this state of the code, the label to compare with, and options, such
 # as "--quick" (two minutes) or "--only years normal_20"

@@ -1,6 +1,6 @@
 """Measure methods on data sets, keep what was measured, and write tables and plots from it.
 
-python -m field run [--tuned] [--data FOLDER] [--splits 10] [--jobs N] [--until HH:MM] [--only ...]
+python -m field run [--tuned] [--data FOLDER] [--splits 4] [--jobs N] [--until HH:MM] [--only ...]
 python -m field start
 python -m field report
 python -m field expect
@@ -20,7 +20,7 @@ from joblib import Parallel, delayed
 
 from field import data, report, results, start
 from field.methods import all_methods, all_settings
-from field.runs import EPSILONS, TUNED_EPSILONS, TUNED_SPLITS, cells, measure_quietly
+from field.runs import EPSILONS, SPLITS, TUNED_EPSILONS, TUNED_SPLITS, cells, measure_quietly
 
 
 def chosen(names, methods):
@@ -62,8 +62,9 @@ def main():
     parser.add_argument("command", choices=["run", "start", "report", "expect"])
     parser.add_argument("--tuned", action="store_true", help="other settings than the defaults")
     parser.add_argument("--data", metavar="FOLDER", help="files that users download: codebook.json")
-    parser.add_argument("--splits", type=int, help="10, or 3 with --tuned")
-    parser.add_argument("--epsilons", type=float, nargs="*", help="five, or three with --tuned")
+    parser.add_argument("--splits", type=int, help="4, or 3 with --tuned")
+    parser.add_argument("--epsilons", type=float, nargs="*", help="four, or three with --tuned")
+    parser.add_argument("--tracks", nargs="*", choices=data.TRACKS, help="both, if none is named")
     parser.add_argument("--tasks", nargs="*", metavar="TASK", help="all, if none is named")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="data sets")
     parser.add_argument("--methods", nargs="*", default=[""], metavar="TEXT", help="names or parts")
@@ -72,7 +73,7 @@ def main():
     parser.add_argument("--results", default=results.FOLDER, help="a folder")
     parser.add_argument("--docs", default=report.DOCS, type=Path, help="where the page is")
     options = parser.parse_args()
-    options.splits = options.splits or (TUNED_SPLITS if options.tuned else 10)
+    options.splits = options.splits or (TUNED_SPLITS if options.tuned else SPLITS)
     options.epsilons = options.epsilons or (TUNED_EPSILONS if options.tuned else EPSILONS)
     warnings.filterwarnings("ignore")
     if options.command == "run":

@@ -9,10 +9,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import studentized_range
 
-from field.data import CODEBOOK
+from field.data import CODEBOOK, TRACKS
 from field.methods import all_methods, all_settings
 from field.results import Store
-from field.runs import EPSILONS
+from field.runs import EPSILONS, KEYS
 from field.start import FILE
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -23,22 +23,48 @@ FIRST = {  # of ours, what the pages recommend to begin with
     "worst group": "PrivateGroupDRO",
     "table": "PrivateSynthesizer",
 }
+ADDITIVE = {
+    "binary": "PrivateAdditiveClassifier",
+    "multiclass": "PrivateAdditiveClassifier",
+    "regression": "PrivateAdditiveRegressor",
+}
 EXPECTED = (  # in the README
-    ("binary", "Adult"),
-    ("multiclass", "digits"),
-    ("regression", "California"),
-    ("regression", "prices of diamonds"),
+    ("binary", "Adult", "PrivateLogisticRegression"),
+    ("multiclass", "digits", "PrivateLogisticRegression"),
+    ("regression", "California", "PrivateRidge"),
+    ("regression", "California", "PrivateAdditiveRegressor"),
+    ("regression", "prices of diamonds", "PrivateRidge"),
 )
 LINEAR = ("LogisticRegression", "Ridge", "the records")  # without privacy
 TREES = ("boosted trees", "boosted trees, regression")
 GROUPS = {
-    "classification": ("binary", "multiclass", "text"),
-    "regression": ("regression", "sparse regression"),
+    "classification": ("binary", "multiclass"),
+    "regression": ("regression",),
 }
+KINDS = "known", "held out", "UCI"  # of data sets
 POINT = 0.01
+SLIPPED = 0.05  # below the constant: a disaster
+KEPT = 0.9  # of the gain of a linear model
+LEAST_GAIN = 0.02  # of a linear model, for shares of it
 LEAST = -1.0  # below which an R^2 is as bad as it gets
 MARKERS = "osv^D<>P*X"
 BEGIN, END = "<!-- what `make field` writes -->\n", "<!-- end of what it writes -->"
+
+
+def kind_of(name):
+    entry = CODEBOOK[name]
+    uci = entry.get("files", [""])[0].startswith("uci/")
+    return "held out" if entry.get("held out") else "UCI" if uci else "known"
+
+
+def views(rows):
+    """Rows by track and kind of data set, those that there are."""
+    kinds = rows["data"].map(kind_of)
+    for track in TRACKS:
+        for kind in KINDS:
+            part = rows[(rows["track"] == track) & (kinds == kind)]
+            if len(part):
+                yield track, kind, part
 
 
 def means(rows):
@@ -58,13 +84,21 @@ def one_of(public, names):
     return public.reindex(columns=names).bfill(axis=1).iloc[:, 0]
 
 
+def equal(table):
+    """Without the methods whose guarantee is weaker than that of the others."""
+    return table.drop(
+        columns=[m for m, method in all_methods().items() if method.weaker], errors="ignore"
+    )
+
+
 def ranks(table, task):
     """Mean ranks by method and epsilon, the critical difference at 5 %, and how many data sets.
 
-    It ranks the methods that were measured on all data sets at an epsilon.
+    It ranks the methods that protect a replaced record and were measured on all data sets at an
+    epsilon.
     """
     found = {}
-    for epsilon, part in table.loc[task].groupby("epsilon"):
+    for epsilon, part in equal(table).loc[task].groupby("epsilon"):
         complete = part.dropna(axis=1)
         found[epsilon] = complete.rank(axis=1, ascending=False).mean()
         n = len(complete)
@@ -88,14 +122,43 @@ def losses(table, tasks):
     return part.loc[:, everywhere].rsub(part.max(axis=1), axis=0)
 
 
-def shares(table, public, tasks):
+def shares(table, public):
     """The share of a linear model's gain over the constant that is left with privacy."""
-    part = of_tasks(table, tasks)
-    problems = part.index.droplevel("epsilon")
-    low = pd.Series(problems.map(public["constant"]), part.index)
-    gain = pd.Series(problems.map(one_of(public, LINEAR)), part.index) - low
-    share = part.sub(low, axis=0).div(gain, axis=0)[gain > 0.02]
-    return share.clip(-1.0, 1.2)
+    problems = table.index.droplevel("epsilon")
+    low = pd.Series(problems.map(public["constant"]), table.index)
+    gain = pd.Series(problems.map(one_of(public, LINEAR)), table.index) - low
+    return table.sub(low, axis=0).div(gain, axis=0)[gain > LEAST_GAIN].clip(-1.0, 2.0)
+
+
+def records_needed(rows, table, public):
+    """The median of the least n epsilon from which on a method keeps `KEPT` of the gain."""
+    n = rows.groupby(["task", "data"])["records"].max()
+
+    def least(share):
+        """Of one problem, by method; infinite if the largest epsilon is too small."""
+        good = (share >= KEPT)[::-1].cummin().sum()  # epsilons at the end
+        epsilons = np.append(share.index.get_level_values("epsilon"), np.inf)
+        return pd.Series(epsilons[len(share) - good], share.columns).where(share.notna().all())
+
+    kept = shares(table, public).dropna(how="all").sort_index()
+    found = pd.DataFrame(
+        {key: n[key] * least(part) for key, part in kept.groupby(["task", "data"])}
+    )
+    return found.median(axis=1)
+
+
+def share_of_trees(public, tasks):
+    """The median share of a linear model's gain that boosted trees have."""
+    part = public[public.index.get_level_values("task").isin(tasks)]
+    gain = one_of(part, LINEAR) - part["constant"]
+    return ((one_of(part, TREES) - part["constant"]) / gain)[gain > LEAST_GAIN].median()
+
+
+def shown(table):
+    """What the pictures show: of ours, one linear model of a task and the additive one."""
+    ours = {*map(first_choice, ADDITIVE), *ADDITIVE.values()}
+    table = equal(table)
+    return table[[name for name in table if name in ours or not name.startswith(OURS)]]
 
 
 def style(name, others):
@@ -117,15 +180,17 @@ def draw(path, titles, label, plot):
 
 def draw_shares(table, public, path):
     def plot(ax, tasks):
-        share = shares(table, public, tasks).groupby("epsilon").median()
+        share = shares(of_tasks(table, tasks), public).groupby("epsilon").median()
         for name in share:
             ax.plot(share.index, share[name], label=name, **style(name, list(share)))
+        trees = share_of_trees(public, tasks)
+        ax.axhline(trees, color="green", linewidth=0.8, label="boosted trees, not private")
+        ax.axhline(1.0, color="black", linewidth=0.8, label="linear, not private")
         ax.axhline(0.0, color="grey", linewidth=0.8)
-        ax.axhline(1.0, color="black", linewidth=0.8)
-        ax.set(xscale="log", xlabel="epsilon", xlim=(0.08, 12.5), ylim=(-1.05, 1.15))
+        ax.set(xscale="log", xlabel="epsilon", xlim=(0.08, 3.8), ylim=(-1.05, 1.6))
         ax.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
 
-    draw(path, list(GROUPS), "share of the gain without privacy (median)", plot)
+    draw(path, list(GROUPS), "share of the gain of a linear model (median)", plot)
 
 
 def draw_profile(table, path):
@@ -135,7 +200,7 @@ def draw_profile(table, path):
         for name in loss:
             reached = [(loss[name].dropna() <= x + 1e-9).mean() for x in grid]
             ax.plot(grid, reached, label=name, markevery=10, **style(name, list(loss)))
-        ax.set(xlabel="loss of score to the best private method", ylim=(0.0, 1.02))
+        ax.set(xlabel="loss of score to the best method shown", ylim=(0.0, 1.02))
 
     draw(path, list(GROUPS), "share of data sets and epsilons", plot)
 
@@ -171,28 +236,24 @@ def rank_tables(table):
         yield markdown(header, rows)
 
 
-def loss_table(table, public, epsilon):
+def loss_lines(table, public, epsilon):
     """By data set: the best private method, ours, and models without privacy."""
-    rows = []
-    for (task, name), scores in table.xs(epsilon, level="epsilon").iterrows():
+    for (task, name), scores in equal(table).xs(epsilon, level="epsilon").iterrows():
         scores = scores.dropna()
         ours = scores[scores.index.str.startswith(OURS)]
         if ours.empty or (task, name) not in public.index:
             continue  # not finished
         free = public.loc[[(task, name)]]
-        first = ours.get(first_choice(task), math.nan)
         found = (
-            scores.max(), scores.max() - ours.max(), scores.max() - first,
+            scores.max(), scores.max() - ours.max(), ours.get(first_choice(task), math.nan),
+            ours.get(ADDITIVE.get(task), math.nan),
             one_of(free, LINEAR).iloc[0], one_of(free, TREES).iloc[0], free["constant"].iloc[0],
         )  # fmt: skip
-        rows.append([f"{name} ({task})", scores.idxmax(), *map(number, found)])
-    header = ["data set", "best private", "score", "loss of our best", "loss of our first choice"]
-    return markdown([*header, "linear, not private", "boosted trees", "constant"], rows)
+        yield [f"{name} ({task})", scores.idxmax(), *map(number, found)]
 
 
-def summary_table(table, public):
-    """By task: mean ranks at epsilon 1, and the share of the gain that our first choice keeps."""
-    lines, epsilons = [], EPSILONS[1:4]
+def summary_lines(table, public):
+    """By task: mean ranks at epsilon 1, and the share of the gain that two of our models keep."""
     for task in dict.fromkeys(table.index.get_level_values("task")):
         rank, _, n = ranks(table, task)
         rank = rank.get(1.0, pd.Series(dtype=float)).dropna()
@@ -201,11 +262,14 @@ def summary_table(table, public):
             f"{part.idxmin()} ({part.min():.1f})" if len(part) else ""
             for part in (rank[is_ours], rank[~is_ours])
         ]
-        share = shares(table, public, (task,)).groupby("epsilon").median()
-        kept = share.get(first_choice(task), pd.Series(dtype=float)).reindex(epsilons)
-        lines.append([f"{task} ({n})", *best, *map(number, kept)])
-    header = ["task (data sets)", "best of ours (rank)", "best of the others (rank)"]
-    return markdown([*header, *(f"kept, ε = {epsilon:g}" for epsilon in epsilons)], lines)
+        share = shares(of_tasks(table, (task,)), public).groupby("epsilon").median()
+        kept = [
+            share.get(name, pd.Series(dtype=float)).get(epsilon, math.nan)
+            for name in (first_choice(task), ADDITIVE.get(task))
+            for epsilon in (0.3, 1.0)
+        ]
+        kept.append(share_of_trees(public, (task,)))
+        yield [f"{task} ({n})", *best, *map(number, kept)]
 
 
 def first_choice(task):
@@ -213,16 +277,17 @@ def first_choice(task):
 
 
 def expectations(rows):
-    """The README's table: scores of models of our first choice on some data sets."""
-    table, public = means(rows)
+    """The README's table: scores of our models on some raw tables."""
+    table, public = means(rows[rows["track"] == TRACKS[0]])
     lines, epsilons = [], EPSILONS[1:4]
-    for problem in EXPECTED:
-        free, model = public.loc[[problem]], first_choice(problem[0])
+    for *problem, model in EXPECTED:
+        free = public.loc[[tuple(problem)]]
         private = [table.loc[(*problem, epsilon), model] for epsilon in epsilons]
-        found = [free["constant"].iloc[0], *private, one_of(free, LINEAR).iloc[0]]
+        best = [one_of(free, names).iloc[0] for names in (LINEAR, TREES)]
+        found = [free["constant"].iloc[0], *private, *best]
         lines.append([f"{problem[1]}, `{model}`", *map(number, found)])
     header = ["data set", "constant", *(f"ε = {epsilon:g}" for epsilon in epsilons)]
-    return markdown([*header, "linear, not private"], lines)
+    return markdown([*header, "linear, not private", "boosted trees, not private"], lines)
 
 
 def known_rows(folder):
@@ -232,16 +297,15 @@ def known_rows(folder):
     return rows[known], rows[known & rows["method"].isin(methods)]
 
 
-def behind_table(rows, table):
+def behind_lines(rows, table):
     """Where another method is ahead of ours by more than a point and two standard errors.
 
     Measurements on a single split have no standard error, and are left out.
     """
-    scores = rows.assign(score=rows["score"].clip(lower=LEAST)).set_index(
-        ["task", "data", "epsilon", "method", "split"]
-    )["score"]
-    lines, splits = [], scores.groupby(["task", "data", "epsilon", "method"]).count().unstack()
-    for key, found in table.iterrows():
+    scores = rows.assign(score=rows["score"].clip(lower=LEAST)).set_index(list(KEYS[1:]))["score"]
+    splits = scores.groupby(["task", "data", "epsilon", "method"]).count().unstack()
+    scores = scores.reorder_levels(["task", "data", "epsilon", "method", "split"]).sort_index()
+    for key, found in equal(table).iterrows():
         found = found[splits.loc[key].reindex(found.index) > 1].dropna()
         is_ours = found.index.str.startswith(OURS)
         if is_ours.all() or not is_ours.any():
@@ -252,9 +316,21 @@ def behind_table(rows, table):
         if ahead.mean() > max(POINT, 2.0 * error):
             gap = f"{number(ahead.mean())} ± {number(error)}"
             line = f"{key[1]} ({key[0]})", f"{key[2]:g}", best, number(found[best]), ours
-            lines.append([*line, number(found[ours]), gap])
-    header = ["data set", "ε", "best of the others", "score", "best of ours", "score", "gap"]
-    return markdown(header, lines)
+            yield [*line, number(found[ours]), gap]
+
+
+def duel_lines(table):
+    """On how many problems a linear model of ours is ahead of a method of others."""
+    ours = pd.Series(
+        [line.get(first_choice(key[0]), math.nan) for key, line in table.iterrows()], table.index
+    )
+    for name in table:
+        both = table[name].notna() & ours.notna()
+        if name.startswith(OURS) or not both.any():
+            continue
+        ahead = (ours > table[name])[both].groupby("epsilon").agg(["sum", "count"])
+        cells = ahead.apply(lambda line: f"{line['sum']} of {line['count']}", axis=1)
+        yield [name, *cells.reindex(EPSILONS).fillna("")]
 
 
 def tuned_table(rows, methods):
@@ -310,19 +386,25 @@ def start_table(folder):
     return markdown([*header, "first fit that compiles, s"], lines)
 
 
-def method_table(rows):
-    """Seconds of a fit and failures, by method."""
+def method_table(rows, table, public):
+    """Failures and disasters, the records that are needed, times and probabilities, by method."""
     private = rows[np.isfinite(rows["epsilon"])]
-    lines = []
+    needed, lines = records_needed(rows, table, public), []
+    constant = private.set_index(["task", "data"]).index.map(public["constant"])
+    private = private.assign(lost=constant - private["score"])
     for name, part in private.groupby("method"):
         failed = part["failure"].str.split(":").str[0]
         failed = failed[(failed != "") & ~failed.str.startswith("NotImplementedError")]
+        least = needed.get(name, math.nan)
         means = [part[column].mean() for column in ("auc", "log_loss", "calibration")]
         times = [seconds(part["seconds"].quantile(q)) for q in (0.5, 0.95)]
-        counts = part["split"].nunique(), len(part), len(failed)
-        lines.append([name, *map(str, counts), *times, *map(number, means)])
-    header = ["method", "splits", "fits", "failed", "seconds, median", "95 %", "AUC", "log loss"]
-    return markdown([*header, "calibration error"], lines)
+        labels = part["task"].isin(GROUPS["classification"])
+        counts = part["split"].nunique(), len(part), len(failed), sum(part["lost"] > SLIPPED)
+        worse = str(sum(part["score"][~labels] < LEAST)) if (~labels).any() else ""
+        amount = "" if pd.isna(least) else f"{least:,.0f}" if least < np.inf else "never"
+        lines.append([name, *map(str, counts), worse, amount, *times, *map(number, means)])
+    header = ["method", "splits", "fits", "failed", "below the constant", "R² < −1", "n ε for 90 %"]
+    return markdown([*header, "seconds", "95 %", "AUC", "log loss", "calibration error"], lines)
 
 
 def fill(page, parts):
@@ -333,29 +415,57 @@ def fill(page, parts):
     page.write_text(re.sub(between, lambda _: content, text, flags=re.DOTALL), encoding="utf-8")
 
 
+def state_of(rows):
+    """The version and state of our code that was measured; rows of others may be older."""
+    states = set(rows["state"][rows["method"].str.startswith(OURS)])
+    if len(states) != 1:
+        raise ValueError(
+            f"Our models were measured in several states: {states}. Measure them again."
+        )
+    return states.pop()
+
+
 def write(folder, docs=DOCS):
     """Replace the tables of the pages, and the plots."""
     with_settings, rows = known_rows(folder)
-    methods, (table, public) = all_methods(), means(rows)
-    draw_shares(table, public, docs / "_static" / "field_shares.png")
-    draw_profile(table, docs / "_static" / "field_profile.png")
-    fill(docs / "field.md", [summary_table(table, public)])
-    splits = rows.groupby(["task", "data", "method"])["split"].nunique()
-    parts = [
-        f"{len(rows):,} fits; {splits.min()} to {splits.max()} splits.\n",
-        "## Mean ranks\n",
-        *rank_tables(table),
-        "## Loss to the best known at ε = 1\n",
-        loss_table(table, public, 1.0),
-        "## Where others are ahead\n",
-        behind_table(rows, table),
-        "## Loss to the best of the others, tuned on test records\n",
-        tuned_table(with_settings, methods),
-        "## Synthetic tables at ε = 1\n",
-        synthetic_table(rows, 1.0),
-        "## Failures, times and probabilities\n",
-        method_table(rows),
-        "## Start and memory\n",
-        start_table(folder),
+    epsilons = [f"ε = {epsilon:g}" for epsilon in EPSILONS]
+    summary, rank, scores, behind, duels = [], [], [], [], []
+    for track, kind, part in views(rows):
+        title = f"{track}, {kind}"
+        table, public = means(part)
+        summary += [[title, *line] for line in summary_lines(table, public)]
+        rank += [f"### {title[0].upper()}{title[1:]}\n", *rank_tables(table)]
+        scores += [[title, *line] for line in loss_lines(table, public, 1.0)]
+        behind += [[title, *line] for line in behind_lines(part, table)]
+        duels += [[title, *line] for line in duel_lines(table)]
+    pictured = rows[(rows["track"] == TRACKS[0]) & (rows["data"].map(kind_of) != "UCI")]
+    table, public = means(pictured)
+    draw_shares(shown(table), public, docs / "_static" / "field_shares.png")
+    draw_profile(shown(table), docs / "_static" / "field_profile.png")
+    header = ["track, data", "task (data sets)", "best of ours (rank)", "best of the others (rank)"]
+    kept = [f"{kind}, ε = {epsilon:g}" for kind in ("linear", "additive") for epsilon in (0.3, 1)]
+    fill(docs / "field.md", [markdown([*header, *kept, "trees, not private"], summary)])
+    splits = rows.groupby(["track", "task", "data", "method"])["split"].nunique()
+    state = f"Ours: skdpsco {state_of(rows)}.\n"
+    parts = [f"{len(rows):,} fits; {splits.min()} to {splits.max()} splits. {state}"]
+    parts += ["## Mean ranks\n", *rank, "## Scores at ε = 1\n"]
+    header = ["track, data", "data set"]
+    best = ["best private", "score", "loss of our best", "ours, linear", "ours, additive"]
+    parts += [
+        markdown([*header, *best, "linear, not private", "boosted trees", "constant"], scores)
     ]
-    fill(docs / "field" / "tables.md", parts)
+    best = ["ε", "best of the others", "score", "best of ours", "score", "gap"]
+    parts += ["## Where others are ahead\n", markdown([*header, *best], behind)]
+    parts += ["## Duels\n", "Where our linear first choice has a higher mean score than others.\n"]
+    parts += [markdown(["track, data", "method", *epsilons], duels)]
+    book = rows["track"] == TRACKS[1]
+    parts += ["## Loss to the best of the others, tuned on test records\n"]
+    tuned = with_settings[with_settings["track"] == TRACKS[1]]
+    parts += [tuned_table(tuned[tuned["data"].map(kind_of) == "known"], all_methods())]
+    parts += ["## Synthetic tables at ε = 1\n", synthetic_table(rows[book], 1.0)]
+    for track in TRACKS:
+        part = rows[rows["track"] == track]
+        if len(part):
+            parts += [f"## Disasters, times and probabilities: {track}\n"]
+            parts += [method_table(part, *means(part))]
+    fill(docs / "field" / "tables.md", [*parts, "## Start and memory\n", start_table(folder)])

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from field.runs import COLUMNS
+from field.measures import MEASURES
+from field.runs import COLUMNS, KEYS
 
 FOLDER = Path(__file__).parent / "results"
 PACKAGES = ("skdpsco", "numpy", "scipy", "scikit-learn", "numba", "pandas")
@@ -52,12 +53,12 @@ class Store:
             if path.exists():
                 frames.append(pd.read_csv(path, keep_default_na=True))
         full = [frame for frame in frames if len(frame)] or frames[:1]
-        rows = pd.concat(full, ignore_index=True).reindex(columns=COLUMNS).fillna({"failure": ""})
-        return rows.drop_duplicates(["task", "data", "method", "epsilon", "split"], keep="last")
+        rows = pd.concat(full, ignore_index=True).reindex(columns=COLUMNS)
+        return rows.fillna({"failure": ""}).drop_duplicates(list(KEYS), keep="last")
 
     def keys(self):
         """Keys of the finished cells."""
-        rows = self.read()[["task", "data", "method", "epsilon", "split"]]
+        rows = self.read()[list(KEYS)]
         return set(rows.itertuples(index=False, name=None))
 
     def append(self, rows):
@@ -67,8 +68,8 @@ class Store:
 
     def pack(self):
         """One file of all rows, in an order of its own, and a description of the machine."""
-        rows = self.read().sort_values(["task", "data", "method", "epsilon", "split"])
-        measures = list(COLUMNS[5:-1])
+        rows = self.read().sort_values(list(KEYS))
+        measures = [*MEASURES, "records", "seconds"]
         rows[measures] = rows[measures].astype("float32").round(5)
         try:
             rows.to_parquet(self.folder / "results.parquet", index=False, compression="zstd")

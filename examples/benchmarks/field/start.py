@@ -43,6 +43,7 @@ def fits(name):
     task = next(task for task in PROBLEMS if task in method.tasks)
     problem = data.problem(task, PROBLEMS[task], 0)
     problem.X, problem.y = problem.X[:RECORDS], problem.y[:RECORDS]
+    problem.records = problem.X
     for _ in range(2):
         start = time.process_time()
         found = method.run(problem, Budget(1.0, 1e-6), np.random.default_rng())
@@ -73,7 +74,7 @@ def printed(code, python=sys.executable, **variables):
 
 
 def measure(folder, methods):
-    """Write one row for each of the methods that stands for a library and is installed."""
+    """Write one row for each method that stands for a library, and keep those not installed."""
     rows = []
     for name, package in LIBRARIES.items():
         if name not in methods:
@@ -92,4 +93,8 @@ def measure(folder, methods):
         rows.append(dict(zip(COLUMNS, found, strict=True)))
         print(rows[-1])
     if rows:
-        pd.DataFrame(rows).round(3).to_csv(Path(folder) / FILE, index=False)
+        path, frame = Path(folder) / FILE, pd.DataFrame(rows).round(3)
+        if path.exists():
+            old = pd.read_csv(path)
+            frame = pd.concat([frame, old[~old["method"].isin(frame["method"])]])
+        frame.to_csv(path, index=False)

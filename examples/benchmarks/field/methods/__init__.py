@@ -29,6 +29,8 @@ class Method(NamedTuple):
     most_columns: int | None = None  # of a problem, so that a fit ends within minutes
     settings: tuple[dict[str, float], ...] = ()
     only: str | None = None  # the data set that it is for
+    splits: int = 10  # at most, of a method that takes long
+    weaker: bool = False  # than the protection of a replaced record
 
 
 def all_methods():

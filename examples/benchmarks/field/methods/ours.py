@@ -8,15 +8,15 @@ import skdpsco
 from field.methods import CLASSIFICATION, REGRESSION, Method
 
 
-def predictions(model, problem):
+def predictions(model, problem, test):
     """Values, or labels with probabilities or scores if the model has them."""
     if problem.n_classes is None:
-        return {"values": model.predict(problem.X_test)}
-    found = {"labels": model.predict(problem.X_test)}
+        return {"values": model.predict(test)}
+    found = {"labels": model.predict(test)}
     if hasattr(model, "predict_proba"):
-        found["probabilities"] = model.predict_proba(problem.X_test)
+        found["probabilities"] = model.predict_proba(test)
     elif problem.n_classes == 2:
-        found["scores"] = model.decision_function(problem.X_test)
+        found["scores"] = model.decision_function(test)
     return found
 
 
@@ -30,7 +30,13 @@ def declared(problem, budget):
 
 def linear(estimator, problem, budget, rng):
     model = getattr(skdpsco, estimator)(**declared(problem, budget))
-    return predictions(model.fit(problem.X, problem.y), problem)
+    return predictions(model.fit(problem.records, problem.y), problem, problem.records_test)
+
+
+def additive(estimator, problem, budget, rng):
+    schema = skdpsco.Schema(problem.schema) if problem.schema else None
+    model = getattr(skdpsco, estimator)(schema=schema, **declared(problem, budget))
+    return predictions(model.fit(problem.frame, problem.y), problem, problem.frame_test)
 
 
 def group_dro(problem, budget, rng):
@@ -39,7 +45,8 @@ def group_dro(problem, budget, rng):
         group_membership="private",
         **declared(problem, budget),
     )
-    return predictions(model.fit(problem.X, problem.y, sensitive_features=problem.group), problem)
+    model.fit(problem.X, problem.y, sensitive_features=problem.group)
+    return predictions(model, problem, problem.X_test)
 
 
 def synthesizer(problem, budget, rng):
@@ -59,8 +66,12 @@ METHODS = {
     "PrivateLogisticL1": of("PrivateLogisticL1", *CLASSIFICATION),
     "PrivateLinearSVC": of("PrivateLinearSVC", *CLASSIFICATION),
     "PrivateLinearClassifier": of("PrivateLinearClassifier", "binary", "text"),
-    "PrivateAdditiveClassifier": of("PrivateAdditiveClassifier", "binary", "multiclass"),
-    "PrivateAdditiveRegressor": of("PrivateAdditiveRegressor", *REGRESSION),
+    "PrivateAdditiveClassifier": Method(
+        ("binary", "multiclass"), partial(additive, "PrivateAdditiveClassifier")
+    ),
+    "PrivateAdditiveRegressor": Method(
+        ("regression",), partial(additive, "PrivateAdditiveRegressor")
+    ),
     "PrivateRidge": of("PrivateRidge", *REGRESSION),
     "PrivateLasso": of("PrivateLasso", *REGRESSION),
     "PrivateElasticNet": of("PrivateElasticNet", *REGRESSION),

@@ -84,6 +84,7 @@ BOOSTS = tuple(
 )
 METHODS = {
     "DP gradient descent": of(classify, TWO_CLASSES, baselines.gradient_descent, STEPS),
+    "DP Newton": of(classify, ("binary",), baselines.newton, ()),
     "objective perturbation": of(
         classify, TWO_CLASSES, baselines.objective_perturbation, PENALTIES, 600
     ),
