@@ -118,7 +118,9 @@ class ConditioningTuning(NamedTuple):
 
 CONDITIONING = ConditioningTuning()
 
-SHAPE_TILES = 16  # records in tiles of which functions are computed at once: calls take time, too
+# Records in tiles of which functions are computed at once. Calls take time; larger arrays get new
+# pages from the system for each of them, which takes more.
+SHAPE_TILES = 4
 
 
 def rounded_down(numbers: Any, dtype: Any) -> Any:
