@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer, PowerTransformer
+from sklearn.preprocessing import Binarizer, Normalizer, StandardScaler
 
 from skdpsco import (
     PrivateAdditiveClassifier,
@@ -234,9 +234,17 @@ def test_nested_steps_leave_and_others_are_named():
     pipeline = make_private_pipeline(RowClipper(), PrivateRidge(epsilon=20.0, feature_bound=1.0))
     with pytest.raises(TypeError, match="RowClipper has no counterpart"):
         pipeline.fit(X, X[:, 0]).to_sklearn()
-    pipeline = make_pipeline(PowerTransformer(), PrivateRidge(epsilon=20.0, feature_bound=1.0))
-    with pytest.raises(TypeError, match="PowerTransformer"):
-        pipeline_to_json(pipeline.fit(X[:, :1], X[:, 0]))
+    for step, error, message in (
+        (Binarizer(), TypeError, "holds Binarizer"),
+        (
+            StandardScaler(),
+            ValueError,
+            "what 'standardscaler' learnt from the records has no noise",
+        ),
+    ):
+        pipeline = make_pipeline(step, PrivateRidge(epsilon=20.0, feature_bound=1.0))
+        with pytest.raises(error, match=message):
+            pipeline_to_json(pipeline.fit(X, X[:, 0]))
 
 
 @each(

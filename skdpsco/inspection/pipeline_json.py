@@ -1,6 +1,7 @@
 """Pipelines of scikit-learn's estimators and reports as JSON, which is read without pickle."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from skdpsco.base.json_text import Content, content_of
 from skdpsco.base.plain import plain_step
 from skdpsco.privacy.report import PrivacyReport
 
+from ._steps import NOT_PRIVATE
 from .pipeline_report import privacy_report
 
 __all__ = ["pipeline_from_json", "pipeline_to_json"]
@@ -129,7 +131,7 @@ def read(value: Any) -> Any:
     return makers[name](read(content))
 
 
-def pipeline_to_json(model: Any) -> str:
+def pipeline_to_json(model: Any, *, record_wise: Iterable[Any] = ()) -> str:
     """A fitted model or pipeline, without this package, and its reports as JSON.
 
     Parameters
@@ -137,6 +139,8 @@ def pipeline_to_json(model: Any) -> str:
     model : estimator
         A fitted estimator that has ``to_sklearn``, or a pipeline of such estimators and of
         scikit-learn's.
+    record_wise : list of str or object, default=()
+        As for `privacy_report`.
 
     Returns
     -------
@@ -147,6 +151,8 @@ def pipeline_to_json(model: Any) -> str:
     ------
     NotFittedError
         If a step is not fitted.
+    ValueError
+        If a step is not private.
     TypeError
         If a step has no counterpart in scikit-learn, or one that `pipeline_from_json` does not
         know.
@@ -169,7 +175,13 @@ def pipeline_to_json(model: Any) -> str:
     True
     """
     plain = plain_step(model)
-    steps = privacy_report(model).steps
+    steps = privacy_report(model, record_wise=record_wise).steps
+    exposed = [step.name for step in steps if step.status == NOT_PRIVATE]
+    if exposed:
+        raise ValueError(
+            f"model must be private, but what {', '.join(map(repr, exposed))} learnt from the "
+            "records has no noise: see privacy_report(model)."
+        )
     reports = {step.name: step.report.to_dict() for step in steps if step.report is not None}
     return json.dumps(
         {"format": PIPELINE_FORMAT, "pipeline": written(plain), "reports": reports}, indent=1
