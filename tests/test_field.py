@@ -158,19 +158,6 @@ def test_settings_are_methods_of_their_own(field):
     assert setting.keywords == {"share": 0.1}
 
 
-def test_what_the_first_fit_takes(field, tmp_path, monkeypatch):
-    start = importlib.import_module("field.start")
-    first, later, peak = start.fits("LogisticRegression")
-    assert first > 0.0
-    assert later > 0.0
-    assert peak is None or peak > 10.0
-    found = [0.25, [1.5, 0.125, 321.0]]  # what processes of their own would print
-    monkeypatch.setattr(start, "printed", lambda code, *args, **kwargs: found["fits" in code])
-    monkeypatch.setattr(start, "LIBRARIES", {"LogisticRegression": "sklearn.linear_model"})
-    start.measure(tmp_path, field.methods.all_methods())
-    assert "| LogisticRegression | 0.25 | 1.5 | 0.12 | 321 |" in field.report.start_table(tmp_path)
-
-
 def test_the_readme_says_what_was_measured(field):
     _, rows = field.report.known_rows(field.results.FOLDER)
     readme = (BENCHMARKS.parents[1] / "README.md").read_text(encoding="utf-8")
