@@ -35,7 +35,7 @@ __all__ = [
 
 
 class DensityTuning(NamedTuple):
-    """Constants of the counts; examples/benchmarks/field shows the accuracy.
+    """Constants of the counts; examples/benchmarks/field/__main__.py measures accuracy.
 
     Parameters
     ----------

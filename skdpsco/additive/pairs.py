@@ -23,7 +23,7 @@ __all__ = ["PairFunction", "PairPlan", "Products", "plan_pairs"]
 
 
 class PairTuning(NamedTuple):
-    """Constants of pairs; examples/benchmarks/field shows the accuracy.
+    """Constants of pairs; examples/benchmarks/field/__main__.py measures accuracy.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ __all__ = [
 
 
 class ShapeTuning(NamedTuple):
-    """Constants of the prior; examples/benchmarks/field shows the accuracy.
+    """Constants of the prior; examples/benchmarks/field/__main__.py measures accuracy.
 
     Parameters
     ----------
