@@ -67,13 +67,19 @@ def views(rows):
 
 
 def means(rows):
-    """Mean score by problem, epsilon and method; failures count as the constant predictor."""
+    """Mean score by problem, epsilon and method; failures count as the constant predictor.
+
+    Scores of private methods are compared with the constant's on the same split, since some methods
+    have fewer splits than others.
+    """
     rows = rows.assign(score=rows["score"].astype(float).clip(lower=LEAST))
     index = ["task", "data"]
     public = rows[np.isinf(rows["epsilon"])].groupby([*index, "method"])["score"].mean().unstack()
+    constant = rows[rows["method"] == "constant"].set_index([*index, "split"])["score"]
     private = rows[np.isfinite(rows["epsilon"])].copy()
-    constant = private.set_index(index).index.map(public["constant"])
-    private["score"] = private["score"].fillna(pd.Series(constant, private.index))
+    same = private.set_index([*index, "split"]).index.map(constant).to_numpy(float)
+    mean = private.set_index(index).index.map(public["constant"]).to_numpy(float)
+    private["score"] = (private["score"] - same).fillna(0.0) + mean
     table = private.groupby([*index, "epsilon", "method"])["score"].mean().unstack()
     return table, public
 
