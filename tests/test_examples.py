@@ -242,8 +242,8 @@ def test_the_workflow_of_the_tutorials(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "page",
     (
-        "beyond-straight-lines deploying ledger missing-values moments neighbours other-tools "
-        "persons public-data rare-classes standard-errors survival tables text"
+        "beyond-straight-lines deploying ledger missing-values moments moments-in-sql neighbours "
+        "other-tools persons public-data rare-classes standard-errors survival tables text"
     ).split(),
 )
 def test_pages_of_code(page, tmp_path, monkeypatch):
