@@ -110,7 +110,6 @@ def test_with_hardly_any_noise_models_in_balls_are_at_their_optimum(low):
 def test_what_is_not_conditioned(tmp_path):
     X, labels, y = planted(400)
     np.save(tmp_path / "X.npy", X)
-    blocks = [(X[:200], labels[:200]), (X[200:], labels[200:])]
     whole = np.array([[-1.0] * 5, [1.0] * 5])
     make, params = CLASSIFIERS[3]
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
@@ -123,9 +122,6 @@ def test_what_is_not_conditioned(tmp_path):
         options = {"feature_bound": 1.0, **options}
         model = fitted(make, params, given, labels, y, epsilon=4.0, **options)
         assert np.array_equal(model.feature_range_, whole)
-    params = {"feature_bound": 1.0, **params}
-    stream = make(n_samples=400, epsilon=4.0, random_state=0, **params).fit(blocks)
-    assert np.array_equal(stream.feature_range_, whole)
 
 
 @pytest.mark.parametrize(

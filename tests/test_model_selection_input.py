@@ -272,8 +272,6 @@ def test_data(case):
 
 
 def blocks_of(kind):
-    if kind == "pairs":
-        return [(X, Y)]
     if kind == "iterator":
         return iter([(X, Y)])
     dask_array = pytest.importorskip("dask.array", reason="needs the extra dask")
@@ -281,7 +279,7 @@ def blocks_of(kind):
 
 
 @pytest.mark.parametrize("y", [Y, None], ids=["y", "no y"])
-@pytest.mark.parametrize("kind", ["pairs", "iterator", "dask"])
+@pytest.mark.parametrize("kind", ["iterator", "dask"])
 def test_blocks(kind, y):
     """`RowBlocks` of arrays and files are another matter: tests/test_blocks_everywhere.py."""
     bad, match = blocks_of(kind), "X must be an array.*since a search takes random rows of it"

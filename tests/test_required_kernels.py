@@ -55,7 +55,7 @@ def beyond(loss, *arguments):
     ("solver", "kernel", "function", "error", "match"),
     [
         (solvers.Stagewise(), "value", uncompiled, TypeError, "compile or run `value`"),
-        (solvers.Stagewise(), "curvature", uncompiled, TypeError, "compile or run `curvature`"),
+        (solvers.Stagewise(), "derivative", uncompiled, TypeError, "compile or run `derivative`"),
         (solvers.FrankWolfe(), "derivative", uncompiled, TypeError, "compile or run `derivative`"),
         (solvers.FrankWolfe(), "derivatives", beyond, ValueError, "`derivatives` reaches beyond"),
     ],
@@ -64,7 +64,7 @@ def test_kernels_of_losses_are_tried_before_the_charge(solver, kernel, function,
     class Own(Broken):
         pass
 
-    for name in ("value", "derivative", "curvature"):
+    for name in ("value", "derivative"):
         getattr(losses, name).register(Own, lambda loss, z, y: 0.25)
     getattr(losses, kernel).register(Own, function)
     problem = solvers.Problem(Own(), L1Ball(1.0), 1000, 3)

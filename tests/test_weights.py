@@ -32,6 +32,7 @@ from skdpsco.losses import (
     values,
 )
 from skdpsco.losses.library import OneVsRest, Weighted
+from skdpsco.solvers import PhasedSGD
 from skdpsco.solvers.base import curvature_of
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 
@@ -166,7 +167,7 @@ def test_weights_of_records_say_the_same_as_those_of_classes(Model):
 def test_class_weights_of_blocks(Model):
     params = {"class_weight": {2: 4.0}, "classes": [0, 1, 2], "random_state": 0}
     if Model is PrivateLinearClassifier:
-        params |= {"shuffle": False, "conditioning": None, "solver": "phased-sgd"}
+        params |= {"conditioning": None, "solver": PhasedSGD(shuffle=False)}
         params["feature_bound"] = 1.0
     blocks = RowBlocks.from_arrays(X, Y, block_size=N)  # as an array is summed up
     of_array = Model(**params).fit(X, Y)

@@ -60,12 +60,11 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
 
     Examples
     --------
-    >>>     >>> from skdpsco import PrivateLinearClassifier
+    >>> import numpy as np
+    >>> from skdpsco import PrivateLinearClassifier
     >>> X = np.random.default_rng(0).uniform(-1, 1, (20000, 20))
     >>> y = X[:, 0] - X[:, 3] > 0.1
-    >>> blocks = ((X[i : i + 5000], y[i : i + 5000]) for i in range(0, 20000, 5000))
-    >>> model = PrivateLinearClassifier(classes=[False, True], n_samples=20000).fit(blocks)
-    >>> model.score(X, y) > 0.8
+    >>> PrivateLinearClassifier(p=1, classes=[False, True]).fit(X, y).score(X, y) > 0.8
     True
     """
 

@@ -51,6 +51,11 @@ __all__ = [
 _ONE_PER_RECORD = "X and y must have one row, and one real number or label, for each record."
 
 
+def is_table(X: Any) -> bool:
+    """Whether X is an array, a matrix, a frame, or a list of records."""
+    return any(hasattr(X, name) for name in ("__len__", "__array__", "shape"))
+
+
 def check_data(X: Any, y: Any, fit_params: dict[str, Any], scoring: PrivateScorer | str) -> "Part":
     """Check that X has rows to choose from, and y the same length and, if need be, finite numbers.
 
@@ -68,7 +73,7 @@ def check_data(X: Any, y: Any, fit_params: dict[str, Any], scoring: PrivateScore
         several targets and the scorer is for one.
     """
     blocks = blocks_of(X, y)
-    if (blocks is not None and blocks.on_dask) or (blocks is None and not hasattr(X, "__len__")):
+    if (blocks is not None and blocks.on_dask) or (blocks is None and not is_table(X)):
         raise TypeError(
             "X must be an array, a sparse matrix, a data frame, or RowBlocks of arrays or files, "
             f"since a search takes random rows of it; got {type(X).__name__}."

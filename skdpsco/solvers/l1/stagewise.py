@@ -24,6 +24,7 @@ from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordin
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.penalized.gradient_descent import (
     GRADIENT_DESCENT,
+    Coordinates,
     GradientDescent,
     GradientDescentPlan,
 )
@@ -102,7 +103,7 @@ class StagewiseTuning(NamedTuple):
 
 
 STAGEWISE = StagewiseTuning()
-COLUMN_DESCENT = GradientDescent(shrunk="each")
+HALVINGS = 60  # until the number is exact
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class StagewisePlan(Plan):
 
     def descent_in(self, problem: CompositeProblem) -> GradientDescentPlan:
         """The plan of the descent in selected columns; whatever their number, it costs ``mu``."""
-        return COLUMN_DESCENT.plan(problem, Allowance(0.5 * self.mu**2))
+        return BallDescent().plan(problem, Allowance(0.5 * self.mu**2))
 
 
 def centring_pays(n_mu: float, n_features: int, labels: bool) -> bool:
@@ -343,7 +344,8 @@ class Stagewise:
             if not (problem.intercept and noise_fits(mu, K)):
                 return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
             return StagewisePlan(event=GaussianEvent(1.0 / mu), n_iter=0, mu=mu, radius=radius)
-        descent = COLUMN_DESCENT.plan(unpenalised(problem), budget)
+        solver = GradientDescent(shrunk="each") if choose else BallDescent()
+        descent = solver.plan(unpenalised(problem), budget)
         check_cost(descent.event, budget)
         return StagewisePlan(
             event=descent.event,
@@ -397,24 +399,62 @@ class Stagewise:
             part, records = problem_in(part, columns), in_columns(X, y, columns)
             descent = plan.descent_in(part)
         if descent is not None:
-            found = COLUMN_DESCENT.run(descent, part, records, y, rng, progress).coef
+            free = plan.descent is not None and plan.choose_radius
+            alone = np.array_equal(columns, intercepts[:1])
+            solver = GradientDescent(shrunk="each") if free else BallDescent(radius)
+            if alone:  # in `part` it is a feature
+                solver = BallDescent()
+            found = solver.run(descent, part, records, y, rng, progress).coef
             coef = np.zeros((K, problem.n_features))
             coef[:, columns] = found.reshape(K, -1)
             coef = coef.ravel()
             inside = np.delete(coef, intercepts)
-            if plan.descent is not None and plan.choose_radius:
-                # Coefficients are long where features are far below their units.
+            if free:  # coefficients are long where features are far below their units
                 radius = max(radius, STAGEWISE.room * float(np.abs(inside).sum()))
             else:
                 move_into(L1Ball(radius), inside)
                 coef[np.setdiff1d(np.arange(D), intercepts)] = inside
-            alone = np.array_equal(columns, intercepts[:1])
             if alone and plan.path is None and traits_of(problem.loss).residuals:
                 coef[intercepts] = modest(coef[intercepts], problem.n_mu(plan.mu))
         if path is None:
             path = projected_path(coef)
         n_iter = plan.n_iter if plan.path is not None else int(progress[0])
         return Result(coef, n_iter, radius, path)
+
+
+class BallDescent(GradientDescent):
+    """Gradient descent whose steps end in an l1 ball, which the intercept is free of.
+
+    Parameters
+    ----------
+    radius : float
+    """
+
+    in_metric: ClassVar[bool] = False  # the ball would not be one
+
+    def __init__(self, radius: float = math.inf) -> None:
+        super().__init__(shrunk="each")
+        self.radius = radius
+
+    def restrained(
+        self, problem: CompositeProblem, coordinates: Coordinates, u: np.ndarray
+    ) -> np.ndarray:
+        """Project ``u`` onto the ball, in the coordinates of the descent."""
+        inside = u.reshape(problem.loss.n_outputs, -1).copy()
+        d = problem.n_features - problem.intercept
+        part, lengths = inside[:, :d], 1.0 / coordinates.scale[:d]
+        sizes = np.abs(part)
+        if (sizes * lengths).sum() > self.radius:
+            # Every size falls by its length times a number, up to 0. It is found by halving.
+            low, high = 0.0, float((sizes / lengths).max())
+            for _ in range(HALVINGS):
+                middle = 0.5 * (low + high)
+                if (np.maximum(sizes - middle * lengths, 0.0) * lengths).sum() > self.radius:
+                    low = middle
+                else:
+                    high = middle
+            inside[:, :d] = np.sign(part) * np.maximum(sizes - high * lengths, 0.0)
+        return inside.ravel()
 
 
 def problem_in(problem: CompositeProblem, columns: np.ndarray) -> CompositeProblem:

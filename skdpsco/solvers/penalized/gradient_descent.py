@@ -248,6 +248,7 @@ class GradientDescent:
     }
     by_blocks = fixed_cost = fixed_plan = clips_gradients = for_added = reads_centred = True
     conditioned = True
+    in_metric: ClassVar[bool] = True  # whether steps may be taken in a metric of second moments
 
     def __init__(
         self, clip: float | str = "auto", preconditioned: bool = True, shrunk: bool | str = "auto"
@@ -270,7 +271,7 @@ class GradientDescent:
         mu = budget.mu * (1.0 - 2.0**-40)
         n_passes = n_iter or full_passes(problem, mu)
         useful = n_iter is None and n_passes >= GRADIENT_DESCENT.passes
-        metric = useful and self.preconditioned and metric_pays(problem, mu)
+        metric = useful and self.in_metric and self.preconditioned and metric_pays(problem, mu)
         n_passes = round(METRIC.passes * n_passes) if metric else n_passes
         scales, mu_steps = share_scales(self, problem, mu)
         ratio = plenty(problem, budget)
@@ -315,6 +316,12 @@ class GradientDescent:
         """Follow ``plan`` on the data."""
         coordinates, u = self.descend(plan, problem, X, y, rng, progress)
         return Result(unscaled(problem, coordinates, u), plan.n_iter)
+
+    def restrained(
+        self, problem: CompositeProblem, coordinates: Coordinates, u: np.ndarray
+    ) -> np.ndarray:
+        """Where a step ends that leads to ``u``; subclasses keep it in a set."""
+        return u
 
     def before_pass(
         self,
@@ -374,7 +381,7 @@ class GradientDescent:
                     bent = excess(first, noise**2, GRADIENT_DESCENT.sure) / max(total, 1e-300)
                     step = min(step, GRADIENT_DESCENT.along / max(bent, 1e-300))
             last, last_gradient = point, gradient
-            new = model.proximal_step(point, gradient, step)
+            new = self.restrained(problem, coordinates, model.proximal_step(point, gradient, step))
             move = new - old
             size = math.sqrt(move @ move)
             backwards = model.apply(point - new) @ move > 2.0 * step * noise * size
@@ -388,6 +395,7 @@ class GradientDescent:
             progress[0] += 1
         mean_point, mean_gradient = sums / n_averaged
         u = model.proximal_step(mean_point, mean_gradient, step)
+        u = self.restrained(problem, coordinates, u)
         if self.shrinks(problem):
             pull = model.apply(mean_point - u) / step - mean_gradient  # the pull of the penalty
             lengths, momenta, noises = taken
