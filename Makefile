@@ -153,7 +153,7 @@ bench: $(VENV)/.installed-test  ## run the benchmarks one by one
 field: export OMP_NUM_THREADS := 1
 field: $(VENV)/.installed-test $(FIELD_ENVIRONMENTS:%=.venv-field-%/.installed)  ## compare with other methods (DATA=folder)
 	$(VENV)/bin/python -m pip install --quiet --requirement $(FIELD)/requirements.txt
-	@set -e; cd $(FIELD)/..; for command in run "run --tuned" start report; do \
+	@set -e; cd $(FIELD)/..; for command in run "run --tuned" report; do \
 		echo "== field $$command"; $(abspath $(VENV))/bin/python -m field $$command \
 			$(if $(DATA),--data $(abspath $(DATA))) $(FIELD_ARGS); done
 

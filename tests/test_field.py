@@ -183,3 +183,15 @@ def test_needed_records_and_what_counts_as_ahead(field):
     assert needed["m"] == np.inf
     (line,) = field.report.duel_lines(table)
     assert line == ["m", "1 of 2", "", "2 of 2", ""]
+
+
+def test_methods_with_few_splits_are_compared_on_these(field):
+    rows = pd.DataFrame(
+        [("constant", np.inf, 0, 0.5), ("constant", np.inf, 1, 0.7), ("m", 1.0, 1, 0.8)],
+        columns=["method", "epsilon", "split", "score"],
+    ).assign(task="binary", data="a")
+    failed = rows[2:].assign(method="failed", score=np.nan)
+    table, public = field.report.means(pd.concat([rows, failed]))
+    assert public.loc[("binary", "a"), "constant"] == pytest.approx(0.6)
+    assert table.loc[("binary", "a", 1.0), "m"] == pytest.approx(0.7)
+    assert table.loc[("binary", "a", 1.0), "failed"] == pytest.approx(0.6)

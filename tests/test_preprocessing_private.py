@@ -26,7 +26,7 @@ from skdpsco.preprocessing import (
 )
 from skdpsco.preprocessing.clipper import plan_ranges
 from skdpsco.preprocessing.scaler import SQUARES, plan_moments, release_moments
-from skdpsco.privacy import Budget, BudgetExceededError, Ledger, NoOpEvent, rho_of
+from skdpsco.privacy import Budget, BudgetExceededError, Ledger, NoOpEvent, epsilon_of, rho_of
 
 # Seeds make the tests deterministic; tests/test_random.py tests the warning.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -161,6 +161,15 @@ def test_ledger_is_charged_before_noise(case, monkeypatch):
     assert learnt(model) == before
     with pytest.raises(NameError):  # there was noise to remove
         model.set_params(ledger=None).fit(X, Y)
+
+
+@each_case
+def test_a_fit_costs_no_more_than_its_budget(case):
+    model = fitted(case)
+    assert epsilon_of(model.privacy_.event, model.delta) <= model.privacy_.epsilon == 1.0
+    ledger = Ledger(epsilon=2.0, delta=1e-6)
+    rho = Budget(1.0, model.delta).rho * (1 + 1e-12)  # sums are rounded
+    assert fitted(case, ledger=ledger).privacy_.rho <= rho
 
 
 def test_nothing_is_charged_for_nothing():
@@ -355,3 +364,4 @@ def test_selector_of_raw_columns(layout, bound):
             n_features_to_select=2, feature_bound=bound, epsilon=8.0, random_state=seed
         )
         assert selector.fit(layout(C), y).get_support(indices=True).tolist() == [10, 11]
+        assert epsilon_of(selector.privacy_.event, selector.delta) <= 8.0

@@ -1,13 +1,12 @@
 """Measure methods on data sets, keep what was measured, and write tables and plots from it.
 
 python -m field run [--tuned] [--data FOLDER] [--splits 4] [--jobs N] [--until HH:MM] [--only ...]
-python -m field start
 python -m field report
 python -m field expect
 
 in examples/benchmarks; `make field` does all. Finished cells are skipped; a method or a data
 set that is missing is named and left out. With --tuned, the settings of methods that are not their
-defaults are measured; `start` measures the first fit of every library.
+defaults are measured.
 """
 
 import argparse
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from field import data, report, results, start
+from field import data, report, results
 from field.methods import all_methods, all_settings
 from field.runs import EPSILONS, SPLITS, TUNED_EPSILONS, TUNED_SPLITS, cells, measure_quietly
 
@@ -59,7 +58,7 @@ def run(options):
 
 def main():
     parser = argparse.ArgumentParser(prog="field", description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["run", "start", "report", "expect"])
+    parser.add_argument("command", choices=["run", "report", "expect"])
     parser.add_argument("--tuned", action="store_true", help="other settings than the defaults")
     parser.add_argument("--data", metavar="FOLDER", help="files that users download: codebook.json")
     parser.add_argument("--splits", type=int, help="4, or 3 with --tuned")
@@ -78,8 +77,6 @@ def main():
     warnings.filterwarnings("ignore")
     if options.command == "run":
         run(options)
-    elif options.command == "start":
-        start.measure(options.results, chosen(options.methods, all_methods()))
     elif options.command == "expect":
         print(report.expectations(report.known_rows(options.results)[1]), end="")
     else:

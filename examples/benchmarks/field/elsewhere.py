@@ -45,10 +45,9 @@ def started(environment):
 
 
 def call(environment, module, function, *arguments):
-    """The results of ``function`` in ``field.methods.<module>`` there, and their cost.
+    """The results of ``function`` in ``field.methods.<module>`` there, and ``seconds``.
 
-    Beside the predictions there are ``seconds`` of processor time, on which other programs have no
-    influence, and ``memory``, the peak of the process in megabytes.
+    They are processor time, on which other programs have no influence.
 
     Raises
     ------
@@ -73,14 +72,6 @@ def call(environment, module, function, *arguments):
     return answer
 
 
-def memory():
-    """The peak of this process, in megabytes; not known everywhere."""
-    status = Path("/proc/self/status")  # getrusage also knows what the parent used before
-    lines = status.read_text().splitlines() if status.exists() else []
-    peaks = [float(line.split()[1]) / 1024.0 for line in lines if line.startswith("VmHWM")]
-    return peaks[0] if peaks else None
-
-
 def serve():
     """Answer calls until the pipe is closed; output of libraries does not get into it."""
     answers = os.fdopen(os.dup(1), "wb")
@@ -95,7 +86,7 @@ def serve():
             start = time.process_time()
             found = getattr(methods, function)(*arguments)
             seconds = time.process_time() - start
-            answer = False, found | {"seconds": seconds, "memory": memory()}
+            answer = False, found | {"seconds": seconds}
         except Exception as error:
             answer = True, type(error).__name__
         pickle.dump(answer, answers)

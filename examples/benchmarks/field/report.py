@@ -13,7 +13,6 @@ from field.data import CODEBOOK, TRACKS
 from field.methods import all_methods, all_settings
 from field.results import Store
 from field.runs import EPSILONS, KEYS
-from field.start import FILE
 
 DOCS = Path(__file__).parents[3] / "docs"
 OURS = "Private"
@@ -68,13 +67,19 @@ def views(rows):
 
 
 def means(rows):
-    """Mean score by problem, epsilon and method; failures count as the constant predictor."""
+    """Mean score by problem, epsilon and method; failures count as the constant predictor.
+
+    Scores of private methods are compared with the constant's on the same split, since some methods
+    have fewer splits than others.
+    """
     rows = rows.assign(score=rows["score"].astype(float).clip(lower=LEAST))
     index = ["task", "data"]
     public = rows[np.isinf(rows["epsilon"])].groupby([*index, "method"])["score"].mean().unstack()
+    constant = rows[rows["method"] == "constant"].set_index([*index, "split"])["score"]
     private = rows[np.isfinite(rows["epsilon"])].copy()
-    constant = private.set_index(index).index.map(public["constant"])
-    private["score"] = private["score"].fillna(pd.Series(constant, private.index))
+    same = private.set_index([*index, "split"]).index.map(constant).to_numpy(float)
+    mean = private.set_index(index).index.map(public["constant"]).to_numpy(float)
+    private["score"] = (private["score"] - same).fillna(0.0) + mean
     table = private.groupby([*index, "epsilon", "method"])["score"].mean().unstack()
     return table, public
 
@@ -135,7 +140,7 @@ def records_needed(rows, table, public):
     n = rows.groupby(["task", "data"])["records"].max()
 
     def least(share):
-        """Of one problem, by method; infinite if the largest epsilon is too small."""
+        """By method, for one problem; infinite if the largest epsilon is too small."""
         good = (share >= KEPT)[::-1].cummin().sum()  # epsilons at the end
         epsilons = np.append(share.index.get_level_values("epsilon"), np.inf)
         return pd.Series(epsilons[len(share) - good], share.columns).where(share.notna().all())
@@ -373,19 +378,6 @@ def synthetic_table(rows, epsilon):
     return markdown([*header, "accuracy learned", "seconds"], lines)
 
 
-def start_table(folder):
-    """The measurements of `start`, if there are any."""
-    path = Path(folder) / FILE
-    if not path.exists():
-        return ""
-    rows = pd.read_csv(path)
-    lines = [
-        [name, *map(seconds, found)] for name, *found in rows.itertuples(index=False, name=None)
-    ]
-    header = ["method", "import, s", "first fit, s", "later fit, s", "peak, MB"]
-    return markdown([*header, "first fit that compiles, s"], lines)
-
-
 def method_table(rows, table, public):
     """Failures and disasters, the records that are needed, times and probabilities, by method."""
     private = rows[np.isfinite(rows["epsilon"])]
@@ -468,4 +460,4 @@ def write(folder, docs=DOCS):
         if len(part):
             parts += [f"## Disasters, times and probabilities: {track}\n"]
             parts += [method_table(part, *means(part))]
-    fill(docs / "field" / "tables.md", [*parts, "## Start and memory\n", start_table(folder)])
+    fill(docs / "field" / "tables.md", parts)
