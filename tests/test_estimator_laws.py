@@ -526,8 +526,9 @@ def test_without_an_intercept_it_is_zero(case):
 
 # ------------------------------------------------------------------------------ what fits are for
 
-# A single step, three steps, and tasks that one prediction cannot serve
-IDLE = "OneGradient", "mirror-prox 3", "columns"
+# A single step, three steps, and tasks that one prediction cannot serve. Of the outcomes even a
+# model without noise has a concordance of .55; tests/test_survival.py has others.
+IDLE = "OneGradient", "mirror-prox 3", "columns", "outcomes"
 LEARNING = [c for c in CASES if hasattr(c.model, "predict") and not any(w in str(c) for w in IDLE)]
 PREDICTING = [case for case in MODELS.values() if case in LEARNING]
 

@@ -103,7 +103,7 @@ class StagewiseTuning(NamedTuple):
 
 
 STAGEWISE = StagewiseTuning()
-HALVINGS = 60  # until the number is exact
+BISECTIONS = 60  # until the number is exact
 
 
 @dataclass(frozen=True)
@@ -417,7 +417,7 @@ class Stagewise:
             if alone and plan.path is None and traits_of(problem.loss).residuals:
                 coef[intercepts] = modest(coef[intercepts], problem.n_mu(plan.mu))
         if path is None:
-            path = projected_path(coef)
+            path = projected_path(coef, intercepts)
         n_iter = plan.n_iter if plan.path is not None else int(progress[0])
         return Result(coef, n_iter, radius, path)
 
@@ -447,7 +447,7 @@ class BallDescent(GradientDescent):
         if (sizes * lengths).sum() > self.radius:
             # Every size falls by its length times a number, up to 0. It is found by halving.
             low, high = 0.0, float((sizes / lengths).max())
-            for _ in range(HALVINGS):
+            for _ in range(BISECTIONS):
                 middle = 0.5 * (low + high)
                 if (np.maximum(sizes - middle * lengths, 0.0) * lengths).sum() > self.radius:
                     low = middle
@@ -526,15 +526,21 @@ def stagewise_path(chosen: np.ndarray, radius: float, D: int) -> tuple[np.ndarra
     return radius / T * np.arange(T + 1), StepSums(steps, radius / T)
 
 
-def projected_path(coef: np.ndarray) -> tuple[np.ndarray, Any]:
-    """Projections of ``coef`` onto smaller l1 balls: post-processing, sparse at small radii."""
-    radii = np.linspace(0.0, np.abs(coef).sum(), STAGEWISE.path_points + 1)
+def projected_path(coef: np.ndarray, intercepts: np.ndarray) -> tuple[np.ndarray, Any]:
+    """Projections of ``coef`` onto smaller l1 balls, which the intercepts are free of.
+
+    They are post-processing, and sparse at small radii.
+    """
     support = np.flatnonzero(coef)  # zeros stay zeros
+    inside = ~np.isin(support, intercepts)
+    total = float(np.abs(coef[support[inside]]).sum())
+    radii = np.linspace(0.0, total, STAGEWISE.path_points + 1 if total > 0.0 else 1)
     points = np.tile(coef[support], (len(radii), 1))
     points[0] = 0.0
     for radius, point in zip(radii[1:-1], points[1:-1], strict=True):
-        if radius > 0.0:
-            project(L1Ball(float(radius)), point)
+        part = point[inside]
+        project(L1Ball(float(radius)), part)
+        point[inside] = part
     rows, columns = np.nonzero(points)
     shape = (len(radii), len(coef))
     return radii, sparse.csr_array((points[rows, columns], (rows, support[columns])), shape=shape)
