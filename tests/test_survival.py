@@ -22,7 +22,7 @@ from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.survival import PrivateKaplanMeier, PrivateSurvivalRegressor
 from skdpsco.survival import _counts as counts_module
 from skdpsco.survival._concordance import concordance
-from skdpsco.survival._counts import plan_life_table
+from skdpsco.survival._counts import life_table, plan_life_table
 from skdpsco.survival._records import check_outcomes, signed_times
 
 pytestmark = [
@@ -337,3 +337,9 @@ def test_what_is_plotted():
         with pytest.raises(TypeError, match=r"X must be given|estimator must be"):
             SurvivalDisplay.from_estimator(estimator, given)
     matplotlib.pyplot.close("all")
+
+
+def test_nothing_in_a_table_is_negative():
+    """Noisy counts of more people than there are leave nobody at risk."""
+    table = life_table(np.array([80.0, 0.0, 90.0, 0.0, -70.0]), 100)
+    assert all((part >= 0.0).all() for part in table)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,4 +154,8 @@ def check_rows_of(task: FitTask, prepared: Prepared, intercept: bool) -> None:
         known = Conditioning(np.zeros(d), plan.stored(np.ones(d)), None, plan.single)
         return plan.apply(known, design, None)[0]
 
-    check_rows(design_of, d, prepared.last[0].loss)
+    problem, solver_plan = prepared.last
+    check_rows(design_of, d, problem.loss)
+    if hasattr(solver_plan, "descent_in"):  # in a design of selected columns, however many
+        for k in {1, d}:
+            check_rows(partial(as_design, bounds=np.ones(k), intercept=intercept), k, problem.loss)

@@ -48,6 +48,9 @@ class Held(NamedTuple):
 
     values: Any
 
+    def __repr__(self) -> str:
+        return "Held()"  # without values of records
+
     def read(self) -> Any:
         """The rows."""
         return self.values

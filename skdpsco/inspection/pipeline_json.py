@@ -145,7 +145,8 @@ def pipeline_to_json(model: Any, *, record_wise: Iterable[Any] = ()) -> str:
     Returns
     -------
     text : str
-        For `pipeline_from_json`. It holds releases and public values only.
+        For `pipeline_from_json`. It holds releases and public values only, provided that steps in
+        ``record_wise`` have learnt nothing.
 
     Raises
     ------

@@ -39,6 +39,9 @@ class QuerySums(NamedTuple):
     rows: np.ndarray
     products: np.ndarray
 
+    def __repr__(self) -> str:
+        return f"QuerySums of {self.shape[0]} records"  # the sums have no noise
+
     def matrix(self, centre: Any, scale: Any, c: float, one: float, *_: Any) -> np.ndarray:
         """Compute `TableSums.matrix` for rows of norm ``c`` at most, without centre and scales."""
         (n, p), steps = self.shape, self.query.steps

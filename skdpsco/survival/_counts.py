@@ -80,7 +80,7 @@ def life_table(cells: np.ndarray, n_samples: int) -> LifeTable:
     cells = cells - (cells.sum(axis=-1, keepdims=True) - n) / cells.shape[-1]
     events, censored = increasing(cells[..., :K], n), increasing(cells[..., K : 2 * K], n)
     leaving = events + censored
-    at_risk = n - np.cumsum(leaving, axis=-1) + leaving
+    at_risk = np.maximum(n - np.cumsum(leaving, axis=-1) + leaving, 0.0)
     # Those who leave do so by events and by censoring at constant rates. If all leave, half a
     # person is taken to stay.
     staying = np.maximum(at_risk - leaving, 0.5)
