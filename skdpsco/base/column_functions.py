@@ -160,6 +160,9 @@ class RampFeatures:
         All functions of every column.
     """
 
+    starts: np.ndarray
+    n_columns: int
+
     def __init__(self, functions: Sequence[Sequence[ColumnFunction]]) -> None:
         known = list(enumerate(functions))
         self.blocks: list[Ramps] = [

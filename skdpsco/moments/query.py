@@ -105,6 +105,12 @@ class MomentsQuery:
     (1,)
     """
 
+    table: str
+    target: Any
+    n_samples: int
+    n_targets: int
+    steps: int
+
     def __init__(
         self, table: str, bounds: Mapping[str, float], n_samples: int, target: Any = None
     ) -> None:
