@@ -81,7 +81,7 @@ BUGS = [
     Bug("a query may return more rows than before", "data/arrow_blocks.py",
         "stop == self.num_rows and quietly", "False and quietly", "arrow_streams"),
     Bug("records that are read once are not compared", "data/streamed_blocks.py",
-        "return self._values(_read_part)", "return (part.read() for part in self._parts)",
+        "return self._values(read_pair)", "return (part.read() for part in self._parts)",
         "arrow_streams"),
     Bug("rounding of several sums counts once", "data/pieces.py",
         "2.0 * math.sqrt(parts) *", "2.0 *", "mechanism_grids"),

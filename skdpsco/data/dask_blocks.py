@@ -284,11 +284,8 @@ class GraphBlocks:
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         """The features and targets of one block after the other."""
-        for number, (part, reader) in enumerate(zip(self._parts, self._readers, strict=True)):
-            pair = part.call(partial(_read, reader)).compute()
-            if isinstance(pair, Failure):
-                pair.throw(number)
-            yield pair.value
+        pairs = zip(self._parts, self._readers, strict=True)
+        return values_of(part.call(partial(_read, reader)).compute() for part, reader in pairs)
 
     def close(self) -> None:
         """Do nothing: no memory is held."""

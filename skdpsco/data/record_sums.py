@@ -46,6 +46,7 @@ __all__ = [
     "one_blas_thread",
     "read_and_look",
     "read_and_run",
+    "read_pair",
     "transformed",
     "values_of",
     "without_gil",
@@ -319,6 +320,11 @@ def read_and_run(task: Task, part: Any, reader: Reader) -> Hidden | Failure:
     return attempt(lambda: task(*reader.read(part)))
 
 
+def read_pair(part: Any, reader: Reader) -> Hidden | Failure:
+    """Features and targets of a part."""
+    return attempt(reader.read, part)
+
+
 def read_and_look(part: Any, reader: Reader) -> Hidden | Failure:
     """Check a part, and return its number of records and its digest."""
     return attempt(lambda: reader.look_at(*reader.read(part)))
@@ -471,8 +477,7 @@ class LocalBlocks:
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
         """The features and targets of one block after the other."""
-        pairs = zip(self._parts, self._readers, strict=True)
-        return values_of(attempt(reader.read, part) for part, reader in pairs)
+        return values_of(starmap(read_pair, zip(self._parts, self._readers, strict=True)))
 
     def close(self) -> None:
         """Do nothing: no memory is held."""

@@ -10,14 +10,12 @@ import numpy as np
 
 from skdpsco.data.pieces import tree_sum
 from skdpsco.data.record_sums import (
-    Failure,
-    Hidden,
     Reader,
     Task,
-    attempt,
     check_n_records,
     read_and_look,
     read_and_run,
+    read_pair,
     values_of,
 )
 
@@ -54,7 +52,7 @@ class StreamedBlocks:
         n_read = len(parts) - _n_held(sizes, reader, memory)
         held = [
             (parts[number], HeldBlock(*block))
-            for number, block in enumerate(self._values(_read_part))
+            for number, block in enumerate(self._values(read_pair))
             if number >= n_read
         ]
         self._parts, self._readers, self._held = parts[:n_read], self._readers[:n_read], held
@@ -71,7 +69,7 @@ class StreamedBlocks:
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         """The features and targets of one block after the other."""
-        return self._values(_read_part)
+        return self._values(read_pair)
 
     def close(self) -> None:
         """Do nothing: memory is released with this object."""
@@ -115,7 +113,3 @@ def _read_ahead(parts: list[Any], thread: ThreadPoolExecutor) -> Iterator[Coming
         if len(coming) > 1:
             yield coming.pop(0)
     yield from coming
-
-
-def _read_part(part: Any, reader: Any) -> Hidden | Failure:
-    return attempt(lambda: reader.read(part))

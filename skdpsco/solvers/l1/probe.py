@@ -107,7 +107,7 @@ class ProbePlan:
         The slope above which a path is expected to explain more than gradient steps in all
         coordinates.
     few, many : StagewisePlan
-        What follows if few coordinates matter, the rest of the path and the refit, and if many do.
+        What follows if few coordinates matter, the rest of the path and a descent, and if many do.
         Both spend what is left.
     """
 
@@ -137,7 +137,7 @@ def can_probe(problem: Problem) -> bool:
 def plan_probe(problem: Problem, rho: float, plan_path: Any) -> tuple[ProbePlan, Event, Allowance]:
     """Plan a probe; also return its cost, and what is left for either branch.
 
-    ``plan_path`` takes the problem and its rho, and plans a path and a refit.
+    ``plan_path`` takes the problem and its rho, and plans a path and a descent.
     """
     n_mu = problem.n_mu(math.sqrt(2.0 * rho))
     if traits_of(problem.loss).residuals:

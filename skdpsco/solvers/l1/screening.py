@@ -34,7 +34,7 @@ class ScreenTuning(NamedTuple):
     Parameters
     ----------
     intercept_share, gradient_share : float
-        Shares of mu**2 for the mean derivatives and for the gradient. The refit gets the rest.
+        Shares of mu**2 for the mean derivatives and for the gradient. The descent gets the rest.
     by_chance : float
         Expected number of coordinates that noise alone selects.
     signal : float
@@ -72,7 +72,7 @@ class ScreenPlan:
 
 
 def plan_screen(problem: Problem, mu: float) -> tuple[ScreenPlan, float]:
-    """Plan a selection; also return the mu that is left for the refit."""
+    """Plan a selection; also return the mu that is left for the descent."""
     parts = {"gradient": (SCREEN.gradient_share, 1)}
     if problem.intercept:
         parts["intercept"] = (SCREEN.intercept_share, 1)
@@ -128,7 +128,7 @@ def select_coordinates(
     # 2. Release the gradient at these predictions, for records shortened to norm 1.
     gradient = map_reduce(records, y, sum_of_gradients, loss, z, slope, size, D)
     given = np.tile(np.arange(problem.n_features) < len(X.bounds), K)
-    gradient[~given] = 0.0  # an intercept is always refitted
+    gradient[~given] = 0.0  # an intercept is always fitted
     size *= slack
     scale = release(rng, gradient, one_record(n, added, size), plan.gradient, n * size)
     threshold = chance_threshold(D) * scale

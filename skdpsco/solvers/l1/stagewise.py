@@ -1,4 +1,4 @@
-"""Stagewise private selection, then a refit. Proof: docs/proofs/stagewise.md."""
+"""Stagewise private selection, then gradient descent. Proof: docs/proofs/stagewise.md."""
 
 import math
 from dataclasses import dataclass, replace
@@ -37,12 +37,10 @@ __all__ = ["Stagewise", "centring_pays"]
 class StagewiseTuning(NamedTuple):
     """Constants of the plan, fitted on data as in examples/benchmarks/l1_accuracy.py.
 
-    "Signal" is ``n mu / d**1.5`` for d features, which is second moments over their noise.
-
     Parameters
     ----------
-    refit_share : float
-        Share of rho for the refit, if coordinates are selected first.
+    descent_share : float
+        Share of rho for the descent, if coordinates are selected first.
     stop_share : float
         Share of rho to choose the point of the path, if the radius is not given.
     nominal_radius : float
@@ -84,7 +82,7 @@ class StagewiseTuning(NamedTuple):
         Number of points of the path drawn from a final solution; chosen by hand.
     """
 
-    refit_share: float = 0.3
+    descent_share: float = 0.3
     stop_share: float = 0.1
     nominal_radius: float = 3.0
     room: float = 2.0
@@ -171,7 +169,7 @@ def radius_of(problem: Problem) -> tuple[float, float]:
 def shares_of(problem: Problem) -> tuple[float, float]:
     """Shares of rho for a path and for the choice of its point."""
     stop_share = STAGEWISE.stop_share if problem.constraint is None else 0.0
-    return 1.0 - STAGEWISE.refit_share - stop_share, stop_share
+    return 1.0 - STAGEWISE.descent_share - stop_share, stop_share
 
 
 def useful_steps(problem: Problem, rho: float) -> float:
@@ -179,7 +177,7 @@ def useful_steps(problem: Problem, rho: float) -> float:
 
     The optimisation error of T steps balances the noise of each, as the bound of
     docs/proofs/frank_wolfe.md does in n and rho. T grows more slowly with the radius than there,
-    since the refit corrects the lengths of the steps.
+    since the descent corrects the lengths of the steps.
     """
     radius, scale = radius_of(problem)
     noise = math.log(2.0 * problem.n_coefficients) / math.sqrt(8.0 * shares_of(problem)[0] * rho)
@@ -193,7 +191,7 @@ def whole(steps: float) -> int:
 
 
 class Stagewise:
-    """Select coordinates along a stagewise path, then refit them.
+    """Select coordinates along a stagewise path, then descend in them.
 
     Each step moves one coordinate by radius / T: the vertex of the l1 ball that the exponential
     mechanism picks by its slope. Nothing is shrunk, so the path passes through the solutions of all
@@ -202,7 +200,7 @@ class Stagewise:
     If there are few coordinates, or so many records that nothing need be selected, or too few for a
     useful path, all coordinates are fitted by gradient descent instead, or the intercept alone.
     This follows from public sizes, the budget and a first noisy look at the
-    gradients. If ``n_iter`` asks for a path, a path and a refit are all that there is.
+    gradients. If ``n_iter`` asks for a path, a path and a descent are all that there is.
 
     References
     ----------
@@ -269,7 +267,7 @@ class Stagewise:
         if d < PROBE.columns or known or (problem.sparse and problem.centred):
             return self._without_selection(problem, budget, radius, choose)
         T, left = whole(useful_steps(problem, rho)), 0.74 * rho  # that a probe leaves, about
-        mu = math.sqrt(2.0 * STAGEWISE.refit_share * left)
+        mu = math.sqrt(2.0 * STAGEWISE.descent_share * left)
         fits = noise_fits(mu, min(T + 1, d) * K)
         if n_mu < STAGEWISE.guess * math.log(2.0 * D) or not fits:
             return self._without_selection(problem, budget, radius, choose)
@@ -277,18 +275,15 @@ class Stagewise:
             return self._after_probe(problem, rho, radius, choose)
         if problem.sparse and noise_fits(budget.mu, D):
             screen, rest = plan_screen(problem, budget.mu)
-            return self._then_refit(problem, budget, radius, choose, rest, screen=screen)
+            return StagewisePlan(
+                event=GaussianEvent(1.0 / budget.mu),
+                n_iter=0,
+                mu=rest,
+                radius=STAGEWISE.safety * K * radius if choose else radius,
+                choose_radius=choose,
+                screen=screen,
+            )
         return self._along_path(problem, rho)
-
-    def _then_refit(self, problem, budget, radius, choose, rest, **found):
-        return StagewisePlan(
-            event=GaussianEvent(1.0 / budget.mu),
-            n_iter=0,
-            mu=rest,
-            radius=STAGEWISE.safety * problem.loss.n_outputs * radius if choose else radius,
-            choose_radius=choose,
-            **found,
-        )
 
     def _after_probe(self, problem, rho, radius, choose):
         probe, event, left = plan_probe(problem, rho, self._along_path)
@@ -307,7 +302,7 @@ class Stagewise:
         choose, (radius, _) = problem.constraint is None, radius_of(problem)
         T = whole(useful_steps(problem, rho)) if n_iter is None else n_iter
         K = problem.loss.n_outputs
-        mu = math.sqrt(2.0 * STAGEWISE.refit_share * rho)
+        mu = math.sqrt(2.0 * STAGEWISE.descent_share * rho)
         if not noise_fits(mu, min(T + 1, problem.n_features) * K):
             raise ValueError("The noise of the descent would be too large for the grid.")
         path_share, stop_share = shares_of(problem)
@@ -371,7 +366,6 @@ class Stagewise:
             few, begun = few_pay(plan.probe, problem, X, y, rng, progress)
             plan = plan.probe.few if few else plan.probe.many
         D, K = problem.n_coefficients, problem.loss.n_outputs
-        coef = np.zeros(D)
         intercepts = np.arange(K) * problem.n_features + problem.n_features - 1
         if not problem.intercept:
             intercepts = intercepts[:0]
@@ -384,38 +378,34 @@ class Stagewise:
             _, chosen, stop = run_vertices(plan.path, problem, ball, X, y, rng, progress, begin)
             chosen, stop = np.append(begun, chosen), len(begun) + stop
             path = stagewise_path(chosen, plan.radius, D)
-            coef = path[1].point(stop)
             if plan.choose_radius:
                 radius = STAGEWISE.room * float(path[0][max(stop, 1)])
             # Include coordinates that the path left again: its steps may be too long for them.
             support = np.union1d(chosen[:stop] % D, intercepts)
         elif plan.screen is not None:
             support = np.union1d(select_coordinates(plan.screen, problem, X, y, rng), intercepts)
-        descent, part, records, columns = plan.descent, unpenalised(problem), X, np.arange(0)
-        if descent is not None:
-            columns = np.arange(problem.n_features)
-        elif plan.mu > 0.0 and len(support) > 0:
-            columns = np.unique(support % problem.n_features)
-            part, records = problem_in(part, columns), in_columns(X, y, columns)
-            descent = plan.descent_in(part)
-        if descent is not None:
-            free = plan.descent is not None and plan.choose_radius
-            alone = np.array_equal(columns, intercepts[:1])
-            solver = GradientDescent(shrunk="each") if free else BallDescent(radius)
-            if alone:  # in `part` it is a feature
-                solver = BallDescent()
-            found = solver.run(descent, part, records, y, rng, progress).coef
-            coef = np.zeros((K, problem.n_features))
+        coef, whole = np.zeros((K, problem.n_features)), unpenalised(problem)
+        columns = np.unique(support % problem.n_features)
+        free = plan.descent is not None and plan.choose_radius
+        if plan.descent is not None:
+            solver = BallDescent(math.inf if free else radius)
+            coef[:] = solver.run(plan.descent, whole, X, y, rng, progress).coef.reshape(K, -1)
+        elif plan.mu > 0.0 and len(columns) > 0:
+            alone = np.array_equal(columns, intercepts[:1])  # then it is a feature of `part`
+            part, records = problem_in(whole, columns), in_columns(X, y, columns)
+            solver = BallDescent(math.inf if alone else radius)
+            found = solver.run(plan.descent_in(part), part, records, y, rng, progress).coef
             coef[:, columns] = found.reshape(K, -1)
-            coef = coef.ravel()
-            inside = np.delete(coef, intercepts)
-            if free:  # coefficients are long where features are far below their units
-                radius = max(radius, STAGEWISE.room * float(np.abs(inside).sum()))
-            else:
-                move_into(L1Ball(radius), inside)
-                coef[np.setdiff1d(np.arange(D), intercepts)] = inside
             if alone and plan.path is None and traits_of(problem.loss).residuals:
-                coef[intercepts] = modest(coef[intercepts], problem.n_mu(plan.mu))
+                coef[:, -1] = modest(coef[:, -1], problem.n_mu(plan.mu))
+        inside = coef[:, : problem.n_features - problem.intercept]
+        if free:  # coefficients are long where features are far below their units
+            radius = max(radius, STAGEWISE.room * float(np.abs(inside).sum()))
+        else:
+            flat = inside.ravel()
+            move_into(L1Ball(radius), flat)
+            inside[:] = flat.reshape(inside.shape)
+        coef = coef.ravel()
         if path is None:
             path = projected_path(coef, intercepts)
         n_iter = plan.n_iter if plan.path is not None else int(progress[0])
@@ -430,7 +420,7 @@ class BallDescent(GradientDescent):
     radius : float
     """
 
-    in_metric: ClassVar[bool] = False  # the ball would not be one
+    in_metric: ClassVar[bool] = False  # in which the projection would be another one
 
     def __init__(self, radius: float = math.inf) -> None:
         super().__init__(shrunk="each")
@@ -475,7 +465,7 @@ def problem_in(problem: CompositeProblem, columns: np.ndarray) -> CompositeProbl
 
 def noise_fits(mu: float, n_coordinates: int) -> bool:
     """Whether the grid is fine enough for descent in at most so many coordinates."""
-    # Below is the share of mu**2 of any release.
+    # Every release has a larger share of mu**2.
     least = 0.25 / GRADIENT_DESCENT.max_passes
     try:
         gaussian_grid(1.0, 1.0 / (mu * math.sqrt(least)), n_coordinates, 1.0)
