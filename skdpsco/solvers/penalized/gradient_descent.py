@@ -269,7 +269,7 @@ class GradientDescent:
             derivatives of the loss are unbounded and not residuals.
         """
         mu = budget.mu * (1.0 - 2.0**-40)
-        n_passes = n_iter or full_passes(problem, mu)
+        n_passes = n_iter or full_passes(problem, mu, self.counted(problem))
         useful = n_iter is None and n_passes >= GRADIENT_DESCENT.passes
         metric = useful and self.in_metric and self.preconditioned and metric_pays(problem, mu)
         n_passes = round(METRIC.passes * n_passes) if metric else n_passes
@@ -291,6 +291,13 @@ class GradientDescent:
             counted=min(ratio * GRADIENT_DESCENT.plenty / GRADIENT_DESCENT.counted, 1.0),
             metric_grid=metric_grid(problem, multipliers["metric"]) if metric else None,
         )
+
+    def counted(self, problem: CompositeProblem) -> float:
+        """Number of features; where their sizes are those of a prior, small ones count less."""
+        if self.preconditioned or problem.mean_square is None:
+            return problem.n_features
+        square = np.array(problem.mean_square)
+        return float(square.sum()) / (float(square.max()) or 1.0) + problem.intercept
 
     def shrinks(self, problem: CompositeProblem) -> bool:
         """Whether the length of the coefficients is corrected."""
@@ -406,7 +413,9 @@ class GradientDescent:
             found = Descended(u, pull, first, mean_point, mean_gradient, ridge, ones)
             # Secants are curvatures of quadratic losses, whose weights stay the same.
             searches = traits_of(problem.loss).squared and problem is given
-            how = "each" if self.shrunk == "each" else "search" if searches else "common"
+            by_prior = not self.preconditioned and problem.mean_square is not None
+            how = "each" if self.shrunk == "each" else "common"
+            how = ("prior" if by_prior else "search") if searches else how
             set_length(problem, found, coordinates.target, steps, how, plan.kept)
         return coordinates, u
 
@@ -442,10 +451,14 @@ def passes(ratio: float) -> int:
     return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), GRADIENT_DESCENT.max_passes))
 
 
-def full_passes(problem: CompositeProblem, mu: float) -> int:
-    """Number of full-batch passes that are worth their noise; few if there is much noise."""
+def full_passes(problem: CompositeProblem, mu: float, n_features: float | None = None) -> int:
+    """Number of full-batch passes that are worth their noise; few if there is much noise.
+
+    All features count, unless ``n_features`` says how many do.
+    """
     fewest = GRADIENT_DESCENT.fewest
-    worth = problem.n_mu(mu) / math.sqrt(problem.n_coefficients) / GRADIENT_DESCENT.noise
+    count = (n_features or problem.n_features) * problem.loss.n_outputs
+    worth = problem.n_mu(mu) / math.sqrt(count) / GRADIENT_DESCENT.noise
     if traits_of(problem.loss).sums_to_zero:
         fewest = GRADIENT_DESCENT.class_fewest
         worth *= GRADIENT_DESCENT.noise / GRADIENT_DESCENT.class_noise

@@ -43,6 +43,8 @@ class ShrinkageTuning(NamedTuple):
         Number of steps that find a mixture of laws; chosen by hand, for time.
     alike : float
         Number of coordinates of one law that are added to a mixture.
+    rougher : int
+        Powers of the variances of a prior that are tried are below it; chosen by hand.
     curvature_doubt : float
         What is beyond a typical curvature is believed where its square exceeds its variance by this
         factor.
@@ -59,6 +61,7 @@ class ShrinkageTuning(NamedTuple):
     offset_doubt: float = 12.0
     mixture_steps: int = 100
     alike: float = 10.0
+    rougher: int = 4
     curvature_doubt: float = 3.0
     least_curvature: float = 0.1
     longest: float = 4.0
@@ -86,16 +89,19 @@ class GradientSteps(NamedTuple):
     n_averaged: int
     penalty: float = 0.0
 
-    def responses(self, curvature: float) -> np.ndarray:
+    def responses(self, curvature: Any) -> np.ndarray:
         """How result and mean point follow the noise of every gradient, of shape (2, n_iter).
 
         For a loss of this curvature, in one coordinate, both are linear in what is added to
         gradients. Factors are found for the last gradient first, as are those of the last step u
         and of the point y before that gradient. Steps are at most as long as one to the minimum.
+        An array of curvatures adds an axis, the last.
         """
         T, K = len(self.lengths), self.n_averaged
-        lengths = np.minimum(self.lengths, 1.0 / curvature).tolist()
-        momenta, out = self.momenta.tolist(), np.empty((2, T))
+        longest = 1.0 / np.maximum(curvature, 1e-300)
+        out = np.empty((2, T, *np.shape(curvature)))
+        lengths = [np.minimum(length, longest) for length in self.lengths.tolist()]
+        momenta = self.momenta.tolist()
         last_shorter = 1.0 / (1.0 + lengths[-1] * self.penalty)
         last_parts = (last_shorter / K, -lengths[-1] * last_shorter / K), (1.0 / K, 0.0)
         for factors, (of_points, of_gradients) in zip(out, last_parts, strict=True):
@@ -211,6 +217,39 @@ def own_factors(x: np.ndarray, variance: float, square: float, reached: float) -
     return np.minimum(by_law @ (laws / total) / reached, 1.0).reshape(x.shape)
 
 
+def prior_factors(
+    x: np.ndarray, variance: np.ndarray, reached: np.ndarray, sizes: np.ndarray, most: float
+) -> np.ndarray:
+    """The best factor, at most 1, of every coordinate if truths are normal.
+
+    Their variances are the most likely multiple of the most likely power of ``sizes``, of which 1
+    is the largest, so that all coordinates but the largest vanish unless they are more than noise.
+
+    Parameters
+    ----------
+    x : ndarray
+        Shares of truths, with noise.
+    variance, reached : ndarray
+        Variances of the noise, and those shares.
+    sizes : ndarray
+        Curvatures, by which squares of truths are weighted.
+    most : float
+        Largest sum of these squares.
+    """
+    best, found = -math.inf, np.zeros(x.shape)
+    for power in range(SHRINKAGE.rougher):
+        unit = sizes**power
+        unit *= most / max(float(sizes @ unit), 1e-300)
+        for part in (0.0, *2.0 ** -np.arange(16.0)):
+            truth = part * unit
+            total = np.maximum(reached**2 * truth + variance, 1e-300)
+            # A normal law suggests each power, the larger the less.
+            likely = -0.5 * float((np.log(total) + x * x / total).sum()) - power
+            if likely > best:
+                best, found = likely, np.minimum(reached * truth / total, 1.0)
+    return found
+
+
 def set_length(
     problem: Any,
     found: Descended,
@@ -221,8 +260,9 @@ def set_length(
 ) -> None:
     """Change the length of a result in place, and then its intercept.
 
-    The length of the features follows from a search along the result if ``how`` is "search".
-    Otherwise all coordinates are shrunk by a "common" factor, or "each" by its own. For centred
+    The length of the features follows from a search along the result if ``how`` is "search". If
+    mean squares of features are those of a "prior", so are the variances of coordinates. Otherwise
+    all coordinates are shrunk by a "common" factor, or "each" by its own. For centred
     targets and fits that begin at a model the ones follow.
 
     Parameters
@@ -252,6 +292,14 @@ def set_length(
         # The values of other penalties may be infinite for longer coefficients.
         scales = isinstance(problem.penalty, L1 | L2 | ElasticNet)
         W[:, :d] *= factor if scales else min(factor, 1.0)
+    elif how == "prior":
+        square = np.array(problem.mean_square)
+        sizes, which = np.unique(square / (float(square.max()) or 1.0), return_inverse=True)
+        moved = steps.responses(curvature * sizes)[0]
+        reached = -(curvature * sizes + steps.penalty) * moved.sum(axis=0)
+        variances = np.square(moved).T @ np.square(steps.noises)
+        own = variances[which], np.clip(reached, 0.0, 1.0)[which], sizes[which]
+        W[:, :d] *= prior_factors(features.u, *own, target**2)
     else:
         variance = float(np.square(responses[0] * steps.noises).sum())
         reached = -float(responses[0].sum()) * (curvature + steps.penalty)
