@@ -7,6 +7,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from skdpsco.losses.library import lipschitz_l2
 from skdpsco.losses.traits import traits_of, usual_curvature
@@ -222,8 +223,9 @@ def prior_factors(
 ) -> np.ndarray:
     """The best factor, at most 1, of every coordinate if truths are normal.
 
-    Their variances are the most likely multiple of the most likely power of ``sizes``, of which 1
-    is the largest, so that all coordinates but the largest vanish unless they are more than noise.
+    Their variances are a multiple of a power of ``sizes``, of which 1 is the largest: small ones
+    vanish first if they are no more than noise. Factors are means over multiples and powers, the
+    more likely ones given ``x`` having more weight.
 
     Parameters
     ----------
@@ -236,17 +238,16 @@ def prior_factors(
     most : float
         Largest sum of these squares.
     """
-    best, found = -math.inf, np.zeros(x.shape)
+    likely, factors = [], []
     for power in range(SHRINKAGE.rougher):
         unit = sizes**power
         unit *= most / max(float(sizes @ unit), 1e-300)
         for part in (0.0, *2.0 ** -np.arange(16.0)):
             truth = part * unit
             total = np.maximum(reached**2 * truth + variance, 1e-300)
-            # A normal law suggests each power, the larger the less.
-            likely = -0.5 * float((np.log(total) + x * x / total).sum()) - power
-            if likely > best:
-                best, found = likely, np.minimum(reached * truth / total, 1.0)
+            likely.append(-0.5 * float((np.log(total) + x * x / total).sum()) - power)
+            factors.append(np.minimum(reached * truth / total, 1.0))
+    found: np.ndarray = softmax(likely) @ factors
     return found
 
 
