@@ -288,9 +288,7 @@ def points_of(known: Density) -> tuple[np.ndarray, np.ndarray]:
     return points.ravel(), np.repeat(0.5 * known.weights, 2)
 
 
-def quantiles(
-    points: np.ndarray, weights: np.ndarray, n_intervals: int, ends: float
-) -> np.ndarray:
+def quantiles(points: np.ndarray, weights: np.ndarray, n_intervals: int, ends: float) -> np.ndarray:
     """Different points close to quantiles of equal steps, at least two."""
     up_to = weights.cumsum() - 0.5 * weights
     steps = np.linspace(ends, 1.0 - ends, n_intervals + 1)

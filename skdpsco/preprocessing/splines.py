@@ -71,8 +71,8 @@ class KnotPlan:
 def knots_at_quantiles(known: Density, n_knots: int, ends: float) -> np.ndarray:
     """Increasing knots, between which a column has equal shares of its numbers.
 
-    The share ``ends`` is beyond the outer ones, on either side. A cell counts as holding at most one share, so that a value that many records have does not
-    attract all knots.
+    On either side the share ``ends`` is beyond the outer ones. A cell counts as holding at most one
+    of these shares, so that a value that many records have does not attract all knots.
     """
     edges, weights = known.edges, known.weights.copy()
     at = np.clip(np.searchsorted(edges, 0.0, "right") - 1, 0, len(weights) - 1)
@@ -224,7 +224,9 @@ class PrivateSplineTransformer(ColumnTransform):
             records = in_pieces(design, none)
             known = plan.densities.release(records, none, ranges, found, release.rng)
         ends = ends_of(plan.ratio)
-        self.knots_ = np.column_stack([knots_at_quantiles(one, self.n_knots, ends) for one in known])
+        self.knots_ = np.column_stack(
+            [knots_at_quantiles(one, self.n_knots, ends) for one in known]
+        )
 
     def _rehearse(self, X: MatrixLike) -> Self:
         """Choose knots without a look at any number, for a rehearsal of the steps that follow."""

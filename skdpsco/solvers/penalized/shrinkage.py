@@ -242,7 +242,7 @@ def prior_factors(
     for power in range(SHRINKAGE.rougher):
         unit = sizes**power
         unit *= most / max(float(sizes @ unit), 1e-300)
-        for part in (0.0, *2.0 ** -np.arange(16.0)):
+        for part in (0.0, *2.0 ** -np.arange(0.0, 16.0, 0.5)):
             truth = part * unit
             total = np.maximum(reached**2 * truth + variance, 1e-300)
             likely.append(-0.5 * float((np.log(total) + x * x / total).sum()) - power)
