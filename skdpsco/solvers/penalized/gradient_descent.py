@@ -233,8 +233,8 @@ class GradientDescent:
         equal.
     shrunk : bool, "auto" or "each", default="auto"
         Whether coefficients are shrunk by as much as noise has lengthened them. "auto" does so if
-        targets are numbers, or the fit begins at a model; "each" has a factor for every
-        coefficient.
+        targets are numbers, the fit begins at a model, or sizes of features are those of a prior;
+        "each" has a factor for every coefficient.
 
     References
     ----------
@@ -292,9 +292,13 @@ class GradientDescent:
             metric_grid=metric_grid(problem, multipliers["metric"]) if metric else None,
         )
 
+    def has_prior(self, problem: CompositeProblem) -> bool:
+        """Whether sizes of features are those of a prior."""
+        return not self.preconditioned and problem.mean_square is not None
+
     def counted(self, problem: CompositeProblem) -> float:
         """Number of features; where their sizes are those of a prior, small ones count less."""
-        if self.preconditioned or problem.mean_square is None:
+        if not self.has_prior(problem):
             return problem.n_features
         square = np.array(problem.mean_square)
         return float(square.sum()) / (float(square.max()) or 1.0) + problem.intercept
@@ -303,7 +307,8 @@ class GradientDescent:
         """Whether the length of the coefficients is corrected."""
         if self.shrunk != "auto":
             return bool(self.shrunk)
-        return traits_of(problem.loss).targets == "numbers" or bool(problem.start)
+        numbers = traits_of(problem.loss).targets == "numbers"
+        return numbers or bool(problem.start) or self.has_prior(problem)
 
     def kept_part(self, problem: CompositeProblem, slack: float) -> float:
         """The mean slope of clipped residuals, for normal ones; 1 for other losses."""
@@ -413,9 +418,8 @@ class GradientDescent:
             found = Descended(u, pull, first, mean_point, mean_gradient, ridge, ones)
             # Secants are curvatures of quadratic losses, whose weights stay the same.
             searches = traits_of(problem.loss).squared and problem is given
-            by_prior = not self.preconditioned and problem.mean_square is not None
-            how = "each" if self.shrunk == "each" else "common"
-            how = ("prior" if by_prior else "search") if searches else how
+            how = "each" if self.shrunk == "each" else "search" if searches else "common"
+            how = "prior" if self.has_prior(problem) else how
             set_length(problem, found, coordinates.target, steps, how, plan.kept)
         return coordinates, u
 
