@@ -299,9 +299,11 @@ def set_length(
         moved = steps.responses(curvature * sizes)[0]
         reached = -(curvature * sizes + steps.penalty) * moved.sum(axis=0)
         variances = np.square(moved).T @ np.square(steps.noises)
-        own = variances, np.clip(reached, 0.0, 1.0), sizes
-        each = [np.tile(one[which], K) for one in own]
-        W[:, :d] *= prior_factors(features.u, *each, max(most, target**2)).reshape(K, d)
+        variance, came, size = (
+            np.tile(one[which], K) for one in (variances, np.clip(reached, 0.0, 1.0), sizes)
+        )
+        largest = max(most, target**2)
+        W[:, :d] *= prior_factors(features.u, variance, came, size, largest).reshape(K, d)
     else:
         variance = float(np.square(responses[0] * steps.noises).sum())
         reached = -float(responses[0].sum()) * (curvature + steps.penalty)
