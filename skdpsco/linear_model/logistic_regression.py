@@ -34,7 +34,7 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         As in scikit-learn; None means no penalty.
     l1_ratio : float, default=0.5
         Share of the l1 penalty of "elasticnet", in [0, 1].
-    {feature_bound, solver, n_iter, fit_intercept, conditioning_and_correction, classes}
+    {feature_bound, solver, n_iter, fit_intercept, classes}
     {class_weight}
     {max_weight, standard_errors, relation, random_state}
 
@@ -98,7 +98,6 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
@@ -117,7 +116,6 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight
