@@ -266,23 +266,6 @@ def test_targets_of_one_prediction_are_mixed():
     assert total == 2.0
 
 
-def test_scores_far_from_0_are_split_where_they_lie():
-    """A centre of features that is far off, and coefficients along its error."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (2000, 4)) * np.array([0.2, 1.0, 1.0, 1.0]) + [0.8, 0.0, 0.0, 0.0]
-    y = np.where(X[:, 0] > 0.8, 1.0, -1.0)
-    plan = plan_calibration(2000, 2000, 4, 0.4, CLASS_CURVE)
-    assert plan.levels == 4
-    for b in (0.0, 5.0):
-        found = plan.release(
-            Result(np.array([4.0, 0.0, 0.0, 0.0, b]), 1),
-            as_design(X, np.ones(4), True),
-            *(y, 2000.0, np.random.default_rng(1)),
-        )
-        threshold = -(b + found.shift) / (4.0 * found.slope)
-        assert threshold == pytest.approx(0.8, abs=0.05)
-
-
 @seeded_fits
 @pytest.mark.parametrize("make", [PrivateLogisticRegression, PrivateLinearSVC])
 def test_a_rare_class_of_wide_records_is_not_drowned(make):
