@@ -156,7 +156,6 @@ COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
     "alpha": [Interval(Real, 0, None, closed="left")],
     "C": [Interval(Real, 0, None, closed="right")],
-    "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],
     "l1_ratio": [Interval(Real, 0, 1, closed="both")],
     "solver": [
         StrOptions(

@@ -136,4 +136,4 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
     def _penalty(self, n_samples):
         # The squared hinge loss is 2 * width times the loss of the kernels.
         total = 2.0 * MARGIN_LOSS.width * n_samples * self._largest_weight()
-        return inverse_penalty(self.penalty, self.C, 0.0, total)
+        return inverse_penalty(self.C, float(self.penalty == "l1"), total)

@@ -21,7 +21,7 @@ class PrivateLogisticL1(LogisticClassifier):
     """Differentially private logistic regression in an l1 ball.
 
     It minimises the mean logistic loss subject to ``||w||_1 <= radius``, the constrained form of
-    ``LogisticRegression(penalty="l1")``. For several classes the loss is the softmax cross-entropy,
+    ``LogisticRegression(l1_ratio=1)``. For several classes the loss is the softmax cross-entropy,
     and the norm is that of all coefficients.
 
     Parameters
@@ -67,8 +67,8 @@ class PrivateLogisticL1(LogisticClassifier):
 
     @with_hints(
         C="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
-        "PrivateLogisticRegression(penalty='l1') has C.",
-        standard_errors="PrivateLogisticRegression has them, also with penalty='l1'.",
+        "PrivateLogisticRegression(l1_ratio=1) has C.",
+        standard_errors="PrivateLogisticRegression has them, also with l1_ratio=1.",
     )
     def __init__(
         self,

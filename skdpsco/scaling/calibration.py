@@ -147,9 +147,7 @@ def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 # Where records are few, the offset of a rare class is worth more than the slope.
-CLASS_CURVE = TargetCurve(
-    logistic_mean, least_records=12.0, wanted_records=24.0, noisy_ratio=12.0
-)
+CLASS_CURVE = TargetCurve(logistic_mean, least_records=12.0, wanted_records=24.0, noisy_ratio=12.0)
 # Noise may shrink the scores of games to almost nothing. The scores of other solvers keep their
 # length, since lengthening them costs accuracy where records are few.
 SHORT_CURVE = TargetCurve(logistic_mean, spread=1.0)
