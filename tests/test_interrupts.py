@@ -24,7 +24,6 @@ FITS = {
             max_weight=2.0,
             solver="gradient-descent",
             n_iter=1,
-            conditioning=None,
         ),
         Y,
         {"sample_weight": np.ones(400), "init": PrivateRidge().fit(X, Y)},
