@@ -291,16 +291,13 @@ def set_length(
         scales = isinstance(problem.penalty, L1 | L2 | ElasticNet)
         W[:, :d] *= factor if scales else min(factor, 1.0)
     elif how == "prior":
-        square = np.array(problem.mean_square)
-        sizes, which = np.unique(square / (float(square.max()) or 1.0), return_inverse=True)
+        squares = np.array(problem.mean_square)
+        sizes, which = np.unique(squares / (float(squares.max()) or 1.0), return_inverse=True)
         moved = steps.responses(curvature * sizes)[0]
-        reached = -(curvature * sizes + steps.penalty) * moved.sum(axis=0)
-        variances = np.square(moved).T @ np.square(steps.noises)
-        variance, came, size = (
-            np.tile(one[which], K) for one in (variances, np.clip(reached, 0.0, 1.0), sizes)
-        )
-        largest = max(most, target**2)
-        W[:, :d] *= prior_factors(features.u, variance, came, size, largest).reshape(K, d)
+        came = np.clip(-(curvature * sizes + steps.penalty) * moved.sum(axis=0), 0.0, 1.0)
+        noise = np.square(moved).T @ np.square(steps.noises)
+        each = (np.tile(one[which], K) for one in (noise, came, sizes))
+        W[:, :d] *= prior_factors(features.u, *each, most=max(most, target**2)).reshape(K, d)
     else:
         variance = float(np.square(responses[0] * steps.noises).sum())
         reached = -float(responses[0].sum()) * (curvature + steps.penalty)
