@@ -296,8 +296,9 @@ def set_length(
         moved = steps.responses(curvature * sizes)[0]
         came = np.clip(-(curvature * sizes + steps.penalty) * moved.sum(axis=0), 0.0, 1.0)
         noise = np.square(moved).T @ np.square(steps.noises)
-        each = (np.tile(one[which], K) for one in (noise, came, sizes))
-        W[:, :d] *= prior_factors(features.u, *each, most=max(most, target**2)).reshape(K, d)
+        noise, came, size = (np.tile(one[which], K) for one in (noise, came, sizes))
+        own = prior_factors(features.u, noise, came, size, max(most, target**2))
+        W[:, :d] *= own.reshape(K, d)
     else:
         variance = float(np.square(responses[0] * steps.noises).sum())
         reached = -float(responses[0].sum()) * (curvature + steps.penalty)
