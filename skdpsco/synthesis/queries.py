@@ -23,7 +23,7 @@ def legal(name: str, make: Any, *arguments: Any) -> Any:
 
 def problem_of(name: str, domain: Domain, workload: Any, n_samples: int = 1) -> QueryProblem:
     """A workload on a domain, checked."""
-    return legal(name, QueryProblem, domain.shape, workload, n_samples)
+    return legal(name, QueryProblem, domain.shape, workload, n_samples, domain.possible)
 
 
 def workload_of(workload: Any, order: Any, target: Any, domain: Domain) -> Any:
