@@ -58,7 +58,7 @@ OPTIONS = {
     "pairs": {"order": 2},
     "constraints": {"order": 2, "constraints": KNOWN},
     "triples": {},
-    "target": {"workload": "target", "target": "income", "order": 2},
+    "target": {"target": "income"},
 }
 
 

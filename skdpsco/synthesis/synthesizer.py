@@ -80,13 +80,14 @@ class PrivateSynthesizer(PrivateEstimator):
         value, a list of values, or a range of numbers (low, high), which contains low but not high.
         It needs "measure-project".
     workload : str, list of tuple, ndarray or list of callable, default="marginals"
-        "marginals": all counts by ``order`` columns. "target": those with the column ``target``.
-        Tuples: counts by these columns. An array of shape (n_queries, n_cells), or callables on a
-        table of cells: means of functions, for small domains.
-    order : int, default=3
-        Number of columns of each table, for "marginals" and "target".
+        "marginals": all counts by ``order`` columns. Tuples: counts by these columns. An array of
+        shape (n_queries, n_cells), or callables on a table of cells: means of functions, for small
+        domains.
+    order : int or "auto", default="auto"
+        Number of columns of each table of "marginals". "auto" is 3, or 2 with a ``target``.
     target : str, int or None, default=None
-        Name or position of the column for ``workload="target"``.
+        Name or position of a column that models of the synthetic records will predict. "marginals"
+        are then only the counts by this and other columns.
     solver : str or object, default="auto"
         "measure-project" ("auto"), "select-measure", "multiplicative-weights", "mirror-descent", or
         an object with ``plan`` and ``run``. See :doc:`/algorithms`.
@@ -164,7 +165,7 @@ class PrivateSynthesizer(PrivateEstimator):
         domain: Any = None,
         constraints: Any = None,
         workload: Any = "marginals",
-        order: int = 3,
+        order: int | Auto = "auto",
         target: Any = None,
         solver: str | SolverLike = "auto",
         n_iter: int | Auto = "auto",
