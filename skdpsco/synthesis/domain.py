@@ -277,7 +277,7 @@ def _coded(column: Any, categories: np.ndarray, label: str) -> np.ndarray:
     codes = np.array(codes_among(values, categories, str(column.dtype).lower()), dtype=np.intp)
     if (codes < 0).any():
         if any(is_missing(value) for value in values[codes < 0].tolist()):
-            raise ValueError(_MISSING.format(label=label, cure="list None among its categories"))
+            raise ValueError(_MISSING.format(label=label, cure="or list None among its categories"))
         raise ValueError(
             f"X has a value in column {label} that domain[{label}] does not list. Numbers and "
             "strings differ, even 1 and '1'."
@@ -285,7 +285,10 @@ def _coded(column: Any, categories: np.ndarray, label: str) -> np.ndarray:
     return codes if back is None else codes[back]
 
 
-_MISSING = "X contains NaN or another missing value in column {label}: {cure}, or impute it."
+_MISSING = (
+    "X contains NaN or another missing value in column {label}: declare 'missing': True in the "
+    "Schema, {cure}, or impute it."
+)
 
 
 def _binned(column: Any, bins: Bins | MergedBins, label: str) -> np.ndarray:
@@ -294,16 +297,16 @@ def _binned(column: Any, bins: Bins | MergedBins, label: str) -> np.ndarray:
     missing = (bins.fine if isinstance(bins, MergedBins) else bins).missing
     if values.dtype == object:
         lost = np.array([is_missing(value) for value in values])
-        if lost.any() and not missing:
-            raise ValueError(_MISSING.format(label=label, cure="declare Bins(..., missing=True)"))
         if not all(isinstance(value, Real) for value in values[~lost]):
             raise ValueError(f"X must hold numbers in column {label}, for which domain has bins.")
         values = np.where(lost, np.nan, values)
     numbers = quietly(
         f"X has a number in column {label} that is too large.", values.astype, np.float64
     )
-    if np.isinf(numbers).any() or (np.isnan(numbers).any() and not missing):
-        raise ValueError(f"X contains NaN or infinity in column {label}: bins need finite numbers.")
+    if np.isnan(numbers).any() and not missing:
+        raise ValueError(_MISSING.format(label=label, cure="or Bins(..., missing=True)"))
+    if np.isinf(numbers).any():
+        raise ValueError(f"X contains infinity in column {label}: bins need finite numbers.")
     return bins.codes(numbers)
 
 
