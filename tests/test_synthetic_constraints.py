@@ -31,7 +31,7 @@ FRAME = pd.DataFrame(
         "partner_income": np.where(MARRIED, np.minimum(INCOME, 600 * AGE), 0).astype("float32"),
         "city": CITY,
         "state": [CITIES[city] for city in CITY],
-        "visit": np.where(MARRIED, RNG.integers(0, 9, N), np.nan),
+        "visit": np.where(MARRIED, RNG.integers(0, 3, N), np.nan),
         "height": RNG.normal(170.0, 10.0, N),
     }
 )
@@ -42,7 +42,7 @@ SCHEMA = Schema(
         "partner_income": {"bounds": [0, 200_000]},
         "city": list(CITIES),
         "state": list("ABC"),
-        "visit": {"bounds": [0, 8], "integer": True, "missing": True},
+        "visit": {"bounds": [0, 2], "integer": True, "missing": True},
         "height": {"bounds": [100, 220]},
     }
 )
