@@ -233,7 +233,7 @@ LEGAL = {
     | {"shuffle", "refit", "return_scores", "with_mean", "with_std", "sparse_output"},
     "minus one": {"n_jobs", "lower", "upper"},
     "a huge int": {"n_features_to_select", "order"},
-    "an empty list": {"pairs", "record_wise"},
+    "an empty list": {"pairs", "record_wise", "constraints"},
     "an array of no number": {"categories"},
 }
 
@@ -400,7 +400,6 @@ def test_defaults_are_legal(Estimator):
 
 GAMES = [MatrixGame, BilinearGame, QuadraticGame]
 CALLS = {  # a call of other public functions by one argument, and its name
-    "a target of synthetic records": (lambda: synthetic(target="b"), "workload='target'"),
     "a position as target": (lambda: synthetic(target=0, workload=[(0, 1)]), "target=0"),
     "axes": (lambda: Ledger(1.0, 1e-6).plot("x"), "ax"),
     "an order to workers": (lambda: search(pre_dispatch="oops"), "pre_dispatch"),
