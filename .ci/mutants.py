@@ -134,7 +134,7 @@ BUGS = [
         "    check_cost(plan.event, available)\n", "", "solvers_of_solvers fit_path"),
     Bug("underflow of NumPy warns in a fit", "base/private_estimator.py",
         'with np.errstate(all="ignore"):  # a warning', "with np.errstate():  # a warning",
-        "canaries messages fit_path"),
+        "canaries fit_path"),
     Bug("reports do not say that a seed was fixed", "base/private_estimator.py",
         "seeded=seeded,", "seeded=False,", "report estimators"),
     Bug("seeds are in the history of a ledger", "base/private_estimator.py",

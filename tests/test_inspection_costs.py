@@ -47,7 +47,7 @@ from skdpsco.privacy import (
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import SGD, PhasedERM
 
-FREE, PRIVATE, NOT = "data-independent", "private", "NOT private"
+PRIVATE, NOT = "private", "NOT private"
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (60, 3))
 Y = X[:, 0] + 0.1 * rng.normal(size=60)

@@ -3,10 +3,10 @@
 import dataclasses
 import itertools
 import math
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from stand_ins import Declared
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
 from skdpsco.data.design import as_design
@@ -222,22 +222,10 @@ def test_what_it_cannot_solve():
         PhasedERM().plan(Problem(Hinge(), L2Ball(1.0), 10, 10**5), Allowance(1e-12), 10_000)
 
 
-class Declared(NamedTuple):
-    bound: float
-
-    n_outputs = 1
-
-    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
-        return self.bound
-
-    def smoothness(self):
-        return 0.0
-
-
 @pytest.mark.parametrize("options", OPTIONS)
 def test_extreme_plans(options):
     solver = PhasedERM(**options)
-    plan = solver.plan(Problem(Declared(1.0), L2Ball(1.0), 10, 2), Budget(1.0, 1e-6))
+    plan = solver.plan(Problem(Declared(1.0, 0.0), L2Ball(1.0), 10, 2), Budget(1.0, 1e-6))
     assert 0.0 < (plan.step if options.get("smoothing") else plan.phases[0].step) < math.inf
     problem = Problem(Hinge(), L2Ball(1.0), 10**6, 2)
     for budget in (Budget(1e300, 1e-6), Allowance(1e300), Allowance(1e-300)):

@@ -3,6 +3,7 @@
 As a script, without Numba, it prints what solvers find: machine code must find the same.
 """
 
+import copy
 import dataclasses
 import itertools
 import json
@@ -17,10 +18,25 @@ import numpy as np
 import pytest
 from cases import each
 from scipy import sparse
+from stand_ins import Declared
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex
+from skdpsco.data import record_stream
 from skdpsco.data.design import as_design
-from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.data.record_sums import BlockDesign
+from skdpsco.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Multinomial,
+    Quantile,
+    SmoothHinge,
+    Squared,
+    curvature,
+    derivative,
+    value,
+)
 from skdpsco.penalties import ElasticNet
 from skdpsco.privacy import Budget, GaussianEvent, epsilon_of, is_gaussian, mu_of, rho_of
 from skdpsco.solvers import (
@@ -43,6 +59,7 @@ from skdpsco.solvers import (
     Stagewise,
     TreeFrankWolfe,
     check_cost,
+    check_supported,
 )
 
 # ------------------------------------------------------------------------------ solvers
@@ -108,19 +125,29 @@ CASES = [
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
+def records(case, n, d):
+    """Records and targets as the loss wants them."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1.0, 1.0, (n, d)) * (rng.uniform(size=(n, d)) < 0.7)
+    return X, np.arange(n) % 3 * 1.0 if case.loss.n_outputs > 1 else np.sign(X[:, 0] - 1e-9)
+
+
+def result_of(solver, plan, problem, X, y, seed=0):
+    """What a run with a seed returns; its progress is public."""
+    if not isinstance(X, BlockDesign):
+        X = as_design(X, np.ones(X.shape[1]), problem.intercept)
+    progress, rng = np.zeros(1, dtype=np.int64), np.random.Generator(np.random.PCG64(seed))
+    result = solver.run(plan, problem, X, y, rng, progress)
+    assert progress[0] == plan.n_iter == result.n_iter or isinstance(solver, Stagewise)
+    return result
+
+
 def run(case, layout=np.asarray, seed=0):
     """The coefficients of a run with a seed and little noise."""
-    rng = np.random.default_rng(1)
-    n, d = 60, 3
-    X = rng.uniform(-1.0, 1.0, (n, d)) * (rng.uniform(size=(n, d)) < 0.7)
-    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
-    if case.loss.n_outputs > 1:
-        y = np.arange(n) % 3 * 1.0
-    problem = case.problem(n, d)
+    X, y = records(case, 60, 3)
+    problem = case.problem(60, 3)
     plan = case.solver.plan(problem, Budget(8.0, 1e-6), case.n_iter)
-    design = as_design(layout(X), np.ones(d), True)
-    rng = np.random.Generator(np.random.PCG64(seed))
-    return case.solver.run(plan, problem, design, y, rng, np.zeros(1, dtype=np.int64)).coef
+    return result_of(case.solver, plan, problem, layout(X), y, seed).coef
 
 
 def script():
@@ -170,18 +197,40 @@ OPTIONS = [
 
 @each(("solver", "name", "values", "match"), OPTIONS)
 def test_options_that_are_not_legal_are_refused_by_name(solver, name, values, match):
-    for value in values:
+    for bad in values:
         with pytest.raises((TypeError, ValueError), match=match):
-            solver(**{name: value})
+            solver(**{name: bad})
 
 
-SMOOTH = (OnePassFrankWolfe, AnytimeMirrorDescent, TreeFrankWolfe, PhasedSGD)
+class Curved(Declared):
+    """A loss that declares no more than Frank-Wolfe asks for, and that is infinite."""
+
+    def curvature_constant(self, diameter):
+        return math.inf
 
 
-@each("solver", SMOOTH)
-def test_losses_that_are_not_smooth_are_refused(solver):
-    with pytest.raises(ValueError, match="smooth loss"):
-        solver().plan(Problem(Hinge(), L1Ball(1.0), 100, 3), Budget(1.0, 1e-6))
+value.register(Curved)(lambda loss, z, y: max(0.0, 1.0 - y * z))
+derivative.register(Curved)(lambda loss, z, y: -y if y * z < 1.0 else 0.0)
+curvature.register(Curved)(lambda loss, z, y: 0.0)
+
+
+@each("loss", [Hinge(), Absolute(), Quantile(0.1), Declared(1.0, math.nan), Curved(1.0, 1.0)])
+@each(
+    "solver",
+    [FrankWolfe, NoisyFrankWolfe, Stagewise, OnePassFrankWolfe, AnytimeMirrorDescent,
+     TreeFrankWolfe, PhasedSGD],
+)  # fmt: skip
+def test_losses_that_are_not_smooth_are_refused(solver, loss):
+    if solver is PhasedSGD and isinstance(loss, Curved):
+        return  # it asks for the smoothness alone
+    problem, name = Problem(loss, L1Ball(1.0), 100, 3), type(loss).__name__
+    match = f"{solver.__name__} needs a smooth loss, which {name} is not: use .*'phased-erm'"
+    for ask in (
+        lambda: check_supported(solver(), problem),
+        *(lambda n=n: solver().plan(problem, Budget(1.0, 1e-6), n) for n in (None, 5)),
+    ):
+        with pytest.raises(ValueError, match=match):
+            ask()
 
 
 @each_case
@@ -223,6 +272,75 @@ def test_layouts_are_the_same_records(case):
     np.testing.assert_allclose(run(case, sparse.csr_matrix), dense, rtol=1e-9, atol=1e-9)
     others = (run(case, seed=seed) for seed in range(1, 30))
     assert any(np.abs(other - dense).max() > 1e-6 for other in others)  # there is noise
+
+
+# Kernels that are called for one chunk of records after another, by solvers that read each once
+KERNELS = {
+    OnePassFrankWolfe: "frank_wolfe_pass",
+    AnytimeMirrorDescent: "mirror_descent_pass",
+    TreeFrankWolfe: "add_node_gradients",
+    PhasedSGD: "sgd_pass",
+}
+OF_ONE_PASS = [case for case in CASES if type(case.solver) in KERNELS]
+each_of_one_pass = pytest.mark.parametrize("case", OF_ONE_PASS, ids=str)
+
+
+def in_order(solver):
+    """The solver without a random order of the records."""
+    solver = copy.copy(solver)
+    solver.shuffle = False
+    return solver
+
+
+@each_of_one_pass
+def test_nothing_depends_on_where_records_are_cut(case, monkeypatch, tmp_path):
+    n, d = 300, 4
+    case = case._replace(over=case.over._replace(radius=0.5))  # which steps lead out of
+    X, y = records(case, n, d)
+    problem, solver = case.problem(n, d), in_order(case.solver)
+    n_iter = 14 if isinstance(solver, TreeFrankWolfe) else case.n_iter  # by itself it takes one
+    plan = solver.plan(problem, Budget(4.0, 1e-6), n_iter)
+    np.save(tmp_path / "X.npy", X)
+    for given in (X, sparse.csr_matrix(X), np.load(tmp_path / "X.npy", mmap_mode="r")):
+        whole = result_of(solver, plan, problem, given, y).coef
+        for sizes in ([300], [1] * 300, [0, 149, 2, 0, 149], [7] * 42 + [6]):
+            ends = np.cumsum([0, *sizes])
+            pairs = [(given[a:b], y[a:b]) for a, b in itertools.pairwise(ends)]
+            blocks = BlockDesign(pairs, np.ones(d), 1, None, sparse.issparse(given))
+            found = result_of(solver, plan, problem, blocks, None).coef
+            np.testing.assert_array_equal(found, whole)
+    shuffled = result_of(case.solver, plan, problem, X, y).coef
+    monkeypatch.setattr(record_stream, "CHUNK_RECORDS", 11)
+    again = (result_of(one, plan, problem, X, y).coef for one in (solver, case.solver))
+    np.testing.assert_array_equal([*again], [whole, shuffled])
+    assert not np.array_equal(shuffled, whole)
+
+
+@each_of_one_pass
+def test_every_record_is_read_once(case, monkeypatch):
+    n, chunks, module = 1000, [], sys.modules[type(case.solver).__module__]
+    kernel = getattr(module, KERNELS[type(case.solver)])
+
+    def watched(chunk, *arguments):
+        chunks.append(chunk[2].tolist())
+        return kernel(chunk, *arguments)
+
+    monkeypatch.setattr(module, kernel.__name__, watched)
+    X, y = records(case, n, 3)
+    for solver, n_iter in itertools.product((case.solver, in_order(case.solver)), (1, 5, 10)):
+        problem, shuffle = case.problem(n, 3), solver.shuffle
+        plan = solver.plan(problem, Budget(8.0, 1e-6), n_iter)
+        chunks.clear()
+        result = result_of(solver, plan, problem, X, y)
+        rows, later = [*itertools.chain(*chunks)], 0
+        assert sorted(rows) == list(range(n))
+        assert (rows == list(range(n))) != shuffle
+        if isinstance(solver, TreeFrankWolfe):
+            assert [len(chunk) for chunk in chunks] == list(plan.batches)
+            continue
+        if isinstance(solver, OnePassFrankWolfe):  # it reads some at two points
+            later = max(0, n_iter - plan.bounds.n_plain) * plan.batch_size
+        assert result.n_gradients == n + later <= 1.5 * n
 
 
 def mean_loss(loss, X, y, w):

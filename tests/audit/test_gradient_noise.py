@@ -14,12 +14,21 @@ import math
 import numpy as np
 import pytest
 from scipy import optimize, sparse, stats
+from test_standard_errors import targets_of
 
 from skdpsco._kernels import njit
 from skdpsco.data.design import Dense, as_design
 from skdpsco.data.products import RunRoom
-from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.losses.library import for_kernels
+from skdpsco.losses import (
+    Huber,
+    Logistic,
+    Multinomial,
+    SmoothHinge,
+    SmoothQuantile,
+    Squared,
+)
+from skdpsco.losses.library import OneVsRest, Weighted, for_kernels
+from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, GaussianEvent
@@ -140,6 +149,15 @@ CASES = [
     (SmoothHinge(0.5), True, "dense"),
     (Multinomial(3), True, "csr"),
     (Multinomial(3), False, "dense"),
+    (SmoothQuantile(0.8, 0.2), True, "csr"),
+    (PoissonDeviance(0.4, 0.48), True, "dense"),
+    (GammaDeviance(0.4, 0.48), False, "csr"),
+    *((Weighted(loss), True, "dense") for loss in (Logistic(), Squared(0.5))),
+    (Weighted(SmoothQuantile(0.8, 0.1)), False, "csr"),
+    (Weighted(PoissonDeviance(-0.2, 0.15)), True, "csr"),
+    (Weighted(GammaDeviance(-0.2, 0.15)), True, "dense"),
+    (Multinomial(3, weighted=True), True, "dense"),
+    (OneVsRest(SmoothHinge(2.0), 3, True), True, "csr"),
 ]
 
 
@@ -154,8 +172,7 @@ def test_gradients_move_by_what_is_charged_and_hardly_less(recorded, loss, inter
     half = SGD(clip, batch_size=1.5).plan(problem, budget, 4)
     multiplier = max(leaf.noise_multiplier for leaf, count in leaves(full.event) if count == 4)
     features = list(itertools.product((-9.0, 0.0, 9.0), repeat=d))  # beyond their bounds
-    targets = range(3) if loss.n_outputs > 1 else (-1.0, 1.0)
-    records = [(x, float(y)) for x, y in itertools.product(features, targets)]
+    records = [(x, float(y)) for x, y in itertools.product(features, targets_of(loss))]
     scale = np.array([0.8, 0.1, 1.0])[: d + intercept]
     largest = 0.0
     rng = np.random.default_rng(0)

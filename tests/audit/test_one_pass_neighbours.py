@@ -7,17 +7,17 @@ a charge that is wrong by two shows.
 
 import itertools
 import math
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.special import logsumexp
+from stand_ins import Declared, Forced
 
 from skdpsco.constraints import L1Ball, Polytope, Simplex, n_vertices
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivative
-from skdpsco.mechanisms.samplers import SCALE_BITS, select
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.lp_ball import one_pass_frank_wolfe as module
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import OnePassFrankWolfe, schedule
@@ -26,39 +26,13 @@ ONE = 2.0**SCALE_BITS
 TRIANGLE = Polytope(np.array([[1.0, 0.3], [-0.5, 1.0], [0.2, -0.8]]))
 
 
-class Wild(NamedTuple):
+class Wild(Declared):
     """A loss that claims to be smooth; its derivatives are huge, or NaN if the target is 0."""
-
-    slope: float = 1.0
-    bend: float = 0.1
-    n_outputs = 1
-
-    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
-        return self.slope
-
-    def smoothness(self):
-        return self.bend
-
-    def curvature_constant(self, diameter):
-        return self.bend * diameter**2
 
 
 @derivative.register(Wild)
 def _(loss, z, y):
     return 1e30 * y if y != 0.0 else math.nan
-
-
-class Forced(NamedTuple):
-    """A selection that keeps the scores and returns what it is told to."""
-
-    choices: tuple
-    log: list
-
-
-@select.register(Forced)
-def _(mechanism, rng, scores):
-    mechanism.log.append(scores.copy())
-    return mechanism.choices[len(mechanism.log) - 1]
 
 
 def scores_along(plan, problem, rows, choices, monkeypatch, layout="dense"):
@@ -89,7 +63,8 @@ def extremes(d, loss):
 
 
 LOSSES = [
-    Wild(), Wild(1.0, 3.0), Squared(1.0), Huber(0.5), Logistic(), SmoothHinge(), Multinomial(2)
+    Wild(1.0, 0.1), Wild(1.0, 3.0), Squared(1.0), Huber(0.5), Logistic(), SmoothHinge(),
+    Multinomial(2),
 ]  # fmt: skip
 
 
