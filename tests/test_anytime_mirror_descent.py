@@ -1,4 +1,4 @@
-"""Anytime mirror descent: spans, plans, convergence without noise, layouts and chunks."""
+"""Anytime mirror descent: spans, times, and plans."""
 
 import numpy as np
 import pytest
@@ -104,6 +104,3 @@ def test_bad_options_and_problems():
     with pytest.raises(TypeError, match="needs the kernel `n_vertices`, which the constraint L2"):
         check_supported(solver, Problem(Logistic(), L2Ball(1.0), 20, 3))
     check_supported(solver, problem)
-
-
-# ------------------------------------------------------------------------------ layouts and chunks

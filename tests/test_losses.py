@@ -21,6 +21,7 @@ from skdpsco.losses import (
     curvatures,
     derivative,
     derivatives,
+    is_proven,
     lipschitz_l2,
     lipschitz_norm,
     value,
@@ -29,7 +30,7 @@ from skdpsco.losses import (
 from skdpsco.losses.check import check_loss
 from skdpsco.losses.hazards import EXPOSED, LARGEST_MEAN, ProportionalHazards
 from skdpsco.losses.library import Absolute, Hinge, Mixture, Quantile, Weighted, for_kernels
-from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance
+from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance, highest
 from skdpsco.losses.tabulated import Tabulated
 from skdpsco.losses.traits import traits_of, usual_curvature
 from skdpsco.privacy import Budget
@@ -131,7 +132,7 @@ def run_compiled(loss, Z, y):
     return V, R, C, aliased
 
 
-@pytest.mark.parametrize("loss", BENT + KINKED, ids=name_of)  # test_log_link.py has the others
+@pytest.mark.parametrize("loss", BENT + KINKED, ids=name_of)
 def test_derivative_is_the_slope_of_value(loss):
     # The derivative of a convex function brackets its difference quotients.
     h = 1e-4
@@ -164,6 +165,23 @@ def test_curvature_bounds_the_slope_of_derivative(loss):
             if loss is SQUARED or loss is LOGISTIC:
                 assert curvature(loss, z, y) == pytest.approx(slope, abs=1e-8)
     assert steepest == pytest.approx(loss.smoothness(), rel=tolerance)
+
+
+@pytest.mark.parametrize("loss", LINKS, ids=str)
+def test_links_have_the_slopes_they_say(loss):
+    assert is_proven(loss)
+    grid, h = np.linspace(-12.0, 12.0, 481), 1e-6
+    for t in (-1.0, -0.3, 0.0, 0.2, 1.0):
+        slopes = [derivative(loss, z, t) for z in grid]
+        assert (np.diff(slopes) >= 0.0).all()
+        for z, slope in zip(grid, slopes, strict=True):
+            quotient = (value(loss, z + h, t) - value(loss, z - h, t)) / (2.0 * h)
+            assert quotient == pytest.approx(slope, abs=1e-5 * highest(loss))
+            bend = (derivative(loss, z + h, t) - derivative(loss, z - h, t)) / (2.0 * h)
+            assert bend <= curvature(loss, z, t) * (1.0 + 1e-5) + 1e-5
+            assert 0.0 <= curvature(loss, z, t) <= loss.smoothness()
+    steepest = max(curvature(loss, z, 1.0) for z in np.linspace(-30.0, 30.0, 60001))
+    assert steepest == pytest.approx(loss.smoothness(), rel=1e-3)
 
 
 @every

@@ -1,4 +1,4 @@
-"""One-pass Frank-Wolfe: schedules, plans, convergence without noise, layouts and chunks."""
+"""One-pass Frank-Wolfe: schedules, plans, and bounds of any size."""
 
 import itertools
 import math
@@ -134,6 +134,3 @@ def test_bounds_of_any_size():
     for loss, radius, row_norm in itertools.product(LOSSES, (1e-100, 1e100), (1e-100, math.inf)):
         problem = Problem(loss, L1Ball(radius), 50, 3, row_norm=row_norm)
         assert OnePassFrankWolfe().plan(problem, Allowance(0.1)).grid > 0.0
-
-
-# ------------------------------------------------------------------------------ layouts and chunks

@@ -3,8 +3,8 @@
 Statistics are recorded in grid units just before a solver draws noise, for data sets that
 differ in one record, given the same earlier outputs. Their change must be at most what the plan
 charged, and more than half of that for some pair: a charge that is wrong by two is caught either
-way. The kernels run as Python functions, which `tests/test_solvers.py` compares with the compiled
-ones.
+way. The kernels run as Python functions, which `tests/test_solver_laws.py` compares with the
+compiled ones.
 """
 
 import dataclasses
