@@ -10,13 +10,7 @@ from cases import each
 from scipy import sparse
 
 from skdpsco.data.design import CSC, Columns, as_columns, as_design, columns_of
-from skdpsco.losses import (
-    Logistic,
-    Multinomial,
-    Squared,
-    derivative,
-    derivatives,
-)
+from skdpsco.losses import Logistic, Multinomial, Squared, derivative, derivatives
 from skdpsco.penalties import L1, L2, Box
 from skdpsco.privacy import Budget
 from skdpsco.scaling.column_scales import Scales

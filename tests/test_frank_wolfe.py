@@ -12,10 +12,7 @@ from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.mechanisms.samplers import SCALE_BITS
-from skdpsco.privacy import (
-    Budget,
-    GaussianEvent,
-)
+from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import (
     Allowance,
     FrankWolfe,

@@ -12,13 +12,7 @@ from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.penalties import L1, L2, Box, ElasticNet
 from skdpsco.privacy import Budget, mu_of
 from skdpsco.privacy.events import leaves
-from skdpsco.solvers import (
-    SGD,
-    Allowance,
-    CompositeProblem,
-    GradientDescent,
-    check_cost,
-)
+from skdpsco.solvers import SGD, Allowance, CompositeProblem, GradientDescent, check_cost
 from skdpsco.solvers.penalized import quadratic_model
 
 LEAST_NOISE = Allowance(1e12)  # the largest budget of an estimator

@@ -276,11 +276,7 @@ def test_without_noise_the_worst_mixture_is_minimised(loss, objective, average_w
     cap = {"worst": np.ones(3), "cvar": np.minimum(shares / 0.4, 1), "average": shares}[objective]
     best = optimum(loss, X, y, group, cap, average_weight, 10.0)
     model = PrivateGroupDRO(
-        loss=loss,
-        objective=objective,
-        average_weight=average_weight,
-        cvar_level=0.4,
-        **NOISELESS,
+        loss=loss, objective=objective, average_weight=average_weight, cvar_level=0.4, **NOISELESS
     ).fit(X, y, sensitive_features=group)
     z = X @ np.ravel(model.coef_) + model.intercept_
     each = np.logaddexp(0, -(2.0 * y - 1) * z) if loss == "logistic" else (z - y) ** 2 / 2

@@ -232,9 +232,7 @@ def test_rows_are_clipped_scaled_and_shortened(intercept):
 
 
 @pytest.mark.parametrize(
-    ("loss", "average_weight"),
-    [(LOSSES[0], 0.0), *((loss, 0.4) for loss in LOSSES)],
-    ids=str,
+    ("loss", "average_weight"), [(LOSSES[0], 0.0), *((loss, 0.4) for loss in LOSSES)], ids=str
 )
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # of the solver we compare with
 def test_without_noise_the_saddle_point_is_found(loss, average_weight):

@@ -20,11 +20,7 @@ FITS = {
     "several": lambda: (PrivateRidge(), np.column_stack([Y, -Y]), {}),
     "weights": lambda: (
         PrivateRidge(
-            target_bound=1.0,
-            max_weight=2.0,
-            solver="gradient-descent",
-            n_iter=1,
-            conditioning=None,
+            target_bound=1.0, max_weight=2.0, solver="gradient-descent", n_iter=1, conditioning=None
         ),
         Y,
         {"sample_weight": np.ones(400), "init": PrivateRidge().fit(X, Y)},

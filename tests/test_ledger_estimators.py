@@ -17,12 +17,7 @@ from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco._random import generator
 from skdpsco.base.private_estimator import public_only
 from skdpsco.model_selection import PrivateGridSearchCV, private_cross_val_score
-from skdpsco.privacy import (
-    Budget,
-    BudgetExceededError,
-    Ledger,
-    rho_of,
-)
+from skdpsco.privacy import Budget, BudgetExceededError, Ledger, rho_of
 
 BOTH = pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
 SOLVERS = [

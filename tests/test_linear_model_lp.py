@@ -13,10 +13,7 @@ from own_solver import OneGradient
 from scikit_learn_checks import scikit_learn_checks
 from test_estimators import data
 
-from skdpsco import (
-    PrivateLinearClassifier,
-    PrivateLinearRegressor,
-)
+from skdpsco import PrivateLinearClassifier, PrivateLinearRegressor
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.linear_model._lp_ball import BALL_SOLVERS, automatic_ball_solver
 from skdpsco.losses import (

@@ -8,12 +8,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score
 
-from skdpsco import (
-    BudgetExceededError,
-    Ledger,
-    PrivateMinimaxClassifier,
-    PrivateMinimaxRegressor,
-)
+from skdpsco import BudgetExceededError, Ledger, PrivateMinimaxClassifier, PrivateMinimaxRegressor
 from skdpsco.group_dro import worst_group_score
 from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, Quantile, Squared
 from skdpsco.minimax._descent import TaskGradients

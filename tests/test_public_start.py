@@ -433,13 +433,7 @@ def test_moments_are_refused():
 
 
 @pytest.mark.parametrize(
-    "params",
-    [
-        {"solver": "coordinate-descent"},
-        {"standard_errors": True},
-        {},
-    ],
-    ids=str,
+    "params", [{"solver": "coordinate-descent"}, {"standard_errors": True}, {}], ids=str
 )
 def test_public_centres_of_sparse_records_are_for_solvers_that_read_them(monkeypatch, params):
     """Others would take rows without the centre for the records, and add too little noise."""

@@ -74,12 +74,7 @@ from skdpsco.preprocessing import (
     RowClipper,
 )
 from skdpsco.privacy import GaussianEvent, Poisson, calibrate, epsilon_of
-from skdpsco.solvers import (
-    AcceleratedRecursive,
-    BoostedMirrorDescent,
-    FrankWolfe,
-    MirrorDescent,
-)
+from skdpsco.solvers import AcceleratedRecursive, BoostedMirrorDescent, FrankWolfe, MirrorDescent
 from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.variational import BilinearGame, MatrixGame, MaximalLoss, QuadraticGame
 
@@ -297,10 +292,7 @@ def test_every_parameter_is_refused_by_its_name(Estimator):
 PRIVATE = {"group_membership": "private", "groups": ["f", "m"]}
 IDENTITY = {"link": "identity"}
 OUT_OF_RANGE = {
-    PrivateQuantileRegressor: [
-        ({"quantile": 1.0}, "quantile"),
-        ({"solver": "moments"}, "solver"),
-    ],
+    PrivateQuantileRegressor: [({"quantile": 1.0}, "quantile"), ({"solver": "moments"}, "solver")],
     PrivateHuberRegressor: [
         ({"threshold": 0.0}, "threshold"),
         ({"threshold": 1e-200}, "threshold"),

@@ -11,14 +11,7 @@ from skdpsco.data.design import as_design
 from skdpsco.linear_model import PrivateLogisticRegression
 from skdpsco.losses import Huber, Logistic, Multinomial, Squared
 from skdpsco.penalties import L2
-from skdpsco.privacy import (
-    Budget,
-    PoissonSampledGaussianEvent,
-    allows,
-    compose,
-    epsilon_of,
-    rho_of,
-)
+from skdpsco.privacy import Budget, PoissonSampledGaussianEvent, allows, compose, epsilon_of, rho_of
 from skdpsco.privacy import _pld as pld_module
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import SGD, Allowance, CompositeProblem, GradientDescent, check_cost

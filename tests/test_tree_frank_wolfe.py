@@ -12,23 +12,9 @@ from skdpsco._clipping import shorten
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimiser
 from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
-from skdpsco.losses import (
-    Huber,
-    Logistic,
-    Multinomial,
-    SmoothHinge,
-    Squared,
-)
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.mechanisms.generalised_gaussian import generalised_gaussian_error
-from skdpsco.privacy import (
-    Budget,
-    GaussianEvent,
-    Ledger,
-    ZCDPEvent,
-    compose,
-    delta_of,
-    epsilon_of,
-)
+from skdpsco.privacy import Budget, GaussianEvent, Ledger, ZCDPEvent, compose, delta_of, epsilon_of
 from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
 from skdpsco.solvers.lp_ball import tree_frank_wolfe as module
 from skdpsco.solvers.lp_ball.tree_bounds import noise_order

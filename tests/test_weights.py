@@ -66,12 +66,7 @@ PAIRS = [
     *((Weighted(loss), loss) for loss in (Squared(0.5), Absolute(), SmoothQuantile(0.8, 0.1))),
 ]
 EACH_PAIR = pytest.mark.parametrize(("weighted", "loss"), PAIRS, ids=str)
-MODELS = (
-    PrivateLogisticRegression,
-    PrivateLogisticL1,
-    PrivateLinearClassifier,
-    PrivateLinearSVC,
-)
+MODELS = (PrivateLogisticRegression, PrivateLogisticL1, PrivateLinearClassifier, PrivateLinearSVC)
 EACH_MODEL = pytest.mark.parametrize("Model", MODELS)
 REGRESSORS = (
     PrivateRidge,

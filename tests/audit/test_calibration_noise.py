@@ -17,12 +17,7 @@ from skdpsco.privacy import mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling import calibration as module
 from skdpsco.scaling import quantiles
-from skdpsco.scaling.calibration import (
-    CALIBRATION,
-    SHORT_CURVE,
-    ClassCurve,
-    plan_calibration,
-)
+from skdpsco.scaling.calibration import CALIBRATION, SHORT_CURVE, ClassCurve, plan_calibration
 from skdpsco.solvers.base import Result
 
 BOUNDS = np.array([1.0, 2.0])

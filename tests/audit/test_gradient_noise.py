@@ -19,14 +19,7 @@ from test_standard_errors import targets_of
 from skdpsco._kernels import njit
 from skdpsco.data.design import Dense, as_design
 from skdpsco.data.products import RunRoom
-from skdpsco.losses import (
-    Huber,
-    Logistic,
-    Multinomial,
-    SmoothHinge,
-    SmoothQuantile,
-    Squared,
-)
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, SmoothQuantile, Squared
 from skdpsco.losses.library import OneVsRest, Weighted, for_kernels
 from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
@@ -36,10 +29,7 @@ from skdpsco.privacy.events import leaves
 from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.solvers import SGD, CompositeProblem, GradientDescent
 from skdpsco.solvers import gradient_sums as sums_module
-from skdpsco.solvers.gradient_sums import (
-    GradientLimits,
-    add_gradients,
-)
+from skdpsco.solvers.gradient_sums import GradientLimits, add_gradients
 from skdpsco.solvers.penalized import gradient_descent as module
 from skdpsco.solvers.penalized import metric as metric_module
 from skdpsco.solvers.penalized.gradient_descent import Coordinates, noisy_gradient
