@@ -13,7 +13,6 @@ import pytest
 import sklearn
 from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
-from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -26,17 +25,9 @@ from sklearn.utils import estimator_checks
 import skdpsco.base.private_estimator
 from skdpsco import (
     Ledger,
-    PrivateElasticNet,
-    PrivateGammaRegressor,
-    PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearRegressor,
-    PrivateLinearSVC,
     PrivateLogisticL1,
-    PrivateLogisticRegression,
-    PrivatePoissonRegressor,
-    PrivateQuantileRegressor,
-    PrivateRidge,
     RowBlocks,
 )
 from skdpsco.losses import Huber, Quantile
@@ -91,29 +82,6 @@ def same(model, other):
 
 
 # --- scikit-learn's own checks
-
-
-@scikit_learn_checks(PrivateLasso(), PrivateLogisticL1())
-@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@scikit_learn_checks(
-    PrivateRidge(),
-    others=[
-        PrivateElasticNet(),
-        PrivateLogisticRegression(),
-        PrivateLinearSVC(),
-        PrivateHuberRegressor(),
-        PrivateQuantileRegressor(),
-        PrivatePoissonRegressor(),
-        PrivateGammaRegressor(),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
-def test_scikit_learn_checks_of_models_with_a_penalty(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.skipif(

@@ -8,7 +8,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from cases import each
-from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
@@ -24,39 +23,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),
     pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning"),
 ]
-
-
-class InTwoGroups(PrivateGroupDRO):
-    """scikit-learn's checks call ``fit(X, y)``, which here is an error: groups must be given.
-
-    One group for all records would satisfy them, but a forgotten argument would do so silently too.
-    """
-
-    def fit(self, X, y, *, sensitive_features=None):
-        if sensitive_features is None:
-            n = X.shape[0] if hasattr(X, "shape") else len(np.asarray(X, dtype=object))
-            sensitive_features = np.arange(n) % 2
-        return super().fit(X, y, sensitive_features=sensitive_features)
-
-
-# A few steps take a fraction of the time of the default, and conventions are the same.
-@scikit_learn_checks(
-    InTwoGroups(loss="hinge", n_iter=3),
-    others=[
-        InTwoGroups(),
-        InTwoGroups(loss="absolute", n_iter=3),
-        InTwoGroups(
-            loss="squared",
-            objective="cvar",
-            groups=[0, 1],
-            group_membership="private",
-            group_prior=[0.5, 0.5],
-        ),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def data(n=600, d=4, seed=0):

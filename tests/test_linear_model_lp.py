@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from cases import each
 from own_solver import OneGradient
-from scikit_learn_checks import scikit_learn_checks
 from test_estimators import data
 
 from skdpsco import PrivateLinearClassifier, PrivateLinearRegressor
@@ -64,15 +63,6 @@ def problem_of(Estimator, y=None, **params):
     X, target = data()
     y = target_of(Estimator, target) if y is None else y
     return fitted(Estimator, X, y, **params, solver=(solver := Seen())), solver.problem
-
-
-# --- scikit-learn's own checks
-
-
-@scikit_learn_checks(PrivateLinearRegressor(), others=[PrivateLinearClassifier()])
-@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 # --- the problem that solvers see

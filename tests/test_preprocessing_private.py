@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
-from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
@@ -59,26 +58,6 @@ def fitted(case, given=X, y=Y, **params):
 
 
 # --- scikit-learn
-
-
-@scikit_learn_checks(
-    PrivateStandardScaler(),
-    PrivateQuantileClipper(),
-    PrivateFeatureSelector(),
-    PrivateSplineTransformer(),
-    others=[
-        PrivateSplineTransformer(2, 0, knots="uniform", lower=-1, upper=1),
-        PrivateStandardScaler(with_std=False),
-        PrivateQuantileClipper(feature_range=(-1, 1)),
-        PrivateFeatureSelector(n_features_to_select=1),
-        PrivateFeatureSelector(n_features_to_select=1, task="regression"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
-@pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
-@pytest.mark.filterwarnings("ignore:Bounds of the columns cannot be found")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @each_case

@@ -189,7 +189,7 @@ def test_moments_of_persons_lose_no_more_than_is_charged(k):
 @each("name", list(FITS))
 @each("declared_by", ["model", "ledger"])
 def test_a_fit_is_for_units(name, declared_by):
-    """Of the model, which draws records, or of a ledger, for records that were drawn before."""
+    """A model draws records; a ledger counts on records that were drawn before."""
     whole, mine = Budget(1.0, 1e-6).rho, None
     if declared_by == "model":
         model = fitted(name, epsilon=1.0, max_records_per_unit=K)
