@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from runs import solve
 from stand_ins import Declared
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
@@ -23,13 +24,12 @@ from skdpsco.losses import (
     values,
 )
 from skdpsco.privacy import Budget, epsilon_of, mu_of
-from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
+from skdpsco.solvers import Allowance, Problem, check_supported
 from skdpsco.solvers.lp_ball import randomised_smoothing as smoothed
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, step_grid
 from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
 from skdpsco.solvers.lp_ball.randomised_smoothing import marginals
 
-LEAST_NOISE = Allowance(1e12)
 BALLS = (L1Ball(1.0), LpBall(1.5, 2.0), L2Ball(1.0), LpBall(3.0, 0.5), LpBall(math.inf, 0.7))
 LOSSES = (
     Hinge(), Absolute(), Quantile(0.9), Logistic(), Squared(), Huber(0.5), SmoothHinge(0.1),
@@ -37,18 +37,6 @@ LOSSES = (
 )  # fmt: skip
 
 OPTIONS: tuple[dict[str, str], ...] = ({}, {"schedule": "localised"}, {"smoothing": "randomised"})
-
-
-def solve(solver, problem, X, y, budget=LEAST_NOISE, n_iter=None, seed=0, bounds=1.0):
-    check_supported(solver, problem)
-    plan = solver.plan(problem, budget, n_iter)
-    check_cost(plan.event, budget)
-    design = as_design(X, np.full(X.shape[1], bounds), problem.intercept)
-    progress = np.zeros(1, dtype=np.int64)
-    rng = np.random.Generator(np.random.PCG64(seed))
-    result = solver.run(plan, problem, design, y, rng, progress)
-    assert progress[0] == result.n_iter == plan.n_iter
-    return result
 
 
 def make_data(loss, n, d, seed=0):

@@ -17,6 +17,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from cases import each
+from runs import run
 from scipy import sparse
 from stand_ins import Declared
 
@@ -132,27 +133,17 @@ def records(case, n, d):
     return X, np.arange(n) % 3 * 1.0 if case.loss.n_outputs > 1 else np.sign(X[:, 0] - 1e-9)
 
 
-def result_of(solver, plan, problem, X, y, seed=0):
-    """What a run with a seed returns; its progress is public."""
-    if not isinstance(X, BlockDesign):
-        X = as_design(X, np.ones(X.shape[1]), problem.intercept)
-    progress, rng = np.zeros(1, dtype=np.int64), np.random.Generator(np.random.PCG64(seed))
-    result = solver.run(plan, problem, X, y, rng, progress)
-    assert progress[0] == plan.n_iter == result.n_iter or isinstance(solver, Stagewise)
-    return result
-
-
-def run(case, layout=np.asarray, seed=0):
+def run_of(case, layout=np.asarray, seed=0):
     """The coefficients of a run with a seed and little noise."""
     X, y = records(case, 60, 3)
     problem = case.problem(60, 3)
     plan = case.solver.plan(problem, Budget(8.0, 1e-6), case.n_iter)
-    return result_of(case.solver, plan, problem, layout(X), y, seed).coef
+    return run(case.solver, plan, problem, layout(X), y, seed).coef
 
 
 def script():
     with np.errstate(all="ignore"):
-        print(json.dumps([run(case).tolist() for case in CASES]))
+        print(json.dumps([run_of(case).tolist() for case in CASES]))
 
 
 # ------------------------------------------------------------------------------ laws
@@ -209,12 +200,17 @@ class Curved(Declared):
         return math.inf
 
 
-value.register(Curved)(lambda loss, z, y: max(0.0, 1.0 - y * z))
-derivative.register(Curved)(lambda loss, z, y: -y if y * z < 1.0 else 0.0)
-curvature.register(Curved)(lambda loss, z, y: 0.0)
+class Undefined(Declared):
+    """A loss whose bend is no number."""
 
 
-@each("loss", [Hinge(), Absolute(), Quantile(0.1), Declared(1.0, math.nan), Curved(1.0, 1.0)])
+for cls in (Curved, Undefined):
+    value.register(cls)(lambda loss, z, y: max(0.0, 1.0 - y * z))
+    derivative.register(cls)(lambda loss, z, y: -y if y * z < 1.0 else 0.0)
+    curvature.register(cls)(lambda loss, z, y: 0.0)
+
+
+@each("loss", [Hinge(), Absolute(), Quantile(0.1), Undefined(1.0, math.nan), Curved(1.0, 1.0)])
 @each(
     "solver",
     [FrankWolfe, NoisyFrankWolfe, Stagewise, OnePassFrankWolfe, AnytimeMirrorDescent,
@@ -267,10 +263,10 @@ def test_plans_keep_to_the_budget_and_spend_it(case):
 
 @each_case
 def test_layouts_are_the_same_records(case):
-    dense = run(case)
+    dense = run_of(case)
     assert np.abs(dense).max() > 0.0
-    np.testing.assert_allclose(run(case, sparse.csr_matrix), dense, rtol=1e-9, atol=1e-9)
-    others = (run(case, seed=seed) for seed in range(1, 30))
+    np.testing.assert_allclose(run_of(case, sparse.csr_matrix), dense, rtol=1e-9, atol=1e-9)
+    others = (run_of(case, seed=seed) for seed in range(1, 30))
     assert any(np.abs(other - dense).max() > 1e-6 for other in others)  # there is noise
 
 
@@ -302,16 +298,16 @@ def test_nothing_depends_on_where_records_are_cut(case, monkeypatch, tmp_path):
     plan = solver.plan(problem, Budget(4.0, 1e-6), n_iter)
     np.save(tmp_path / "X.npy", X)
     for given in (X, sparse.csr_matrix(X), np.load(tmp_path / "X.npy", mmap_mode="r")):
-        whole = result_of(solver, plan, problem, given, y).coef
+        whole = run(solver, plan, problem, given, y).coef
         for sizes in ([300], [1] * 300, [0, 149, 2, 0, 149], [7] * 42 + [6]):
             ends = np.cumsum([0, *sizes])
             pairs = [(given[a:b], y[a:b]) for a, b in itertools.pairwise(ends)]
             blocks = BlockDesign(pairs, np.ones(d), 1, None, sparse.issparse(given))
-            found = result_of(solver, plan, problem, blocks, None).coef
+            found = run(solver, plan, problem, blocks, None).coef
             np.testing.assert_array_equal(found, whole)
-    shuffled = result_of(case.solver, plan, problem, X, y).coef
+    shuffled = run(case.solver, plan, problem, X, y).coef
     monkeypatch.setattr(record_stream, "CHUNK_RECORDS", 11)
-    again = (result_of(one, plan, problem, X, y).coef for one in (solver, case.solver))
+    again = (run(one, plan, problem, X, y).coef for one in (solver, case.solver))
     np.testing.assert_array_equal([*again], [whole, shuffled])
     assert not np.array_equal(shuffled, whole)
 
@@ -331,7 +327,7 @@ def test_every_record_is_read_once(case, monkeypatch):
         problem, shuffle = case.problem(n, 3), solver.shuffle
         plan = solver.plan(problem, Budget(8.0, 1e-6), n_iter)
         chunks.clear()
-        result = result_of(solver, plan, problem, X, y)
+        result = run(solver, plan, problem, X, y)
         rows, later = [*itertools.chain(*chunks)], 0
         assert sorted(rows) == list(range(n))
         assert (rows == list(range(n))) != shuffle
@@ -437,7 +433,7 @@ def in_python():
 @pytest.mark.parametrize("k", range(len(CASES)), ids=[str(case) for case in CASES])
 def test_machine_code_finds_what_python_finds(k, in_python):
     """The same choices; sums to rounding, as exp may differ in its last bit."""
-    np.testing.assert_allclose(run(CASES[k]), in_python[k], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(run_of(CASES[k]), in_python[k], rtol=1e-9, atol=1e-9)
     assert math.isfinite(sum(in_python[k]))
 
 

@@ -5,13 +5,12 @@ import math
 import numpy as np
 import pytest
 from cases import each
+from runs import run
 from stand_ins import Declared
 
 from skdpsco import PrivateLinearRegressor
 from skdpsco._clipping import shorten
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimiser
-from skdpsco.data.design import as_design
-from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.mechanisms.generalised_gaussian import generalised_gaussian_error
 from skdpsco.privacy import Budget, GaussianEvent, Ledger, ZCDPEvent, compose, delta_of, epsilon_of
@@ -34,16 +33,6 @@ def data(n, d, loss, seed=0):
     if isinstance(loss, (Logistic, SmoothHinge)):
         return X, np.where(2 * z + rng.logistic(size=n) > 0, 1.0, -1.0)
     return X, np.clip(0.7 * z + 0.2 * rng.standard_normal(n), -1, 1)
-
-
-def run(solver, plan, problem, X, y, seed=0):
-    if not isinstance(X, BlockDesign):
-        X = as_design(X, np.ones(X.shape[1]), problem.intercept)
-    rng = np.random.Generator(np.random.PCG64(seed))
-    progress = np.zeros(1, dtype=np.int64)
-    result = solver.run(plan, problem, X, y, rng, progress)
-    assert progress[0] == plan.n_iter == result.n_iter
-    return result
 
 
 # ------------------------------------------------------------------------------ plans
