@@ -353,14 +353,6 @@ def test_only_what_is_declared_monotone():
         solve(solver=AcceleratedRecursive(n_rounds=30))
 
 
-@each(
-    ("n_rounds", "error"), [(0, ValueError), (41, ValueError), (1.5, TypeError), (True, TypeError)]
-)
-def test_bad_rounds(n_rounds, error):
-    with pytest.raises(error, match="n_rounds"):
-        AcceleratedRecursive(n_rounds)
-
-
 def test_probes_are_stricter_with_what_is_declared_monotone():
     probes = np.array([[1.0], [-1.0]])
     arguments = {"probes": probes, "solver": "accelerated-recursive"}

@@ -286,22 +286,6 @@ def test_without_noise_the_saddle_point_is_found(loss, average_weight):
 # --- what is refused
 
 
-@each(
-    ("options", "error", "match"),
-    [
-        ({"solver": 3}, TypeError, "solver"),
-        ({"solver": MirrorProx}, TypeError, "solver"),
-        ({"row_norm": 0.0}, ValueError, "row_norm"),
-        ({"row_norm": math.nan}, ValueError, "row_norm"),
-        ({"row_norm": True}, TypeError, "row_norm"),
-        ({"row_norm": "1"}, TypeError, "row_norm"),
-    ],
-)
-def test_bad_parameters(options, error, match):
-    with pytest.raises(error, match=match):
-        GroupMirrorProx(**options)
-
-
 @pytest.mark.parametrize("solver", [MirrorProx(), RecursiveRegularisation()])
 def test_solvers_of_other_problems(solver):
     with pytest.raises(TypeError, match="solver must be one for groups"):

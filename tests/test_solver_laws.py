@@ -42,15 +42,18 @@ from skdpsco.penalties import ElasticNet
 from skdpsco.privacy import Budget, GaussianEvent, epsilon_of, is_gaussian, mu_of, rho_of
 from skdpsco.solvers import (
     SGD,
+    AcceleratedRecursive,
     Allowance,
     AnytimeMirrorDescent,
     BiasReducedMirrorDescent,
+    BoostedMirrorDescent,
     CompositeProblem,
     CoordinateDescent,
     FrankWolfe,
     GradientDescent,
     GreedyCoordinateDescent,
     MirrorDescent,
+    MirrorProx,
     NoisyFrankWolfe,
     OnePassFrankWolfe,
     PhasedERM,
@@ -62,6 +65,8 @@ from skdpsco.solvers import (
     check_cost,
     check_supported,
 )
+from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 # ------------------------------------------------------------------------------ solvers
 
@@ -150,6 +155,7 @@ def script():
 
 NO_NUMBERS = (0.0, -1.0, math.nan, math.inf, True, "none", [1.0])
 NO_SIZES = (0, -1, -1.0, math.nan, True, None, "all", [10])
+NO_COUNTS = (0, -3, 2.0, math.nan, True, "many", [2])
 NO_WORDS = ("", "laplace", None, 1, True, ["gaussian"])
 OPTIONS = [
     (AnytimeMirrorDescent, "fresh", (-1, 1001, 1.0, *NO_SIZES[2:]), r"fresh .* int in \[0, 1000\]"),
@@ -167,6 +173,21 @@ OPTIONS = [
     (FrankWolfe, "mechanism", ("gumbel", *NO_WORDS[2:]), "mechanism must be one of"),
     (CoordinateDescent, "order", ("greedy", *NO_WORDS), "order must be 'cyclic' or 'random'"),
     (GreedyCoordinateDescent, "rule", ("gs-q", *NO_WORDS), "rule must be 'gs-r' or 'gs-s'"),
+    (MirrorProx, "method", ("extragradient", *NO_WORDS), "method must be"),
+    (MirrorProx, "max_calls", (None, *NO_COUNTS), "max_calls must be"),
+    (MirrorProx, "n_batches", NO_COUNTS, "n_batches must be"),
+    (MirrorProx, "n_epochs", (None, *NO_COUNTS), "n_epochs must be"),
+    (RecursiveRegularisation, "n_rounds", (41, 10**400, *NO_COUNTS), "n_rounds must be"),
+    (RecursiveRegularisation, "solver", (3, MirrorProx), "solver must be"),
+    (AcceleratedRecursive, "n_rounds", (41, 1.5, *NO_COUNTS), "n_rounds must be"),
+    (
+        BoostedMirrorDescent,
+        "solver",
+        ("mirror-descent", MirrorDescent, 3),
+        "solver must be None or",
+    ),
+    (GroupMirrorProx, "solver", (3, MirrorProx), "solver"),
+    (GroupMirrorProx, "row_norm", (0.0, math.nan, True, "1"), "row_norm"),
     *(
         (solver, "clip", (None, *NO_NUMBERS), "clip must be")
         for solver in (CoordinateDescent, GreedyCoordinateDescent, GradientDescent, SGD)
@@ -201,7 +222,7 @@ class Curved(Declared):
 
 
 class Undefined(Declared):
-    """A loss whose bend is no number."""
+    """A loss whose smoothness is NaN."""
 
 
 for cls in (Curved, Undefined):
