@@ -35,9 +35,8 @@ schema = Schema(columns, target="class")
 train, test = train_test_split(fetch_openml("adult", version=2).frame, random_state=0)
 
 # %%
-# One budget for everything that is fitted. The encoder does not look at the records, and most
-# columns are categories, so that nothing is spent on private centres and scales.
-model = make_private_pipeline(schema, PrivateLogisticRegression(conditioning=None), epsilon=1.0)
+# One budget for everything that is fitted. The encoder does not look at the records.
+model = make_private_pipeline(schema, PrivateLogisticRegression(), epsilon=1.0)
 model.fit(train[schema.features], train["class"])
 print(model[-1].privacy_)
 auc = roc_auc_score(test["class"], model.predict_proba(test[schema.features])[:, 1])

@@ -27,7 +27,6 @@ __all__ = [
     "CLIPPER_CONSTRAINTS",
     "COMMON_CONSTRAINTS",
     "COMPOSITE_CONSTRAINTS",
-    "CONDITIONING_CONSTRAINTS",
     "ENCODER_CONSTRAINTS",
     "FLOATS",
     "LARGEST",
@@ -153,13 +152,10 @@ WEIGHTS_CONSTRAINTS: dict[str, list[Any]] = {
     "class_weight": [None, dict, str],  # a string is refused with a hint
     "max_weight": [None, Interval(Real, 0, None, closed="neither")],
 }
-CONDITIONING_CONSTRAINTS: dict[str, list[Any]] = {"conditioning": [None, StrOptions({"auto"})]}
 COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
-    **CONDITIONING_CONSTRAINTS,
     "alpha": [Interval(Real, 0, None, closed="left")],
     "C": [Interval(Real, 0, None, closed="right")],
-    "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],
     "l1_ratio": [Interval(Real, 0, 1, closed="both")],
     "solver": [
         StrOptions(

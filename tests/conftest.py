@@ -56,6 +56,15 @@ def pytest_collect_file():
     return [collector for collector in collectors if not isinstance(collector, DoctestModule)]
 
 
+@pytest.fixture
+def as_they_are(monkeypatch):
+    """Linear models whose features are neither centred nor scaled, nor scores calibrated."""
+    from skdpsco.base import linear_model
+
+    monkeypatch.setattr(linear_model, "conditioning_pays", lambda *sizes: False)
+    monkeypatch.setattr(linear_model, "calibration_pays", lambda *sizes: False)
+
+
 class Keys:
     """Keys of the noise of fits: functions of what asks for them, so that tests can be repeated.
 

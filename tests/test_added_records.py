@@ -55,7 +55,14 @@ from skdpsco.privacy.events import leaves
 from skdpsco.privacy.relations import ADD_OR_REMOVE, replacements, unit_relation
 from skdpsco.scaling import record_count
 from skdpsco.scaling.record_count import RECORD_COUNT, plan_count
-from skdpsco.solvers import SGD, Allowance, CompositeProblem, Problem, Remainder, row_check
+from skdpsco.solvers import (
+    SGD,
+    Allowance,
+    CompositeProblem,
+    Problem,
+    Remainder,
+    row_check,
+)
 from skdpsco.solvers.l1 import screening
 from skdpsco.solvers.l1.screening import plan_screen, select_coordinates
 from skdpsco.solvers.penalized import gradient_descent
@@ -75,12 +82,13 @@ def exact(monkeypatch):
     monkeypatch.setattr(record_count, "gaussian_mechanism", lambda rng, values, grid: grid)
 
 
+@pytest.mark.usefixtures("as_they_are")
 def test_without_noise_models_are_those_of_the_records():
     ridge = PrivateRidge(epsilon=1e6, alpha=2.0, **ADDED).fit(X, Y)
     truth = Ridge(alpha=2.0).fit(X, Y)
     assert ridge.coef_ == pytest.approx(truth.coef_, abs=0.01)
     assert ridge.intercept_ == pytest.approx(truth.intercept_, abs=0.01)
-    options = {"epsilon": 1e6, "conditioning": None, "C": 0.1, "classes": [0, 1]}
+    options = {"epsilon": 1e6, "C": 0.1, "classes": [0, 1]}
     model = PrivateLogisticRegression(**options, **ADDED).fit(X, LABELS)
     assert model.coef_ == pytest.approx(LogisticRegression(C=0.1).fit(X, LABELS).coef_, abs=0.02)
 
@@ -218,9 +226,10 @@ def test_splits_by_numbers_of_records_are_not_covered():
         model.fit(X, LABELS)
 
 
+@pytest.mark.usefixtures("as_they_are")
 @pytest.mark.usefixtures("exact")
 def test_blocks_and_sparse_records():
-    options = {"epsilon": 1e6, "conditioning": None, "target_bound": 1.0, "n_iter": 5, **ADDED}
+    options = {"epsilon": 1e6, "target_bound": 1.0, "n_iter": 5, **ADDED}
     model = PrivateRidge(**options).fit(X, Y)
     blocks = RowBlocks.from_arrays(X, Y, block_size=150)
     assert PrivateRidge(**options).fit(blocks).coef_ == pytest.approx(model.coef_, abs=1e-3)
@@ -258,9 +267,10 @@ def test_a_prediction_does_not_depend_on_where_a_record_stands(is_sparse):
     assert (predictions(many)[1:] == predictions(many[1:])).all()
 
 
+@pytest.mark.usefixtures("as_they_are")
 @pytest.mark.parametrize("p", [1.0, 1.5, np.inf])
 def test_balls_of_any_order_without_noise_are_those_of_the_records(p):
-    options = {"epsilon": 1e5, "radius": 1.0, "target_bound": 1.0, "conditioning": None, "p": p}
+    options = {"epsilon": 1e5, "radius": 1.0, "target_bound": 1.0, "p": p}
     model = PrivateLinearRegressor(**options, **ADDED).fit(X, Y)
     assert model.coef_ == pytest.approx([0.5, -0.3], abs=0.05)
     assert model.intercept_ == pytest.approx(0.1, abs=0.05)
@@ -431,9 +441,10 @@ def test_a_record_moves_the_sum_of_a_sample_by_what_is_charged(loss, is_sparse, 
     assert 0.8 < largest <= 1.0
 
 
+@pytest.mark.usefixtures("as_they_are")
 @pytest.mark.parametrize("solver", ["stagewise", "frank-wolfe", "noisy-frank-wolfe"])
 def test_balls_without_noise_are_those_of_the_records(solver):
-    options = {"epsilon": 1e5, "radius": 1.0, "target_bound": 1.0, "conditioning": None}
+    options = {"epsilon": 1e5, "radius": 1.0, "target_bound": 1.0}
     model = PrivateLasso(solver=solver, fit_intercept=False, **options, **ADDED).fit(X, Y - 0.1)
     assert model.coef_ == pytest.approx([0.5, -0.3], abs=0.05)
 
@@ -469,6 +480,7 @@ def test_what_a_record_adds_where_sparse_coordinates_are_selected(loss, monkeypa
 # ------------------------------------------------------------------------------ rows
 
 
+@pytest.mark.usefixtures("as_they_are")
 @each("kernel", ["add_gradients", "predict_all", "norms_of"])
 @each("table", [np.asarray, sparse.csr_matrix])
 def test_a_machine_whose_numbers_depend_on_the_row_is_refused(monkeypatch, kernel, table):
@@ -487,7 +499,7 @@ def test_a_machine_whose_numbers_depend_on_the_row_is_refused(monkeypatch, kerne
     ledger = Ledger(10.0, 1e-6, relation=ADD_OR_REMOVE)
     # Without conditioning, which stores records in an order that `norms_of` does not read.
     model = PrivateLogisticRegression(
-        epsilon=1.0, feature_bound=1.0, classes=[0, 1], relation=ADD_OR_REMOVE, conditioning=None,
+        epsilon=1.0, feature_bound=1.0, classes=[0, 1], relation=ADD_OR_REMOVE,
         ledger=ledger,
     )  # fmt: skip
     y = (X[:, 0] > 0).astype(int)

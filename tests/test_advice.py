@@ -39,7 +39,7 @@ def said(model, X, y, **options):
 
 
 def test_numbers_that_would_do_do():
-    few = FINE._replace(n_samples=50, epsilon=0.3, mu=Budget(0.3, 1e-6).mu, conditioning=True)
+    few = FINE._replace(n_samples=50, epsilon=0.3, mu=Budget(0.3, 1e-6).mu)
     (line,) = advice_on(few)
     assert "so features are neither centred nor scaled" in line
     records, epsilon = re.search(r"(\d+) records would do, or epsilon=([\d.]+)\.", line).groups()

@@ -385,7 +385,7 @@ def test_features_that_change_between_two_fits_end_a_search(searches, tmp_path):
     write(slice(None))
     blocks, ledger = RowBlocks.from_parquet(path, "ill", block_size=300), Ledger(9.0, 1e-5)
     scorer = make_private_scorer(score, 0.0, 1.0)
-    model = PrivateLogisticRegression(classes=CLASSES, conditioning=None)
+    model = PrivateLogisticRegression(classes=CLASSES)
     search = PrivateGridSearchCV(model, {"C": [0.1, 1.0]}, scoring=scorer, ledger=ledger)
     score_folds = partial(private_cross_val_score, model, cv=2, scoring=scorer, ledger=ledger)
     fit = search.fit if searches else score_folds
@@ -424,6 +424,7 @@ def test_labels_that_change_between_two_readings_end_a_fit(change, tmp_path):
 # -------------------------------------------------------------------------------- memory
 
 
+@pytest.mark.usefixtures("as_they_are")
 def test_one_block_in_memory():
     """With 12 blocks of 2 MB each, a few copies of one are in memory at a time, even if mapped."""
     n, d, size = 12 * 2500, 100, 2500
@@ -435,7 +436,7 @@ def test_one_block_in_memory():
             return np.full((size, d), 0.5), np.arange(size) % 2
 
     blocks = RowBlocks([Part()] * (n // size), n, d)
-    rounds = {"epsilon": 5.0, "n_iter": 1, "conditioning": None}
+    rounds = {"epsilon": 5.0, "n_iter": 1}
     groups = np.arange(n) % 3
     models = [
         (PrivateStandardScaler(), {}),

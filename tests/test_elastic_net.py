@@ -115,4 +115,20 @@ def test_plan_of_bounds(n, d, rho):
         return
     plenty = plan.n_read / n * n_mu / math.sqrt(d) / FEATURE_BOUNDS.level_ratio
     share = FEATURE_BOUNDS.level_share * min(1.0, 1.0 / plenty)
+    deviation = math.sqrt(d / FEATURE_BOUNDS.beyond_share) / n_mu
+    if 3.0 * deviation < 0.1:
+        share += FEATURE_BOUNDS.beyond_share * min(
+            (deviation / FEATURE_BOUNDS.least_beyond) ** 2, 1
+        )
     assert rho_of(plan.event) == pytest.approx(share * rho)
+
+
+def test_bounds_of_heavy_tails_are_raised():
+    """Without counts of entries beyond bounds, a fifth of them would be beyond."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 6))
+    X[:, 2] = np.exp2(3.0 * X[:, 2])
+    model = fitted(PrivateRidge, X, X[:, 0], feature_bound="auto", epsilon=2.0)
+    beyond = (np.abs(X) > model.feature_bound_).mean(axis=0)
+    assert beyond.max() < 0.02
+    assert np.delete(model.feature_bound_, 2).max() < 12.0

@@ -243,6 +243,7 @@ def test_coefficients_are_in_the_ball(Estimator, n_classes, bound, solver, radiu
     assert norm > 0
 
 
+@pytest.mark.usefixtures("as_they_are")  # the units of conditioned features are others
 @BOTH
 @each("n_classes", [2, 3])
 @each("fit_intercept", [True, False])
@@ -260,7 +261,6 @@ def test_path(Estimator, n_classes, fit_intercept, n_iter, radius):
         epsilon=5.0,
         n_iter=n_iter,
         radius=radius,
-        conditioning=None,  # the units of conditioned features are others
     )
     path = model.path_
     P = len(path.radius)

@@ -42,7 +42,7 @@ def regressor(**params):
 @pytest.mark.parametrize("k", [2, 3])
 def test_classes_as_tasks(solver, k):
     X, y = classification(k=k)
-    model = classifier(solver=solver, radius=5.0, conditioning=None).fit(X, y)
+    model = classifier(solver=solver, radius=5.0).fit(X, y)
     assert is_classifier(model)
     assert model.coef_.shape == (1 if k == 2 else k, 4)
     assert model.intercept_.shape == (len(model.coef_),)

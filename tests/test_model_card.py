@@ -79,7 +79,7 @@ def test_seeds_and_ledgers_stay_behind():
 
 
 def test_nothing_but_public_numbers_is_shown_where_all_bounds_are_declared():
-    made = PrivateRidge(target_bound=2.0, feature_bound=1.0, conditioning=None, n_iter=3)
+    made = PrivateRidge(target_bound=2.0, feature_bound=1.0, n_iter=3)
     fits = [clone(made).fit(X, Y), clone(made).fit(-(X[::-1] ** 3), Y**2)]
     texts = [model_card(model).to_markdown() for model in fits]
     assert texts[0] == texts[1]

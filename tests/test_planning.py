@@ -57,7 +57,7 @@ CASES = [
     (PrivateLasso(feature_bound=1.0, epsilon=10.0), np.column_stack([Y, Y]), {}),
     (PrivateLasso(radius=2.0, solver="frank-wolfe-laplace"), Y, {}),
     (PrivateLogisticRegression(classes=[0, 1, 2]), C, {}),
-    (PrivateLogisticL1(conditioning=None), C, {}),
+    (PrivateLogisticL1(), C, {}),
     (PrivateLinearClassifier(p=1.0, loss="hinge"), C, {}),
     (PrivateLinearSVC(), C, {}),
     (PrivateLinearDiscriminantAnalysis(classes=[0, 1, 2]), C, {}),

@@ -280,7 +280,7 @@ SUMS = {
     [
         (PrivateLasso(solver="frank-wolfe", radius=3.0, n_iter=2), Y),
         (PrivateLasso(solver="noisy-frank-wolfe", radius=3.0, n_iter=2), Y),
-        (PrivateLasso(conditioning=None, n_iter=2), Y),
+        (PrivateLasso(n_iter=2), Y),
         (PrivateRidge(solver="gradient-descent", n_iter=2), Y),
         (PrivateRidge(solver=SGD(batch_size=N - 300), n_iter=2, delta=1e-6, target_bound=3.0), Y),
         (PrivateRidge(solver="coordinate-descent", n_iter=2), Y),
@@ -317,49 +317,46 @@ SINGLE = [
 
 
 @pytest.mark.parametrize(
-    ("layout", "conditioning", "model"),
+    ("layout", "centred", "model"),
     # All solvers read sparse and conditioned features by the same code, so that two stand for all.
     [
-        *((np.asarray, None, model) for model in SINGLE),
-        *((np.asarray, "auto", model) for model in BOTH_LAYOUTS),
-        *((sparse.csr_matrix, None, model) for model in BOTH_LAYOUTS),
-        *((sparse.csr_matrix, "auto", model) for model in BOTH_LAYOUTS),
+        *((np.asarray, False, model) for model in SINGLE),
+        *((np.asarray, True, model) for model in BOTH_LAYOUTS),
+        *((sparse.csr_matrix, False, model) for model in BOTH_LAYOUTS),
+        *((sparse.csr_matrix, True, model) for model in BOTH_LAYOUTS),
     ],
     ids=lambda m: str(m.solver) if isinstance(m, BaseEstimator) else None,
 )
-def test_single_precision_is_read_as_it_is(layout, conditioning, model):
-    model.set_params(conditioning=conditioning)
+def test_single_precision_is_read_as_it_is(layout, centred, model, request):
+    if not centred:
+        request.getfixturevalue("as_they_are")
+    tolerance = 1e-7 if centred else 1e-9  # centred features are rounded
     some, y = layout(X[:2000].astype(np.float32)), Y[:2000]
     single = fit(model, some, y)
     coef, predictions = single.coef_.copy(), single.predict(some)
     double = fit(model, some.astype(np.float64), y)
-    tolerance = 1e-9 if conditioning is None else 1e-7  # centred features are rounded
     np.testing.assert_allclose(coef, double.coef_, rtol=tolerance, atol=tolerance)
     assert coef.dtype == np.float64
     expected = double.predict(some.astype(np.float64))
-    nearly_0 = 0.0 if conditioning is None else tolerance
+    nearly_0 = tolerance if centred else 0.0
     np.testing.assert_allclose(predictions, expected, rtol=1e-4, atol=nearly_0)
 
 
-def test_single_precision_is_not_copied():
+@pytest.mark.parametrize("centred", [False, True])
+def test_single_precision_is_not_copied(centred, request):
+    if not centred:
+        request.getfixturevalue("as_they_are")
     n, d = 99_000, 50
     single = RNG.uniform(-1.0, 1.0, (n, d)).astype(np.float32)
     y = single[:, 0] * 2.0
     labels = np.where(y > 0.0, 1, -1)
-    copy = 8 * n * d
-    for model, target, most in (
-        (PrivateLasso(solver="frank-wolfe", radius=3.0, n_iter=4), y, 0.4),
-        (PrivateLasso(radius=3.0, conditioning=None), y, 0.4),
-        (PrivateLasso(radius=3.0), y, 0.7),  # centred features are a copy in single precision
-        (
-            PrivateLogisticRegression(
-                classes=[-1, 1], solver="gradient-descent", conditioning=None
-            ),
-            labels,
-            0.4,
-        ),
-        (PrivateLinearClassifier(classes=[-1, 1], conditioning=None), labels, 0.4),
-        (PrivateLinearClassifier(classes=[-1, 1]), labels, 0.7),
+    # Centred features are a copy in single precision.
+    copy, most = 8 * n * d, 0.7 if centred else 0.4
+    for model, target in (
+        (PrivateLasso(solver="frank-wolfe", radius=3.0, n_iter=4), y),
+        (PrivateLasso(radius=3.0), y),
+        (PrivateLogisticRegression(classes=[-1, 1], solver="gradient-descent"), labels),
+        (PrivateLinearClassifier(classes=[-1, 1]), labels),
     ):
         fit(model, single, target).predict(single)  # compiles
         tracemalloc.start()
@@ -369,10 +366,11 @@ def test_single_precision_is_not_copied():
         assert peak < most * copy, (model, peak / copy)
 
 
+@pytest.mark.usefixtures("as_they_are")
 def test_blocks_of_single_precision():
     single = X[:4000].astype(np.float32)
     # Sparse features are not centred, and centred ones are rounded to single precision.
-    model = PrivateLasso(n_iter=4, conditioning=None)
+    model = PrivateLasso(n_iter=4)
     expected = fit(model, single.astype(np.float64), Y[:4000]).coef_.copy()
     for given in (single, sparse.csr_matrix(single)):
         blocks = RowBlocks.from_arrays(given, Y[:4000], block_size=1500)

@@ -292,9 +292,7 @@ def test_groups_are_not_read_from_what_a_private_step_returns():
     """Whether a clipped label is that of a group depends on values, and is known too late."""
     frame = pd.DataFrame({"a": X[:, 0], "g": (X[:, 1] > 0).astype(float)})
     clipper = PrivateQuantileClipper(lower=-1.0, upper=1.0).set_output(transform="pandas")
-    model = PrivateGroupDRO(
-        classes=[0, 1], groups=[0.0, 1.0], group_membership="private", conditioning=None
-    )
+    model = PrivateGroupDRO(classes=[0, 1], groups=[0.0, 1.0], group_membership="private")
     pipeline = Pipeline([("clip", clipper), ("model", model)])
     inner = Pipeline([("clip", clipper), ("model", PrivateGridSearchCV(model, {}, **SEARCH))])
     for estimator, names in ((pipeline, "g"), (pipeline, ["g"]), (inner, "g")):

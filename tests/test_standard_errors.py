@@ -384,7 +384,7 @@ def test_piecewise_curvatures_are_derivatives_of_derivatives():
         ),
         (
             PrivateLogisticRegression,
-            {"C": 0.005, "penalty": "l1"},
+            {"C": 0.005, "l1_ratio": 1.0},
             PrivateLogisticRegression(C=math.inf),
         ),
         (PrivateLinearSVC, {"C": 0.002, "penalty": "l1"}, PrivateLinearSVC(C=math.inf)),
@@ -418,7 +418,7 @@ def test_without_noise_the_penalised_coefficients_are_those_of_scikit_learn():
     exact = ElasticNet(alpha=0.1, l1_ratio=0.7).fit(X, y)
     assert_allclose(model.coef_, exact.coef_, atol=0.02)
     three = (X + np.random.default_rng(24).gumbel(size=X.shape)).argmax(axis=1)
-    params = {"penalty": "l1", "C": 0.002, "standard_errors": True, "feature_bound": 6.0}
+    params = {"l1_ratio": 1.0, "C": 0.002, "standard_errors": True, "feature_bound": 6.0}
     sparse_ = PrivateLogisticRegression(epsilon=100.0, **params).fit(X, three)
     free = PrivateLogisticRegression(epsilon=100.0, **{**params, "C": math.inf}).fit(X, three)
     assert (sparse_.coef_ == 0.0).sum() >= 4

@@ -212,7 +212,6 @@ def test_pieces_are_whole_tiles():
         (PrivateRidge(target_bound=1.0), Y, True),
         (PrivateLogisticRegression(classes=[-1, 1]), Y, True),
         (PrivateLogisticL1(classes=[-1, 1]), Y, True),
-        (PrivateRidge(target_bound=1.0, conditioning=None), Y, False),
         (PrivateRidge(target_bound=1.0, standard_errors=True), Y, False),
         (PrivateLogisticRegression(classes=[0, 1, 2]), np.arange(N) % 3, False),
     ],

@@ -188,12 +188,13 @@ def test_weights_of_records_say_the_same_as_those_of_classes(Model):
     assert_array_equal(clipped.coef_, by_class.coef_)
 
 
+@pytest.mark.usefixtures("as_they_are")
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 @EACH_MODEL
 def test_class_weights_of_blocks(Model):
     params = {"class_weight": {2: 4.0}, "classes": [0, 1, 2], "random_state": 0}
     if Model is PrivateLinearClassifier:
-        params |= {"conditioning": None, "solver": PhasedSGD(shuffle=False)}
+        params |= {"solver": PhasedSGD(shuffle=False)}
         params["feature_bound"] = 1.0
     blocks = RowBlocks.from_arrays(X, LABELS, block_size=N)  # as an array is summed up
     of_array = Model(**params).fit(X, LABELS)

@@ -67,10 +67,10 @@ n_columns: int = lasso.n_features_in_ + lasso.n_iter_
 binary = PrivateLogisticL1(classes=[False, True], feature_bound=np.ones(3), ledger=ledger)
 probabilities: NDArray[np.float64] = binary.fit(sparse.csr_array(X), y).predict_proba(X)
 labels: NDArray[np.str_] = binary.classes_
-logistic = PrivateLogisticRegression(penalty="l1", C=0.5, solver=SGD(), feature_bound=None)
-logistic = PrivateLogisticRegression(penalty=None, solver=GradientDescent(clip=0.5))
+logistic = PrivateLogisticRegression(l1_ratio=1.0, C=0.5, solver=SGD(), feature_bound=None)
+logistic = PrivateLogisticRegression(C=np.inf, solver=GradientDescent(clip=0.5))
 decision: NDArray[np.float64] = logistic.fit(X, y).decision_function(X)
-ridge = PrivateRidge(alpha=1, solver=SGD(), target_bound=2.0, conditioning=None)
+ridge = PrivateRidge(alpha=1, solver=SGD(), target_bound=2.0)
 net = PrivateElasticNet(l1_ratio=0.7, solver=GradientDescent(clip=0.1))
 lp = PrivateLinearClassifier(loss=Logistic(), p=1.5, max_weight=2.0)
 lp_regressor = PrivateLinearRegressor(loss=Huber(0.5), p=np.inf, row_norm=1.0)

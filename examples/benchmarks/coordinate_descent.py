@@ -156,7 +156,7 @@ class Published:
             )
         else:
             model = PrivateLogisticRegression(
-                C=1.0 / (alpha * len(self.y)), penalty="l1" if lasso else "l2", **common
+                C=1.0 / (alpha * len(self.y)), l1_ratio=float(lasso), **common
             )
         fits = (model.set_params(random_state=seed).fit(self.X, self.y) for seed in seeds)
         return [self.excess(fitted.coef_.ravel()) for fitted in fits]

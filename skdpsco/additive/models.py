@@ -1,5 +1,6 @@
 """Private additive models: sums of functions of single columns."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -444,7 +445,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
 
     def _linear_model(self) -> Any:
         own = {"classes": self.classes, "class_weight": self.class_weight}
-        return Labels(**self._common(), **own, penalty=None)
+        return Labels(**self._common(), **own, C=math.inf)
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
         """Log-odds of the second of two classes, or one score per class.

@@ -43,8 +43,6 @@ class PublicNumbers(NamedTuple):
     reach : float or None
         The largest prediction that is possible, in units of the bound on targets; None if nothing
         is known about it.
-    conditioning : bool
-        Whether features would be conditioned if there were enough records.
     max_records_per_unit : int
         How many records at once epsilon holds for.
     least_n_mu : float
@@ -58,7 +56,6 @@ class PublicNumbers(NamedTuple):
     epsilon: float
     delta: float
     reach: float | None = None
-    conditioning: bool = False
     max_records_per_unit: int = 1
     least_n_mu: float = 0.0
 
@@ -70,7 +67,7 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
     median share of the accuracy above chance, or of the R^2, that is possible without noise is .00
     at n mu = 2.5 sqrt(d), .03 at 5 sqrt(d), .12 at 10 sqrt(d) and .55 at 20 sqrt(d).
     """
-    n, d, mu, epsilon, delta, reach, conditioning, k, least_n_mu = public
+    n, d, mu, epsilon, delta, reach, k, least_n_mu = public
     records, features = counted(n, "record"), counted(d, "feature")
     says = "says" if n == 1 else "say"
     lines = []
@@ -84,13 +81,12 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
             enough = epsilon_of(ZCDPEvent(rho), delta)
         known = 0.0 < enough < LARGEST_EPSILON
         or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""
-        unscaled = ", so features are neither centred nor scaled" if conditioning else ""
         fault = (
             f"The scale of the target cannot be found from {records} at epsilon={epsilon:g}, and "
             "predictions may be far off. Declare target_bound, close to the largest target."
             if unknown
             else f"The noise will be larger than what {records} {says} about {features} at "
-            f"epsilon={epsilon:g}{unscaled}."
+            f"epsilon={epsilon:g}, so features are neither centred nor scaled."
         )
         without = "Without it " if unknown else ""
         lines.append(f"{fault} {without}{math.ceil(needed / mu)} records would do{or_epsilon}.")

@@ -386,11 +386,11 @@ class PrivateLinearModel(PrivateEstimator):
     def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
         """What users should know about the accuracy of a fit, from public numbers alone."""
         n, d = problem.n_samples, problem.n_features - problem.intercept
-        conditions, budget = getattr(self, "conditioning", None) == "auto", self._budget()
-        reach, k = self._largest_prediction(d), budget.max_records_per_unit
+        budget, reach = self._budget(), self._largest_prediction(d)
+        k = budget.max_records_per_unit
         # The searches for the scale are planned in rho.
         least = least_n_mu() * mu / math.sqrt(2.0 * budget.rho) if self._finds_target() else 0.0
-        public = PublicNumbers(n, d, mu, budget.epsilon, budget.delta, reach, conditions, k, least)
+        public = PublicNumbers(n, d, mu, budget.epsilon, budget.delta, reach, k, least)
         return advice_on(public)
 
     def _largest_prediction(self, n_features: int) -> float | None:
@@ -416,8 +416,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Whether a private centre and scale of features are found, from public values alone."""
         n, d = n_samples, task.X.shape[1]
         return (
-            getattr(self, "conditioning", None) == "auto"
-            and (bool(self.fit_intercept) or not self._ball_is_given())
+            (bool(self.fit_intercept) or not self._ball_is_given())
             and (not is_sparse(task.X) or self._reads_centred(task.loss, n, d))
             and self._solver_is_conditioned()
             and conditioning_pays(n, d, mu)
@@ -441,8 +440,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _calibrates(self, curve: Curve, n_known: float, d: int, mu: float) -> bool:
         """Whether a private slope and offset of scores are found, from public values alone."""
         return (
-            getattr(self, "conditioning", None) == "auto"
-            and bool(self.fit_intercept)
+            bool(self.fit_intercept)
             # Otherwise the size of scores is unknown; but scores that are noise need an offset.
             and (self._conditioned or not conditioning_pays(n_known, d, mu))
             and not getattr(self, "standard_errors", False)  # whose step finds both

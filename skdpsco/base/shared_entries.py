@@ -70,11 +70,6 @@ fit_intercept : bool, default=True
 conditioning : "auto" or None, default="auto"
     "auto" centres and scales columns privately. See :doc:`/clipping`.
 
-[conditioning_and_correction]
-conditioning : "auto" or None, default="auto"
-    "auto" privately centres and scales columns, and corrects predictions. See
-    :doc:`/clipping`.
-
 [classes]
 classes : array-like of shape (n_classes,), Schema or None, default=None
     All labels that y may hold. None makes those in y public.

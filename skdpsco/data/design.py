@@ -25,7 +25,6 @@ __all__ = [
     "CentredDense",
     "Columns",
     "Dense",
-    "KeptScores",
     "Tiles",
     "add_column",
     "as_columns",
@@ -47,13 +46,6 @@ class Dense(NamedTuple):
     values: np.ndarray
     bounds: np.ndarray
     intercept: int
-
-
-class KeptScores(Dense):
-    """Products of records and coefficients, to which a constant may be added.
-
-    Only `predict_all` reads them, as they are, in place of a column whose coefficient is 1.
-    """
 
 
 class CentredDense(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from skdpsco._clipping import clip
 from skdpsco._kernels import inlined, inlined_kernel, inner, njit, reduction
 from skdpsco._typing import MatrixLike
-from skdpsco.data.design import CSR, TILE_ROWS, CentredCSR, Dense, KeptScores, Tiles
+from skdpsco.data.design import CSR, TILE_ROWS, CentredCSR, Dense, Tiles
 
 __all__ = [
     "add_rows",
@@ -126,10 +126,7 @@ def over_bounds(X, v):
 
 def predict_all(X: Any, w: np.ndarray, Z: np.ndarray) -> None:
     """Write the predictions ``X W`` into ``Z`` of shape (n, K); ``w`` is flat."""
-    if isinstance(X, KeptScores):
-        np.add(X.values, w[-1], out=Z)
-    else:
-        multiply_rows(X, as_vector(w, X), Z)
+    multiply_rows(X, as_vector(w, X), Z)
 
 
 @njit

@@ -17,7 +17,6 @@ from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
-    CONDITIONING_CONSTRAINTS,
     TARGET_CONSTRAINTS,
     WEIGHTS_CONSTRAINTS,
     HasMethods,
@@ -107,7 +106,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     cvar_level : float, default=0.2
         Share of the records that count for "cvar", in (0, 1].
     {epsilon, delta, ledger, max_records_per_unit, radius_of_l2_ball, feature_bound}
-    {target_bound_of_ball, fit_intercept, conditioning_and_correction, classes, class_weight}
+    {target_bound_of_ball, fit_intercept, classes, class_weight}
     solver : str or object, default="auto"
         "gradient-descent", which "auto" is, "mirror-prox" or "recursive-regularisation". See
         :doc:`/algorithms`.
@@ -159,7 +158,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         **COMMON_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
         "class_weight": WEIGHTS_CONSTRAINTS["class_weight"],
-        **CONDITIONING_CONSTRAINTS,
         **OPTIONS_CONSTRAINTS,
         "groups": [None, "array-like"],
         "group_prior": [None, "array-like"],
@@ -197,7 +195,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         feature_bound: ArrayLike | Auto | None = "auto",
         target_bound: float | None = None,
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         solver: Literal["auto", "gradient-descent", "mirror-prox", "recursive-regularisation"]
@@ -220,7 +217,6 @@ class PrivateGroupDRO(PrivateLinearModel):
         self.feature_bound = feature_bound
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.classes = classes
         self.class_weight = class_weight
         self.solver = solver

@@ -9,7 +9,6 @@ from sklearn.base import is_regressor
 
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
-    CONDITIONING_CONSTRAINTS,
     HasMethods,
     Interval,
     StrOptions,
@@ -42,7 +41,6 @@ BALL_SOLVERS: dict[str, Any] = {
 }
 LP_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
-    **CONDITIONING_CONSTRAINTS,
     "p": [Interval(Real, 1, None, closed="both")],
     "row_norm": [None, Interval(Real, 0, None, closed="neither")],
     "solver": [StrOptions({"auto", *BALL_SOLVERS}), HasMethods(["plan", "run"])],

@@ -87,8 +87,8 @@ def mixed_penalty(weight: float, l1_ratio: float) -> Any:
     return ElasticNet(weight * l1_ratio, weight * (1.0 - l1_ratio))
 
 
-def inverse_penalty(penalty: str | None, C: Any, l1_ratio: Any, total: float) -> Any:
-    """The penalty "l1", "l2", "elasticnet" or None, against C times ``total`` times a mean loss.
+def inverse_penalty(C: Any, l1_ratio: Any, total: float) -> Any:
+    """The penalty against C times ``total`` times a mean loss; none if C is infinite.
 
     Raises
     ------
@@ -99,9 +99,9 @@ def inverse_penalty(penalty: str | None, C: Any, l1_ratio: Any, total: float) ->
     """
     C = math.inf if C == math.inf else check_bound("C", C)
     ratio = check_weight("l1_ratio", l1_ratio, high=1.0)
-    if penalty is None or C == math.inf:
+    if C == math.inf:
         return mixed_penalty(0.0, 0.0)
-    return mixed_penalty(1.0 / (C * total), {"l1": 1.0, "l2": 0.0, "elasticnet": ratio}[penalty])
+    return mixed_penalty(1.0 / (C * total), ratio)
 
 
 class CompositeModel(PrivateLinearModel):

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from skdpsco._typing import Auto, LedgerLike, Seed
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
-    CONDITIONING_CONSTRAINTS,
     PRIVATE_BOUND_CONSTRAINTS,
     PRIVATE_CONSTRAINTS,
     WEIGHTS_CONSTRAINTS,
@@ -40,7 +39,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         Probabilities of the classes in sorted order, > 0. None takes the released shares.
     {class_weight}
         Probabilities are multiplied by them.
-    {classes, feature_bound, conditioning, random_state}
+    {classes, feature_bound, random_state}
 
     Attributes
     ----------
@@ -95,7 +94,6 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PRIVATE_CONSTRAINTS,
         **PRIVATE_BOUND_CONSTRAINTS,
-        **CONDITIONING_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
         "covariance": [StrOptions({"full", "diagonal"})],
         "priors": [None, "array-like"],
@@ -117,7 +115,6 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         class_weight: Mapping[Any, float] | None = None,
         classes: ArrayLike | None = None,
         feature_bound: ArrayLike | Auto | None = "auto",
-        conditioning: Auto | None = "auto",
         random_state: Seed = None,
     ) -> None:
         self.epsilon = epsilon
@@ -129,7 +126,6 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
         self.class_weight = class_weight
         self.classes = classes
         self.feature_bound = feature_bound
-        self.conditioning = conditioning
         self.random_state = random_state
 
     def _check_classes(self, classes: np.ndarray) -> None:

@@ -26,7 +26,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         Weight of the penalty, >= 0, as in scikit-learn, whose default is usually far too large.
     l1_ratio : float, default=0.5
         Share of the l1 penalty, in [0, 1].
-    {feature_bound, target_bounds, solver, n_iter, fit_intercept, conditioning, max_weight}
+    {feature_bound, target_bounds, solver, n_iter, fit_intercept, max_weight}
     {standard_errors}
         With an l1 penalty they are those of coefficients without it.
     {relation, random_state}
@@ -45,7 +45,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     -----
     {guarantee}
     Several targets share the budget. A fit to a `PrivateMoments` costs nothing more, and ignores
-    ``solver`` and ``conditioning``. Proof: :doc:`/proofs/gradient_descent`.
+    ``solver``. Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------
@@ -89,7 +89,6 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         max_weight: float | None = None,
         standard_errors: bool = False,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
@@ -106,7 +105,6 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.max_weight = max_weight
         self.standard_errors = standard_errors
         self.relation = relation
@@ -135,7 +133,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     {epsilon, delta, ledger, max_records_per_unit}
     alpha : float, default=1.0
         Weight of the penalty, >= 0, as in scikit-learn.
-    {feature_bound, target_bounds, solver, n_iter, fit_intercept, conditioning, max_weight}
+    {feature_bound, target_bounds, solver, n_iter, fit_intercept, max_weight}
     {standard_errors, relation, random_state}
 
     Attributes
@@ -151,7 +149,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     -----
     {guarantee}
     Several targets share the budget. A fit to a `PrivateMoments` costs nothing more, and ignores
-    ``solver`` and ``conditioning``. Proof: :doc:`/proofs/gradient_descent`.
+    ``solver``. Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------
@@ -194,7 +192,6 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         max_weight: float | None = None,
         standard_errors: bool = False,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
@@ -210,7 +207,6 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.max_weight = max_weight
         self.standard_errors = standard_errors
         self.relation = relation

@@ -40,7 +40,7 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
         Residual beyond which the loss is linear, > 0. "auto" finds it.
     alpha : float, default=0.0001
         Weight of the penalty, >= 0.
-    {feature_bound, target_bound, descent, n_iter, fit_intercept, conditioning, max_weight}
+    {feature_bound, target_bound, descent, n_iter, fit_intercept, max_weight}
     {standard_errors, relation, random_state}
 
     Attributes
@@ -95,7 +95,6 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
         solver: Literal["auto", "gradient-descent", "sgd"] | SolverLike = "auto",
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         max_weight: float | None = None,
         standard_errors: bool = False,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
@@ -112,7 +111,6 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.max_weight = max_weight
         self.standard_errors = standard_errors
         self.relation = relation

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
-    CONDITIONING_CONSTRAINTS,
     TARGETS_CONSTRAINTS,
     check_bound,
     with_hints,
@@ -29,7 +28,7 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     Parameters
     ----------
     {epsilon, delta, ledger, max_records_per_unit, radius_of_l1_ball, feature_bound, target_bounds}
-    {solver_of_l1_ball, n_iter, fit_intercept, conditioning, max_weight, relation, random_state}
+    {solver_of_l1_ball, n_iter, fit_intercept, max_weight, relation, random_state}
 
     Attributes
     ----------
@@ -47,7 +46,7 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     -----
     {guarantee}
     Several targets share the budget. A fit to a `PrivateMoments` costs nothing more, and ignores
-    ``solver`` and ``conditioning``. Proof: :doc:`/proofs/stagewise`.
+    ``solver``. Proof: :doc:`/proofs/stagewise`.
 
     References
     ----------
@@ -67,7 +66,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
-        **CONDITIONING_CONSTRAINTS,
         **TARGETS_CONSTRAINTS,
     }
 
@@ -96,7 +94,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         | SolverLike = "stagewise",
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         random_state: Seed = None,
@@ -111,7 +108,6 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.max_weight = max_weight
         self.relation = relation
         self.random_state = random_state

@@ -35,7 +35,7 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         A loss of `skdpsco.losses` or your own: see :doc:`/extending`. Several classes need
         "logistic".
     {p, radius_of_lp_ball, feature_bound, row_norm, solver_of_lp_ball, n_iter}
-    {fit_intercept, conditioning_and_correction, classes, class_weight, max_weight, relation}
+    {fit_intercept, classes, class_weight, max_weight, relation}
     {random_state}
 
     Attributes
@@ -105,7 +105,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
@@ -124,7 +123,6 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight

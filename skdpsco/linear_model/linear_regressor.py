@@ -25,7 +25,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         Loss of the residual over the spread of y: "squared" is linear beyond 1, "huber" beyond 0.1.
         Or a loss of `skdpsco.losses`, such as `Quantile`, or your own: see :doc:`/extending`.
     {p, radius_of_lp_ball, feature_bound, row_norm, target_bound_of_ball, solver_of_lp_ball, n_iter}
-    {fit_intercept, conditioning, max_weight, relation, random_state}
+    {fit_intercept, max_weight, relation, random_state}
 
     Attributes
     ----------
@@ -95,7 +95,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         max_weight: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         random_state: Seed = None,
@@ -113,7 +112,6 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.max_weight = max_weight
         self.relation = relation
         self.random_state = random_state

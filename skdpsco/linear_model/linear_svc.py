@@ -42,7 +42,7 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
     {feature_bound}
     solver : {"auto", "coordinate-descent", "gradient-descent", "sgd"} or solver, default="auto"
         "auto" is "gradient-descent". See :doc:`/algorithms`.
-    {n_iter, fit_intercept, conditioning_and_correction, classes, class_weight, max_weight}
+    {n_iter, fit_intercept, classes, class_weight, max_weight}
     {standard_errors}
         There must be two classes.
     {relation, random_state}
@@ -106,7 +106,6 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
@@ -124,7 +123,6 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight
@@ -138,4 +136,4 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
     def _penalty(self, n_samples):
         # The squared hinge loss is 2 * width times the loss of the kernels.
         total = 2.0 * MARGIN_LOSS.width * n_samples * self._largest_weight()
-        return inverse_penalty(self.penalty, self.C, 0.0, total)
+        return inverse_penalty(self.C, float(self.penalty == "l1"), total)

@@ -82,7 +82,6 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
         solver: Literal["auto", "gradient-descent", "sgd"] | SolverLike = "auto",
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         max_weight: float | None = None,
         standard_errors: bool = False,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
@@ -98,7 +97,6 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.max_weight = max_weight
         self.standard_errors = standard_errors
         self.relation = relation
@@ -199,7 +197,7 @@ class PrivatePoissonRegressor(LogLinkModel):
     {epsilon, delta, ledger, max_records_per_unit}
     alpha : float, default=0.01
         Weight of the penalty, >= 0, as in scikit-learn.
-    {feature_bound, target_bound, descent, n_iter, fit_intercept, conditioning, max_weight}
+    {feature_bound, target_bound, descent, n_iter, fit_intercept, max_weight}
     {standard_errors, relation, random_state}
 
     Attributes
@@ -247,7 +245,7 @@ class PrivateGammaRegressor(LogLinkModel):
     {epsilon, delta, ledger, max_records_per_unit}
     alpha : float, default=0.01
         Weight of the penalty, >= 0, as in scikit-learn.
-    {feature_bound, target_bound, descent, n_iter, fit_intercept, conditioning, max_weight}
+    {feature_bound, target_bound, descent, n_iter, fit_intercept, max_weight}
     {standard_errors, relation, random_state}
 
     Attributes

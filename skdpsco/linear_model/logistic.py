@@ -9,7 +9,6 @@ from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
     COMMON_CONSTRAINTS,
-    CONDITIONING_CONSTRAINTS,
     WEIGHTS_CONSTRAINTS,
     with_hints,
 )
@@ -22,13 +21,13 @@ class PrivateLogisticL1(LogisticClassifier):
     """Differentially private logistic regression in an l1 ball.
 
     It minimises the mean logistic loss subject to ``||w||_1 <= radius``, the constrained form of
-    ``LogisticRegression(penalty="l1")``. For several classes the loss is the softmax cross-entropy,
+    ``LogisticRegression(l1_ratio=1)``. For several classes the loss is the softmax cross-entropy,
     and the norm is that of all coefficients.
 
     Parameters
     ----------
     {epsilon, delta, ledger, max_records_per_unit, radius_of_l1_ball, feature_bound}
-    {solver_of_l1_ball, n_iter, fit_intercept, conditioning_and_correction, classes, class_weight}
+    {solver_of_l1_ball, n_iter, fit_intercept, classes, class_weight}
     {max_weight, relation, random_state}
 
     Attributes
@@ -62,15 +61,14 @@ class PrivateLogisticL1(LogisticClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
-        **CONDITIONING_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
         **WEIGHTS_CONSTRAINTS,
     }
 
     @with_hints(
         C="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
-        "PrivateLogisticRegression(penalty='l1') has C.",
-        standard_errors="PrivateLogisticRegression has them, also with penalty='l1'.",
+        "PrivateLogisticRegression(l1_ratio=1) has C.",
+        standard_errors="PrivateLogisticRegression has them, also with l1_ratio=1.",
     )
     def __init__(
         self,
@@ -91,7 +89,6 @@ class PrivateLogisticL1(LogisticClassifier):
         | SolverLike = "stagewise",
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
@@ -107,7 +104,6 @@ class PrivateLogisticL1(LogisticClassifier):
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight

@@ -30,11 +30,9 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
     {epsilon, delta, ledger, max_records_per_unit}
     C : float, default=1.0
         Inverse weight of the penalty, > 0; infinity means no penalty.
-    penalty : {"l1", "l2", "elasticnet"} or None, default="l2"
-        As in scikit-learn; None means no penalty.
-    l1_ratio : float, default=0.5
-        Share of the l1 penalty of "elasticnet", in [0, 1].
-    {feature_bound, solver, n_iter, fit_intercept, conditioning_and_correction, classes}
+    l1_ratio : float, default=0
+        Share of the l1 penalty, in [0, 1]; the rest is an l2 penalty.
+    {feature_bound, solver, n_iter, fit_intercept, classes}
     {class_weight}
     {max_weight, standard_errors, relation, random_state}
 
@@ -85,8 +83,7 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         ledger: LedgerLike | None = None,
         max_records_per_unit: int | None = None,
         C: float = 1.0,
-        penalty: Literal["l1", "l2", "elasticnet"] | None = "l2",
-        l1_ratio: float = 0.5,
+        l1_ratio: float = 0.0,
         feature_bound: ArrayLike | Auto | None = "auto",
         solver: Literal[
             "auto",
@@ -98,7 +95,6 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         | SolverLike = "auto",
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         max_weight: float | None = None,
@@ -111,13 +107,11 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
         self.ledger = ledger
         self.max_records_per_unit = max_records_per_unit
         self.C = C
-        self.penalty = penalty
         self.l1_ratio = l1_ratio
         self.feature_bound = feature_bound
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.classes = classes
         self.class_weight = class_weight
         self.max_weight = max_weight
@@ -127,4 +121,4 @@ class PrivateLogisticRegression(CoefficientInference, LogisticClassifier, Compos
 
     def _penalty(self, n_samples):
         total = n_samples * self._largest_weight()
-        return inverse_penalty(self.penalty, self.C, self.l1_ratio, total)
+        return inverse_penalty(self.C, self.l1_ratio, total)

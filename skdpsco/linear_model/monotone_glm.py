@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
-    CONDITIONING_CONSTRAINTS,
     TARGET_CONSTRAINTS,
     check_target,
     check_X_y,
@@ -55,7 +54,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     {radius_of_l2_ball, feature_bound}
     {target_bound_of_ball}
         Only for the identity.
-    {fit_intercept, conditioning_and_correction}
+    {fit_intercept}
     solver : {"auto", "gradient-descent", "mirror-prox"}, default="auto"
         "auto" is "gradient-descent".
     {n_iter, random_state}
@@ -99,7 +98,6 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **COMMON_CONSTRAINTS,
-        **CONDITIONING_CONSTRAINTS,
         **TARGET_CONSTRAINTS,
         "link": [str, Link],
         "solver": [str],
@@ -124,7 +122,6 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         feature_bound: ArrayLike | Auto | None = "auto",
         target_bound: float | None = None,
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         solver: Literal["auto", "gradient-descent", "mirror-prox"] = "auto",
         n_iter: int | Auto = "auto",
         random_state: Seed = None,
@@ -138,7 +135,6 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         self.feature_bound = feature_bound
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.solver = solver
         self.n_iter = n_iter
         self.random_state = random_state

@@ -60,7 +60,7 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         The quantile that is predicted, in [1e-6, 0.999999].
     alpha : float, default=0.0
         Weight of the penalty, >= 0, as in scikit-learn.
-    {feature_bound, target_bound, descent, n_iter, fit_intercept, conditioning, max_weight}
+    {feature_bound, target_bound, descent, n_iter, fit_intercept, max_weight}
     {standard_errors, relation, random_state}
 
     Attributes
@@ -116,7 +116,6 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         solver: Literal["auto", "gradient-descent", "sgd"] | SolverLike = "auto",
         n_iter: int | Auto = "auto",
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         max_weight: float | None = None,
         standard_errors: bool = False,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
@@ -133,7 +132,6 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
         self.solver = solver
         self.n_iter = n_iter
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.max_weight = max_weight
         self.standard_errors = standard_errors
         self.relation = relation

@@ -8,7 +8,6 @@ import numpy as np
 from skdpsco._quiet import quietly, score_by
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
-    CONDITIONING_CONSTRAINTS,
     HasMethods,
     StrOptions,
     check_X_y,
@@ -26,7 +25,6 @@ __all__ = ["MINIMAX_CONSTRAINTS", "MinimaxModel"]
 
 MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
     **COMMON_CONSTRAINTS,
-    **CONDITIONING_CONSTRAINTS,
     "losses": [str, "array-like", tuple, HasMethods(["lipschitz", "smoothness"])],
     "solver": [
         StrOptions({"auto", "gradient-descent", *MINIMAX_SOLVERS}),

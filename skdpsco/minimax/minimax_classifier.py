@@ -37,7 +37,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         Public shares of the classes, which sum to one, in the order of ``classes_``. None finds
         them privately.
     {epsilon, delta, ledger, max_records_per_unit, radius_of_game, feature_bound, fit_intercept}
-    {conditioning_and_correction, classes, class_weight, solver_of_game}
+    {classes, class_weight, solver_of_game}
         With classes as tasks, "gradient-descent" minimises the mean of their losses, not the
         largest.
     {n_iter, random_state}
@@ -101,7 +101,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         radius: float | Auto = "auto",
         feature_bound: ArrayLike | Auto | None = "auto",
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         classes: ArrayLike | None = None,
         class_weight: Mapping[Any, float] | None = None,
         solver: Literal[
@@ -127,7 +126,6 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         self.radius = radius
         self.feature_bound = feature_bound
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.classes = classes
         self.class_weight = class_weight
         self.solver = solver

@@ -31,7 +31,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     tasks : {"columns"} or None, default=None
         With "columns", each column of y is a task.
     {epsilon, delta, ledger, max_records_per_unit, radius_of_game, feature_bound}
-    {target_bound_of_ball, fit_intercept, conditioning, solver_of_game, n_iter, random_state}
+    {target_bound_of_ball, fit_intercept, solver_of_game, n_iter, random_state}
 
     Attributes
     ----------
@@ -88,7 +88,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         feature_bound: ArrayLike | Auto | None = "auto",
         target_bound: float | None = None,
         fit_intercept: bool = True,
-        conditioning: Auto | None = "auto",
         solver: Literal[
             "auto",
             "gradient-descent",
@@ -112,7 +111,6 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
         self.feature_bound = feature_bound
         self.target_bound = target_bound
         self.fit_intercept = fit_intercept
-        self.conditioning = conditioning
         self.solver = solver
         self.n_iter = n_iter
         self.random_state = random_state

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import (
     CLASSES_CONSTRAINTS,
-    CONDITIONING_CONSTRAINTS,
     FLOATS,
     PRIVATE_CONSTRAINTS,
     TABLE_CONSTRAINTS,
@@ -155,7 +154,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
         **TABLE_CONSTRAINTS,
         **TARGETS_CONSTRAINTS,
         **CLASSES_CONSTRAINTS,
-        "conditioning": CONDITIONING_CONSTRAINTS["conditioning"],
+        "conditioning": [None, StrOptions({"auto"})],
         "relation": [StrOptions(set(RELATIONS))],
         "groups": [None, "array-like"],
     }
@@ -349,7 +348,7 @@ def release_moments_of(
         norm = check_bound("row_norm", norm)
         for bound in bounds[~np.isnan(bounds)]:  # squares of units must not vanish
             check_bound("row_norm * feature_bound or target_bound", min(norm, 1.0) * float(bound))
-    conditioned = estimator.conditioning == "auto"
+    conditioned = getattr(estimator, "conditioning", "auto") == "auto"
     available = estimator._available(budget)
     # Public numbers, which decide everything that is known before the release.
     known = None if estimator._relation == ADD_OR_REMOVE else n

@@ -14,7 +14,6 @@ from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._upstream import Interval
 from skdpsco._validation import (
     COMMON_CONSTRAINTS,
-    CONDITIONING_CONSTRAINTS,
     PRIVATE_CONSTRAINTS,
     TABLE_CONSTRAINTS,
     check_features,
@@ -41,7 +40,7 @@ class PrivatePCA(
         Number of components, at most n_features; None means all.
     whiten : bool, default=False
         Whether components are divided by their standard deviations.
-    {epsilon, delta, ledger, max_records_per_unit, feature_bound, conditioning, row_norm_of_moments}
+    {epsilon, delta, ledger, max_records_per_unit, feature_bound, row_norm_of_moments}
     {relation}
         It needs declared bounds.
     {random_state}
@@ -98,7 +97,6 @@ class PrivatePCA(
         "whiten": ["boolean"],
         "feature_bound": TABLE_CONSTRAINTS["feature_bound"],
         "row_norm": TABLE_CONSTRAINTS["row_norm"],
-        "conditioning": CONDITIONING_CONSTRAINTS["conditioning"],
         "relation": COMMON_CONSTRAINTS["relation"],
     }
 
@@ -112,7 +110,6 @@ class PrivatePCA(
         ledger: LedgerLike | None = None,
         max_records_per_unit: int | None = None,
         feature_bound: ArrayLike | Auto | None = "auto",
-        conditioning: Auto | None = "auto",
         row_norm: float | None = None,
         relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
         random_state: Seed = None,
@@ -124,7 +121,6 @@ class PrivatePCA(
         self.ledger = ledger
         self.max_records_per_unit = max_records_per_unit
         self.feature_bound = feature_bound
-        self.conditioning = conditioning
         self.row_norm = row_norm
         self.relation = relation
         self.random_state = random_state

@@ -15,17 +15,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from skdpsco._clipping import within
-from skdpsco.data.design import CSR, Dense, KeptScores
+from skdpsco.data.design import CSR, Dense
 from skdpsco.data.pieces import one_record
 from skdpsco.data.products import predict_all
-from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without_gil
+from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy._cache import cached
 from skdpsco.privacy.spending import share_mu
-from skdpsco.scaling.conditioning import shrunk
-from skdpsco.scaling.quantiles import halve, longer_scores
 
 __all__ = [
     "CALIBRATION",
@@ -56,28 +54,11 @@ class CalibrationTuning(NamedTuple):
         Ratio up to which the whole share is spent.
     most_share : float
         Largest share of mu**2 of a table that would otherwise hold too few records.
-    location_share, near_ratio : float
-        The same for the location of the scores.
-    located_records : float
-        n mu of the table above which a location is released; at twice that, for its whole share.
     most_ratio : float
         Ratio beyond which there is nothing to correct.
     top, typical_score : float
         Highest edge and typical score, in units of the coefficients' l2 norm, if features are
         uncorrelated.
-    spread_counts : int
-        Number of counts of long scores, which search among ``2**spread_counts`` candidates for
-        their spread, a factor of the root of 2 apart.
-    least_spread : float
-        The smallest candidate over the typical score.
-    spread_tail, spread_deviations : float
-        Share of the scores that may exceed the spread, and the number of standard deviations that
-        this share of a normal distribution exceeds.
-    spread_noise, most_spread_noise : float
-        Deviation of a count's noise over the number of records: what is wanted, and the largest
-        with which counts are made.
-    spread_share : float
-        Largest share of mu**2 of all counts.
     least_slope : float
         Least slope of a curve in Newton steps, in units of its largest slope.
     longest : float
@@ -94,19 +75,9 @@ class CalibrationTuning(NamedTuple):
     share: float = 0.05
     sure_ratio: float = 500.0
     most_share: float = 0.2
-    location_share: float = 0.01
-    near_ratio: float = 50.0
-    located_records: float = 12.0
     most_ratio: float = 1e5
     top: float = 0.7
     typical_score: float = 0.4
-    spread_counts: int = 5
-    least_spread: float = 2.0**-9.5
-    spread_tail: float = 0.2
-    spread_deviations: float = 1.28
-    spread_noise: float = 0.03
-    most_spread_noise: float = 0.07
-    spread_share: float = 0.04
     least_slope: float = 0.12
     longest: float = 1e4
     class_ratio: float = 18.0
@@ -137,13 +108,11 @@ class TargetCurve(NamedTuple):
     least_records : float
         n mu of the table above which an offset is more than noise.
     level_records : float
-        n mu of the table for each range of scores on one side of their location.
+        n mu of the table for each range of scores on one side of 0.
     edges : tuple of float
         Edges of the ranges over the highest one, in the order in which larger tables add them.
     spread : float
         Deviation of scores to which smaller ones are scaled up before their slope is found.
-    location_power : float
-        The location of the scores is multiplied by its share of the highest edge to this power.
     wanted_records : float
         n mu of the table for which more than its usual share is spent where records are few.
     noisy_ratio : float
@@ -157,7 +126,6 @@ class TargetCurve(NamedTuple):
     # Many records lie outside of the first edge, so that even a few tell something there.
     edges: tuple[float, ...] = (0.5, 1.0, 0.25)
     spread: float = 0.0
-    location_power: float = 0.0
     wanted_records: float = 0.0
     noisy_ratio: float = 0.0
 
@@ -178,11 +146,8 @@ def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.minimum(np.maximum(z, -1.0), 1.0), np.ones(z.shape)
 
 
-# Scores of these solvers seldom lie on one side of 0, and otherwise ranges around 0 are best.
 # Where records are few, the offset of a rare class is worth more than the slope.
-CLASS_CURVE = TargetCurve(
-    logistic_mean, least_records=12.0, location_power=1.0, wanted_records=24.0, noisy_ratio=12.0
-)
+CLASS_CURVE = TargetCurve(logistic_mean, least_records=12.0, wanted_records=24.0, noisy_ratio=12.0)
 # Noise may shrink the scores of games to almost nothing. The scores of other solvers keep their
 # length, since lengthening them costs accuracy where records are few.
 SHORT_CURVE = TargetCurve(logistic_mean, spread=1.0)
@@ -246,8 +211,6 @@ class CalibrationPlan:
     share : float
         Share of mu**2.
     n_samples : int
-    location_grid, spread_grid : float or None
-        Grids of the location of the scores, and of counts of long ones; None if not released.
     """
 
     event: Event
@@ -258,8 +221,6 @@ class CalibrationPlan:
     curve: TargetCurve
     share: float
     n_samples: int
-    location_grid: float | None
-    spread_grid: float | None
 
     name: ClassVar[str] = "slope and offset of the scores"
 
@@ -302,23 +263,16 @@ class CalibrationPlan:
         w *= longer
         size, length, shorter = size * longer, length * longer, shorter * longer
         top = CALIBRATION.top * size
-        records, w = scored(X, y, w)
-        # Where the centre of the features is noisy, coefficients may point along its error.
-        location = self.located(records, y, w, top, rng)
-        w[-1] = -location
-        # Scores of correlated features are far longer, or shorter, than those of others.
-        spread = self.spread_of(records, y, w, CALIBRATION.typical_score * size, rng)
-        top *= spread
         edges = top * np.sort(self.curve.edges[: self.levels - 1])
-        table = map_reduce(records, y, table_of, w, edges, self.levels)
+        table = map_reduce(in_pieces(X, y), y, table_of, w, edges, self.levels)
         variance = gaussian_mechanism(rng, table, self.grid) ** 2
         counts, sums = table.reshape(2, -1)
         counts = counts - (counts.sum() - total) / len(counts)
         sides = np.concatenate([[0.0], edges, [2.0 * top]])
         limits = np.append(-sides[:0:-1], sides)
-        there = max(-CALIBRATION.longest, min(b, CALIBRATION.longest)) + location / longer
+        there = max(-CALIBRATION.longest, min(b, CALIBRATION.longest))
         slope, shift = self.fitted(
-            typical_scores(limits, counts, CALIBRATION.typical_score * size * spread),
+            typical_scores(limits, counts, CALIBRATION.typical_score * size),
             (counts, sums),
             total,
             there,
@@ -328,30 +282,7 @@ class CalibrationPlan:
         slope *= shorter
         if radius is not None and slope * length > radius:
             slope = radius / length
-        shift += there - slope / shorter * location - b
-        return Calibration(slope, shift)
-
-    def located(self, X: Any, y: Any, w: np.ndarray, top: float, rng: np.random.Generator) -> float:
-        """About the mean of the scores, each of them cut to ``+-top``; 0 if it is not released."""
-        if self.location_grid is None:
-            return 0.0
-        total, n = map_reduce(X, y, sum_of_scores, w, top), self.n_samples
-        deviation = gaussian_mechanism(rng, total, self.location_grid)
-        expected = n * CALIBRATION.typical_score / CALIBRATION.top
-        found = max(-1.0, min(float(shrunk(total, deviation, expected)[0]) / n, 1.0))
-        return top * found * abs(found) ** self.curve.location_power
-
-    def spread_of(
-        self, X: Any, y: Any, w: np.ndarray, typical: float, rng: np.random.Generator
-    ) -> float:
-        """The deviation of the scores over a typical one; 1 if no counts are released."""
-        if self.spread_grid is None:
-            return 1.0
-        factors = CALIBRATION.least_spread * 2.0 ** (np.arange(2**CALIBRATION.spread_counts) / 2.0)
-        limits = CALIBRATION.spread_deviations * typical * factors
-        above = map_reduce(X, y, longer_scores, w, 1, limits)
-        found = halve(above, CALIBRATION.spread_tail * self.n_samples, self.spread_grid, rng)
-        return float(factors[found]) * 2.0**-0.25  # between this candidate and the one before
+        return Calibration(slope, shift + there - b)
 
     def fitted(
         self, scores: Any, table: Any, total: float, b: float, noise: float, expected: float = 1.0
@@ -515,44 +446,16 @@ def plan_calibration(
         return ClassPlan(event, grid, slope, curve, share, n_samples)
     known, share = known_records(n_known, n_features, mu, curve)
     levels = min(max(1, round(known / curve.level_records)), len(curve.edges) + 1)
-    worth = min(known / CALIBRATION.located_records - 1.0, CALIBRATION.near_ratio / ratio, 1.0)
-    parts = {"table": (share, 1)}
-    n_counts = CALIBRATION.spread_counts
-    # If noise misleads two counts, nearly all scores are in one range, and any offset fits them.
-    spread_share = n_counts * (CALIBRATION.spread_noise * n_samples * mu) ** -2.0
-    spread_share = min(spread_share, CALIBRATION.spread_share)
-    if n_counts <= spread_share * (CALIBRATION.most_spread_noise * n_samples * mu) ** 2:
-        parts = {"spread": (spread_share / n_counts, n_counts), **parts}
-    if worth > 0.0:
-        parts = {"location": (CALIBRATION.location_share * worth, 1), **parts}
-    multiplier, event = share_mu(mu, parts)
+    multiplier, event = share_mu(mu, {"table": (share, 1)})
     # Weight and weighted target of a record have norm sqrt(2), and differ by 2 at most.
     change = math.sqrt(2.0) if added else 2.0
     sensitivity = one_record(n_samples, added, 1.0, change, parts=4 * levels)
     grid = gaussian_grid(sensitivity, multiplier["table"], 4 * levels, n_samples)
-    location_grid = spread_grid = None
-    if "spread" in parts:
-        spread_grid = gaussian_grid(1.0, multiplier["spread"], 1, n_samples)
-    if worth > 0.0:
-        moved = one_record(n_samples, added, 1.0)
-        location_grid = gaussian_grid(moved, multiplier["location"], 1, n_samples)
     scale, offset = curve.prior
     deviation = min(1.0, scale * math.sqrt(n_features) / (n_known * mu))
     prior = deviation, offset * deviation
     expected = ratio**2 / (ratio**2 + curve.noisy_ratio**2)
-    share = sum(part * count for part, count in parts.values())
-    return CalibrationPlan(
-        event,
-        grid,
-        levels,
-        prior,
-        expected,
-        curve,
-        share,
-        n_samples,
-        location_grid,
-        spread_grid,
-    )
+    return CalibrationPlan(event, grid, levels, prior, expected, curve, share, n_samples)
 
 
 _ROOT_HALF, _DENSITY_AT_0 = math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi)
@@ -585,30 +488,6 @@ def typical_scores(limits: np.ndarray, counts: np.ndarray, spread: float) -> np.
                 square += weight * ((a - mean) * (a - mean) + b * b)
             spread = max(math.sqrt(square), limits[K] / 64.0)
     return np.array([x, deviation])
-
-
-def scored(X: Any, y: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
-    """Records in pieces, and their coefficients; of those in memory scores are all that is read."""
-    if isinstance(X, BlockDesign):
-        return X, w
-    scores = np.empty((len(y), 1))
-    map_reduce(in_pieces(X, scores), scores, written_scores, w)
-    return in_pieces(KeptScores(scores, np.ones(1), 1), y), np.array([1.0, 0.0])
-
-
-@without_gil
-def written_scores(X: Any, scores: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Write scores in the place of targets; there is nothing to add up."""
-    predict_all(X, w, scores)
-    return np.zeros(0)
-
-
-@without_gil
-def sum_of_scores(X: Dense | CSR, y: np.ndarray, w: np.ndarray, top: float) -> np.ndarray:
-    """Sum of the scores over ``top``, each of them cut to [-1, 1]."""
-    scores = np.empty((len(y), 1))
-    predict_all(X, w, scores)
-    return within(scores / top, -1.0, 1.0).sum(keepdims=True)[0]
 
 
 @without_gil

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.special import ndtri
 
 from skdpsco._typing import TargetLike
 from skdpsco.data.design import CSR, Dense, as_design, as_matrix
@@ -50,7 +52,8 @@ class BoundTuning(NamedTuple):
     n_rounds, n_norms : int
         Number of rounds, and of counts in each; k counts search among 2**k norms.
     tail : float
-        Share of the records that may exceed a norm.
+        Share of the records that may exceed a norm; and the largest share of entries beyond a bound
+        that raises it.
     least_filled : float
         Least share of the entries of a column that are not 0.
     room, least_room : float
@@ -62,6 +65,10 @@ class BoundTuning(NamedTuple):
     certain : float
         Levels differ certainly if they are as many typical differences from the median, of which
         none is smaller than the noise.
+    beyond_share : float
+        Largest share of rho for numbers of entries beyond the bounds, which are raised for tails.
+    least_beyond : float
+        Share of the entries that may be beyond raised bounds.
     """
 
     level_share: float = 0.05
@@ -78,6 +85,8 @@ class BoundTuning(NamedTuple):
     least_room: float = 1.0
     varied: float = 1.2
     certain: float = 3.0
+    beyond_share: float = 0.02
+    least_beyond: float = 0.003
 
 
 FEATURE_BOUNDS = BoundTuning()
@@ -158,18 +167,28 @@ def plan_bounds(
         return BoundPlan(n, d, {}, NoOpEvent())
     n_read = enough_records(n, d, mu, added)
     plenty = n_read * mu / math.sqrt(d) / tuning.level_ratio
-    mu *= math.sqrt(tuning.level_share * min(1.0 / plenty, 1.0))
+    share = tuning.level_share * min(1.0 / plenty, 1.0)
     n_means, rounds = len(_MEAN_CANDIDATES).bit_length() - 1, tuning.n_rounds
     left = 1.0 - tuning.median_share - tuning.filled_share - tuning.norm_share
     parts = {
-        "median": (tuning.median_share / n_means, n_means),
-        "filled": (tuning.filled_share, 1),
-        "norm": (tuning.norm_share / (rounds * tuning.n_norms), rounds * tuning.n_norms),
-        "levels": (left / rounds, rounds),
+        "median": (share * tuning.median_share / n_means, n_means),
+        "filled": (share * tuning.filled_share, 1),
+        "norm": (share * tuning.norm_share / (rounds * tuning.n_norms), rounds * tuning.n_norms),
+        "levels": (share * left / rounds, rounds),
     }
+    deviation = math.sqrt(d / tuning.beyond_share) / (n * mu)
+    if not tight and tuning.certain * deviation < tuning.tail:
+        parts["beyond"] = (
+            tuning.beyond_share * min((deviation / tuning.least_beyond) ** 2, 1.0),
+            1,
+        )
     multiplier, event = share_mu(mu, parts)
     slack = 1.0 + (d + 4) * 2.0**-50  # rounding of norms
-    changes = {"filled": math.sqrt(d), "levels": one_record(n, added, slack)}
+    changes = {
+        "filled": math.sqrt(d),
+        "beyond": math.sqrt(d),
+        "levels": one_record(n, added, slack),
+    }
     grids = {
         name: gaussian_grid(
             changes.get(name, 1.0), multiplier[name], d if name in changes else 1, n * slack
@@ -198,18 +217,22 @@ def find_bounds(
         return np.ones(plan.n_features)
     # With bounds that exceed all that may be found.
     X = X._replace(bounds=np.full(len(X.bounds), LIMIT), intercept=0)
+    beyond = partial(map_reduce, in_pieces(X, y), y, entries_beyond, unknown)
+    few = plan
     if not isinstance(X, BlockDesign):
         if plan.n_read < plan.n_samples:
             X, y = some_records(X, y, plan.n_read, rng)
-            plan = replace(plan, n_samples=plan.n_read)
+            few = replace(plan, n_samples=plan.n_read)
         X = as_design(levels_of(X, y, unknown), np.ones(plan.n_features), False, checked=True)
         X = in_pieces(X, y)
 
     def summed(function: Any, *arguments: Any) -> Any:
         return map_reduce(X, y, function, unknown, *arguments)
 
-    centre, typical = _mean_levels(plan, summed, rng)
+    centre, typical = _mean_levels(few, summed, rng)
     room = plan.room * min(typical / FEATURE_BOUNDS.varied, 1.0)
+    if "beyond" in plan.grids:
+        room = _room_for_tails(plan, centre, room, beyond, rng)
     return np.clip(2.0 ** (centre + room), SMALLEST_BOUND, LARGEST_BOUND)
 
 
@@ -238,6 +261,22 @@ def _mean_levels(plan: BoundPlan, summed: Any, rng: Any) -> tuple[np.ndarray, fl
         precision += 1.0 / deviation**2
         centre = _towards_the_mean(total / precision, share, precision**-0.5)
     return centre, c / math.sqrt(share.sum())
+
+
+def _room_for_tails(
+    plan: BoundPlan, centre: np.ndarray, room: float, beyond: Any, rng: np.random.Generator
+) -> np.ndarray:
+    """How far bounds are above mean levels, more than ``room`` where many entries are beyond it.
+
+    Levels are taken to be normal. ``beyond`` counts entries of higher levels than those given.
+    """
+    highest = np.ceil(centre + room)
+    counts = beyond(highest)
+    deviation = gaussian_mechanism(rng, counts, plan.grids["beyond"])
+    heavy = counts > FEATURE_BOUNDS.certain * deviation
+    share = np.clip(counts / plan.n_samples, FEATURE_BOUNDS.least_beyond, FEATURE_BOUNDS.tail)
+    wider = (highest - centre) * ndtri(FEATURE_BOUNDS.least_beyond) / ndtri(share)
+    return np.where(heavy, np.maximum(wider, room), room)
 
 
 def _towards_the_mean(levels: np.ndarray, share: np.ndarray, deviation: float) -> np.ndarray:
@@ -307,6 +346,18 @@ def levels_of(X: Dense | CSR, y: TargetLike, unknown: np.ndarray) -> Any:
 def filled_entries(X: Dense | CSR, y: TargetLike, unknown: np.ndarray) -> np.ndarray:
     """How many entries of each of the ``unknown`` columns are not 0; see `find_bounds`."""
     return np.ones(len(y)) @ levels_of(X, y, unknown).astype(bool)
+
+
+@without_gil
+def entries_beyond(
+    X: Dense | CSR, y: TargetLike, unknown: np.ndarray, highest: np.ndarray
+) -> np.ndarray:
+    """How many entries of each of the ``unknown`` columns have a level above ``highest``."""
+    levels, limits = levels_of(X, y, unknown), (highest + STORED).astype(np.int8)
+    if isinstance(levels, np.ndarray):
+        return np.ones(len(y)) @ (levels > limits)
+    levels.data = (levels.data > limits[levels.indices]).astype(float)
+    return np.ones(len(y)) @ levels
 
 
 @without_gil

@@ -51,7 +51,7 @@ class PrivateSurvivalRegressor(CompositeModel):
     {epsilon, delta, ledger, max_records_per_unit}
     alpha : float, default=0.001
         Weight of the penalty, >= 0.
-    {feature_bound, n_iter, conditioning, random_state}
+    {feature_bound, n_iter, random_state}
 
     Attributes
     ----------
@@ -120,7 +120,6 @@ class PrivateSurvivalRegressor(CompositeModel):
         alpha: float = 0.001,
         feature_bound: ArrayLike | Auto | None = "auto",
         n_iter: int | Auto = "auto",
-        conditioning: Auto | None = "auto",
         random_state: Seed = None,
     ) -> None:
         self.times = times
@@ -131,7 +130,6 @@ class PrivateSurvivalRegressor(CompositeModel):
         self.alpha = alpha
         self.feature_bound = feature_bound
         self.n_iter = n_iter
-        self.conditioning = conditioning
         self.random_state = random_state
 
     def _learn(self, X: Any, y: Any) -> Any:

@@ -30,12 +30,15 @@ from skdpsco.solvers.groups import monotone_glm as _monotone
 from skdpsco.solvers.penalized import gradient_descent
 from skdpsco.solvers.saddle import mirror_prox
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning"),
+    pytest.mark.usefixtures("as_they_are"),
+]
 MODULES = (column_scales, gradient_descent, _monotone, mirror_prox)
 SOLVERS = pytest.mark.parametrize("solver", ["gradient-descent", "mirror-prox"])
 N = 5
 BUDGET = {
-    "epsilon": 2000.0, "delta": 1e-6, "n_iter": 2, "random_state": 0, "conditioning": None,
+    "epsilon": 2000.0, "delta": 1e-6, "n_iter": 2, "random_state": 0,
 }  # fmt: skip
 
 

@@ -252,6 +252,16 @@ def cauchy(rng, n):
 
 
 @of_columns()
+def delays(rng, n):
+    """Minutes late, mostly few and sometimes hundreds, which the target follows, beside others."""
+    late = 4.0 * rng.normal(size=n) + (rng.random(n) < 0.4) * 10.0 * np.exp(
+        1.3 * rng.normal(size=n)
+    )
+    X = np.column_stack([late, rng.normal(size=(n, 9))])
+    return X, signal(X[:, 1:], rng) + 0.1 * late
+
+
+@of_columns()
 def counts(rng, n):
     """Visits, purchases or claims per year, with means from .5 to 6."""
     return planted(rng.poisson(own(rng).uniform(0.5, 6.0, 20), (n, 20)).astype(float), rng)

@@ -46,8 +46,6 @@ class ShrinkageTuning(NamedTuple):
     curvature_doubt : float
         What is beyond a typical curvature is believed where its square exceeds its variance by this
         factor.
-    least_curvature : float
-        The least curvature, relative to a typical one.
     longest : float
         Largest factor of a result.
     """
@@ -60,7 +58,6 @@ class ShrinkageTuning(NamedTuple):
     mixture_steps: int = 100
     alike: float = 10.0
     curvature_doubt: float = 3.0
-    least_curvature: float = 0.1
     longest: float = 4.0
 
 
@@ -321,7 +318,7 @@ def best_length(
         unknown = float(q @ q) * (variances[0] + variances[-K:].sum() / K**2) / square**2
         sure = max(1.0 - SHRINKAGE.curvature_doubt * unknown / max(beyond**2, 1e-200), 0.0)
         own = curvature + beyond * sure if q is p else max(own, curvature + beyond * sure)
-    own = max(own, SHRINKAGE.least_curvature * curvature)
+    own = max(own, 0.0)
     ridged = float(found.ridge @ (w * w))
     along = max(along - max(float(found.pull @ w) - ridged, 0.0), 0.0)
     # No more can be explained than there is; and what may be noise is not believed.
