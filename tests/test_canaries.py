@@ -268,8 +268,6 @@ def test_transformers_do_not_tell(name):
         (f"{f.__name__}: {case}", lambda f=f, X=X: f(X))
         for case, X in matrices()
         for f in methods
-        # scikit-learn selects columns of matrices that SciPy has not checked, beyond their memory.
-        if not ("Selector" in name and case.startswith("sparse"))
     ]
     assert leaks(calls) == {}
 
