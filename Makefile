@@ -17,12 +17,12 @@ SITE_TESTS := tests/test_site.py tests/test_docstrings.py
 # What `make floor` runs: a third of the suite, the files that touch what dependencies offer, such
 # as the checks of scikit-learn, frames and Arrow, Dask, compiled kernels, and files of ledgers
 FLOOR_TESTS ?= $(addprefix tests/test_,$(addsuffix .py, \
-	bad_input blocks blocks_input composite_input constraints design displays \
-	estimator_laws estimators generalised_gaussian group_display group_dro_estimator group_dro_input \
-	inspection kernels ledger ledger_estimators ledger_files linear_model_lp linear_model_lp_input mechanisms \
+	bad_input blocks blocks_input constraints design displays \
+	estimator_laws estimators generalised_gaussian group_display \
+	inspection kernels ledger ledger_estimators ledger_files linear_model_lp mechanisms \
 	minimax_estimators model_selection model_selection_input monotone_glm_estimator own_sets \
-	preprocessing_private preprocessing_private_input preprocessing_public progress random \
-	shape_display streaming synthesizer synthesizer_input))
+	preprocessing_private preprocessing_private_input preprocessing_public private_group_dro progress \
+	random scikit_learn shape_display streaming synthesizer synthesizer_input))
 FLOOR_VENV ?= .venv-floor
 # The oldest dependencies have wheels for Python 3.10 to 3.12 only
 FLOOR_PYTHON ?= $(shell for python in $(PYTHON) python3.12 python3.11 python3.10; do \

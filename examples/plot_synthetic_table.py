@@ -25,7 +25,7 @@ train, test = table.loc[::2, list(columns)], table.loc[1::2, list(columns)]
 
 # %%
 # For one epsilon, all tables of three columns that include the label should be accurate.
-model = PrivateSynthesizer(epsilon=1.0, delta=1e-7, domain=schema, workload="target", target="late")
+model = PrivateSynthesizer(epsilon=1.0, delta=1e-7, domain=schema, target="late", order=3)
 synthetic = model.fit(train).sample(len(train))
 print(model.privacy_, synthetic.head(), "", sep="\n\n")
 

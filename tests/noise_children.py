@@ -89,10 +89,7 @@ from skdpsco.solvers import (
 )
 from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
-from skdpsco.solvers.groups.monotone_glm import (
-    GradientMirrorProx,
-    PooledDescent,
-)
+from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledDescent
 from skdpsco.solvers.groups.problem import GroupProblem
 from skdpsco.solvers.l1.stagewise import problem_in
 from skdpsco.solvers.newton_step import NewtonStep

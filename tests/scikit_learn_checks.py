@@ -20,7 +20,12 @@ _OWN = (
 
 
 def scikit_learn_checks(*models, others=(), refused=()):
-    """Run a test with all checks of the models, and the selected checks of the others.
+    """Run a test with all checks of the models, and the selected checks of the others."""
+    return with_cases(cases_of(models, others, refused))
+
+
+def cases_of(models, others=(), refused=(), marks=()):
+    """A model and some of its checks, for each case of a test.
 
     The checks of a model are one test, since most take less time than pytest for a test. All of
     them run, whichever fail. ``refused`` are pairs of a model and the name of a check whose
@@ -42,10 +47,15 @@ def scikit_learn_checks(*models, others=(), refused=()):
         _, some = checks.setdefault((id(model), other and not own), (model, []))
         some.append((check, rightly))
     named, slow = mark.kwargs["ids"], [pytest.mark.slow]
-    cases = [
-        pytest.param(model, some, id=named(model), marks=slow * repeated)
+    return [
+        pytest.param(model, some, id=named(model), marks=[*marks, *slow * repeated])
         for (_, repeated), (model, some) in checks.items()
     ]
+
+
+def with_cases(cases):
+    """Run a test of a model and a check with all checks of each case."""
+    named = estimator_checks.parametrize_with_checks([]).kwargs["ids"]
 
     def decorate(test):
         @functools.wraps(test)

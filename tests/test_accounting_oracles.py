@@ -82,12 +82,7 @@ def test_the_integral_is_right_for_gaussian_noise():
 
 @pytest.mark.parametrize(
     ("q", "sigma", "steps", "delta"),
-    [
-        (0.01, 2.0, 1000, 1e-6),
-        (0.5, 3.0, 3, 1e-3),
-        (0.9, 40.0, 500, 1e-6),
-        (0.1, 1.0, 50, 1e-6),
-    ],
+    [(0.01, 2.0, 1000, 1e-6), (0.5, 3.0, 3, 1e-3), (0.9, 40.0, 500, 1e-6), (0.1, 1.0, 50, 1e-6)],
 )
 def test_charges_of_many_steps_against_the_exact_delta(q, sigma, steps, delta):
     event = RepeatedEvent(PoissonSampledGaussianEvent(sigma, q), steps)

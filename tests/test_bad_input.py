@@ -1,12 +1,14 @@
 """Mistakes of users: what they are told, and that nothing is lost and no noise is drawn."""
 
 import datetime
+import math
 from copy import copy
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import sklearn
 from cases import each
@@ -14,11 +16,21 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from stand_ins import Declared
 
 import skdpsco.base.private_estimator
-from skdpsco import PrivateLasso, PrivateLogisticL1
+from skdpsco import (
+    PrivateElasticNet,
+    PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLinearRegressor,
+    PrivateLogisticL1,
+    PrivateLogisticRegression,
+    PrivateRidge,
+)
 from skdpsco._random import generator
-from skdpsco.solvers import FrankWolfe, Stagewise
+from skdpsco.losses import Hinge, Logistic, Multinomial, SmoothHinge, derivative, value
+from skdpsco.solvers import CoordinateDescent, FrankWolfe, Stagewise
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 BOTH = pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
@@ -182,6 +194,12 @@ def table(**columns):
     return pd.DataFrame({name: [value] * N for name, value in columns.items()})
 
 
+def dictionary(kind, value):
+    """A frame with a column that Arrow has encoded as a dictionary."""
+    values = pa.array([value, None] * (N // 2), kind).dictionary_encode()
+    return pd.DataFrame({"a": X[:, 0], "b": pd.array(values, pd.ArrowDtype(values.type))})
+
+
 def with_entry(value):
     changed = X.copy()
     changed[3, 2] = value
@@ -207,6 +225,13 @@ BAD_X = {
     "column of words": (table(b=1.0, a="x"), IN_A),
     "column of objects": (table(a="x", b=1.0).astype({"a": object, "b": object}), IN_A),
     "polars words": (pl.DataFrame({"b": [1.0] * N, "a": ["x"] * N}), IN_A),
+    "Arrow words": (dictionary(pa.string(), "u"), "X must be numeric, but contains text"),
+    "Arrow times": (dictionary(pa.timestamp("ns"), datetime.datetime(2020, 1, 1)), NO_DATES),
+    "Arrow dates": (dictionary(pa.date32(), datetime.date(2020, 1, 1)), NO_DATES),
+    "Arrow numbers": (
+        dictionary(pa.float64(), 0.5),
+        "X must be an array, .*, of numbers: .*'NAType'",
+    ),
     "complex": (X * 1j, REAL),
     "complex column": (table(a=1j, b=1.0), REAL),
     "sparse complex": (sparse.csr_array(X * 1j), REAL),
@@ -364,3 +389,90 @@ def test_other_features(Estimator):
     named = Estimator().fit(FRAME, Y)
     with pytest.raises(ValueError, match="feature names"):
         named.predict(FRAME.rename(columns={"one": "eins"}))
+
+
+OF_BALLS = each("Estimator", [PrivateLinearClassifier, PrivateLinearRegressor])
+
+
+@pytest.mark.parametrize(("radius", "target_bound"), [(1e60, 1e-60), (1e-60, 1e60)])
+def test_quotients_of_bounds_in_balls(radius, target_bound):
+    model = PrivateLinearRegressor(radius=radius, target_bound=target_bound)
+    refuses(model, r"radius \* max\(feature_bound\) / target_bound must be in \[1e-100, 1e\+100\]")
+
+
+# --- losses
+
+
+class Steep(Declared):
+    """Declares half of its slope."""
+
+
+@value.register(Steep)
+def _(loss, z, y):
+    return math.sqrt(1.0 + (z - y) ** 2)
+
+
+@derivative.register(Steep)
+def _(loss, z, y):
+    return (z - y) / math.sqrt(1.0 + (z - y) ** 2)
+
+
+@OF_BALLS
+@each("loss", [Declared(1.0, 1.0, 2), Steep(0.5, 1.0), Declared(0.5, 1.0)])
+def test_losses_of_users_are_probed(Estimator, loss):
+    refuses(Estimator(loss=loss), f"loss.*{type(loss).__name__}|{type(loss).__name__}.*loss")
+
+
+@each("loss", [Logistic(), SmoothHinge(), Hinge(), Multinomial(2)])
+def test_losses_of_labels(loss):
+    refuses(PrivateLinearRegressor(loss=loss), "loss=.* is not for PrivateLinearRegressor")
+
+
+@each("loss", ["hinge", "smooth-hinge", Logistic(), Multinomial(2)])
+def test_losses_of_several_classes(loss):
+    match = r"With 3 classes loss must be 'logistic' or Multinomial\(3\), got "
+    refuses(PrivateLinearClassifier(loss=loss), match, y=np.arange(N) % 3)
+    refuses(PrivateLinearClassifier(loss=loss, classes=[0, 1, 2]), match)
+
+
+@OF_BALLS
+@each("solver", ["phased-sgd", "tree-frank-wolfe", "one-pass-frank-wolfe"])
+def test_solvers_that_need_a_smooth_loss(Estimator, solver):
+    loss = "hinge" if Estimator is PrivateLinearClassifier else "absolute"
+    refuses(Estimator(loss=loss, solver=solver, p=1.0), "smooth")
+
+
+@OF_BALLS
+def test_solvers_that_need_vertices(Estimator):
+    match = r"solver='one-pass-frank-wolfe' needs the vertices of an l1 ball, p=1; got p=2\.0"
+    refuses(Estimator(solver="one-pass-frank-wolfe"), match)
+
+
+PENALISED = [PrivateElasticNet, PrivateRidge, PrivateLogisticRegression]
+
+
+# --- mistakes
+
+
+@each("Estimator", PENALISED[:2])
+@each(("feature_bound", "target_bound"), [(1e-60, 1e60), (1e60, 1e-60)])
+def test_quotients_of_bounds(Estimator, feature_bound, target_bound):
+    match = r"target_bound / feature_bound must be in \[1e-100, 1e\+100\]"
+    refuses(Estimator(feature_bound=feature_bound, target_bound=target_bound), match)
+
+
+class Refuses(CoordinateDescent):
+    """Has no plan where the unit of the first feature is as small as only bounds may make it."""
+
+    def plan(self, problem, budget, n_iter=None):
+        if problem.unit[0] < 1e-8:
+            raise ValueError("It is too small.")
+        return super().plan(problem, budget, n_iter)
+
+
+@each("Estimator", PENALISED)
+def test_the_plan_is_rehearsed_for_bounds_that_are_yet_to_be_found(Estimator):
+    match = "Cannot split the budget for epsilon=1.0.* n=3000, d=4: .* It is too small"
+    refuses(
+        Estimator(feature_bound=None, solver=Refuses()), match, np.tile(X, (75, 1)), np.tile(Y, 75)
+    )

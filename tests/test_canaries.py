@@ -1,15 +1,16 @@
 """No value of a record is in an error, its cause or context, or in a warning."""
 
-import datetime
-import decimal
 import traceback
 import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
-from scipy import sparse
+from bad_inputs import BAD_X, BAD_Y, ENTRIES, FRAMES, MARKS, NUMBER, SECRET, N, first, with_entry
+from bad_inputs import X as GOOD
+from bad_inputs import Y as BINARY
 from sklearn.base import clone
 
 import skdpsco
@@ -41,54 +42,7 @@ from skdpsco.preprocessing import (
 )
 from skdpsco.variational import QuadraticGame, solve_variational_inequality
 
-N, D = 12, 3
-MARKS = ("canary", "7345", "2073")  # parts of what the values below look like in a message
-WORD, NUMBER = "canary7345", 7345.25
-
-
-class Awkward:
-    """A value that a record may hold: all conversions fail, and their errors show it."""
-
-    def __repr__(self):
-        return WORD
-
-    def _fail(self, *args, **kwargs):
-        raise ValueError(WORD)
-
-    __float__ = __int__ = __index__ = __array__ = __hash__ = __eq__ = __lt__ = _fail
-
-
-VALUES = {
-    "text": WORD,
-    "number": NUMBER,
-    "bytes": WORD.encode(),
-    "date": datetime.date(2073, 4, 5),
-    "datetime": datetime.datetime(2073, 4, 5),
-    "datetime64": np.datetime64("2073-04-05"),
-    "timestamp": pd.Timestamp(2073, 4, 5),
-    "period": pd.Period("2073-04", "M"),
-    "interval": pd.Interval(0, NUMBER),
-    "timedelta": datetime.timedelta(7345),
-    "complex": complex(0, NUMBER),
-    "list": [NUMBER, NUMBER],
-    "ragged": [[NUMBER], [NUMBER, 1]],
-    "dict": {WORD: NUMBER},
-    "tuple": (WORD, NUMBER),
-    "set": {WORD},
-    "huge": 7345 * 10**400,
-    "decimal": decimal.Decimal("7345.25e999999"),
-    "signalling": decimal.Decimal("sNaN7345"),
-    "array": np.full(2, NUMBER),
-    "series": pd.Series([WORD]),
-    "awkward": Awkward(),
-    "type": type(WORD, (), {}),
-}
-
-
-def objects(shape, value, fill):
-    array = np.full(shape, fill, dtype=object)
-    array[(2,) * len(shape)] = value
-    return array
+D = GOOD.shape[1]
 
 
 def attempted(function):
@@ -103,96 +57,50 @@ def attempted(function):
 
 def vectors():
     """Targets, labels, groups: one dimension, one of them a canary."""
-    for name, value in VALUES.items():
-        array = objects((N,), value, NUMBER)
+    yield from BAD_Y.items()
+    for name, value in ENTRIES.items():
+        array = first(value)
         yield f"{name}", array
-        yield f"{name}, among text", objects((N,), value, "a")
+        yield f"{name}, among text", np.array([array[0], *"abcdefghijk"], dtype=object)
         yield f"{name}, list", array.tolist()
         yield f"{name}, series", attempted(lambda a=array: pd.Series(a))
         yield f"{name}, natural", attempted(lambda a=array: np.array(a.tolist()))
+    for name, table in FRAMES.items():
+        if isinstance(table, pd.DataFrame | pl.DataFrame) and "b" in table.columns:
+            yield f"column of {name}", table["b"]
     numbers = np.full(N, NUMBER)
-    words = [WORD] * N
     yield from {
         "numbers": numbers,
-        "infinite": np.where(np.arange(N) == 1, np.inf, numbers),
         "half numbers": np.arange(N) + NUMBER,
-        "wrong length": numbers[:-1],
         "column": numbers[:, None],
         "two columns": np.column_stack([numbers, numbers]),
-        "two columns of text": [[WORD, WORD]] * N,
-        "one number": NUMBER,
-        "sparse": sparse.csr_array(numbers[:, None]),
-        "frame": pd.DataFrame({"y": words}),
-        "category": pd.Series(words, dtype="category"),
-        "string": pd.Series(words, dtype="string"),
-        "dates": pd.Series([VALUES["timestamp"]] * N),
-        "zoned": pd.Series([VALUES["timestamp"]] * N).dt.tz_localize("UTC"),
-        "periods": pd.Series([VALUES["period"]] * N),
-        "polars": pl.Series(words),
-        "polars dates": pl.Series([VALUES["date"]] * N),
-        "polars lists": pl.Series([[NUMBER]] * N),
-        "fields": np.full(N, NUMBER, dtype="f8, f8"),
-        "bytes": np.array([WORD.encode()] * N),
-        "long text": np.array([WORD, *"abcdefghijk"]),
+        "two columns of text": [[SECRET, SECRET]] * N,
+        "long text": np.array([SECRET, *"abcdefghijk"]),
         "generator": (NUMBER for _ in range(N)),
-        "masked": np.ma.masked_array(numbers, np.arange(N) == 1),
+        "arrow": pa.array([SECRET] * N),
+        "arrow chunks": pa.chunked_array([[SECRET] * N]),
     }.items()
-    pa = pytest.importorskip("pyarrow")
-    yield "arrow", pa.array(words)
-    yield "arrow chunks", pa.chunked_array([words])
-    yield "arrow in pandas", pd.Series(words, dtype=pd.ArrowDtype(pa.string()))
 
 
 def matrices():
     """Features: two dimensions, one of them a canary."""
-    for name, value in VALUES.items():
-        array = objects((N, D), value, NUMBER)
-        frame = attempted(lambda a=array: pd.DataFrame(a, columns=list("abc")))
-        yield f"{name}", array
-        yield f"{name}, among text", objects((N, D), value, "a")
+    yield from BAD_X.items()
+    for name, value in ENTRIES.items():
+        array = with_entry(value, object)
         yield f"{name}, list", array.tolist()
-        yield f"{name}, frame", frame
+        yield f"{name}, frame", attempted(lambda a=array: pd.DataFrame(a, columns=list("abc")))
         yield f"{name}, natural", attempted(lambda a=array: np.array(a.tolist()))
-        yield f"{name}, inferred", attempted(lambda f=frame: f.infer_objects())
-    numbers = np.full((N, D), NUMBER)
-    for name, vector in vectors():
-        if name not in VALUES and "," not in name:
-            yield f"vector: {name}", vector
-    holes = np.where(np.arange(N * D).reshape(N, D) == 4, np.nan, numbers)
-    words = {"a": [WORD] * N, "b": [0.0] * N, "c": [1.0] * N}
-    matrix = sparse.csr_array(numbers)
-    broken = sparse.csr_array(numbers)
-    broken.indices[3] = 7345
+    numbers, words = np.full((N, D), NUMBER), {"a": [SECRET] * N, "b": [0.0] * N, "c": [1.0] * N}
     yield from {
-        "NaN": holes,
-        "sparse NaN": sparse.csc_array(holes),
-        "sparse infinity": matrix * np.inf,
-        "sparse indices": broken,
-        "sparse objects": attempted(lambda: sparse.coo_array(numbers.astype(complex))),
-        "complex": numbers.astype(complex),
-        "three dimensions": numbers[None],
         "one row": numbers[:1],
-        "no row": numbers[:0],
         "wide": np.column_stack([numbers, numbers]),
-        "category": pd.DataFrame(words).astype("category"),
-        "string": pd.DataFrame(words).astype("string"),
-        "polars": pl.DataFrame(words),
-        "polars category": pl.DataFrame(words).with_columns(pl.col("a").cast(pl.Categorical)),
-        "polars NaN": pl.DataFrame(holes, schema=["a", "b", "c"]),
-        "polars lists": pl.DataFrame({**words, "a": [[NUMBER]] * N}),
-        "polars dates": pl.DataFrame({**words, "a": [VALUES["date"]] * N}),
-        "polars objects": attempted(lambda: pl.DataFrame({**words, "a": [Awkward()] * N})),
-        "pandas sparse": pd.DataFrame(holes, columns=list("abc")).astype(pd.SparseDtype(float)),
-        "numbers and text": pd.DataFrame({**words, "a": [NUMBER] * (N - 1) + [WORD]}),
+        "numbers and text": pd.DataFrame({**words, "a": [NUMBER] * (N - 1) + [SECRET]}),
         "mapping": words,
-        "records": [{"a": NUMBER}] * N,
-        "fields": np.full((N, D), NUMBER, dtype="f8, f8"),
-        "blocks of records": iter([(numbers, [WORD] * N)]),
-        "blocks of text": iter([(numbers.astype(object), [0] * N), ([[WORD] * D] * N, [0] * N)]),
-        "blocks that are none": iter([WORD, NUMBER]),
+        "arrow": pa.table(words),
+        "blocks of records": iter([(numbers, [SECRET] * N)]),
+        "blocks of text": iter([(numbers.astype(object), [0] * N), ([[SECRET] * D] * N, [0] * N)]),
+        "blocks that are none": iter([SECRET, NUMBER]),
     }.items()
-    pa = pytest.importorskip("pyarrow")
-    yield "arrow", pa.table(words)
 
 
 class Reached(BaseException):
@@ -237,8 +145,6 @@ def leaks(calls):
     return {name: text for name, text in found.items() if text}
 
 
-GOOD = np.random.default_rng(0).uniform(-1, 1, (N, D))
-BINARY = np.arange(N) % 2
 CLASSIFIERS = {
     "LogisticL1": skdpsco.PrivateLogisticL1,
     "LogisticRegression": skdpsco.PrivateLogisticRegression,
@@ -304,6 +210,7 @@ def test_fits_do_not_tell(name, monkeypatch):
                     ),
                 )
                 for case, g in vectors()
+                if not isinstance(g, str)
             ]
     assert leaks(calls) == {}
 
@@ -341,6 +248,7 @@ def test_predictions_and_scores_do_not_tell(name):
     calls += [
         (f"groups: {case}", lambda g=g: group_report(model, GOOD, BINARY, sensitive_features=g))
         for case, g in vectors()
+        if not isinstance(g, str)  # which would be the name of a column
     ]
     assert leaks(calls) == {}
 
@@ -356,7 +264,11 @@ def test_transformers_do_not_tell(name):
     data = np.round(GOOD) if name == "Encoder" else GOOD
     step = ESTIMATORS[name]().fit(np.tile(data, (20, 1)), np.tile(BINARY, 20))
     methods = [getattr(step, m) for m in ("transform", "inverse_transform") if hasattr(step, m)]
-    calls = [(f"{f.__name__}: {c}", lambda f=f, X=X: f(X)) for c, X in matrices() for f in methods]
+    calls = [
+        (f"{f.__name__}: {case}", lambda f=f, X=X: f(X))
+        for case, X in matrices()
+        for f in methods
+    ]
     assert leaks(calls) == {}
 
 
@@ -366,6 +278,8 @@ def tables():
         yield f"array: {name}", X
     for name, values in vectors():
         for make in (pd.DataFrame, pl.DataFrame):
+            if "Decimal" in name and make is pl.DataFrame:
+                continue  # it panics
             frame = attempted(lambda make=make, v=values: make({"a": v, "b": BINARY, "y": BINARY}))
             if frame is not None:
                 yield f"{make.__module__}: {name}", frame
@@ -384,8 +298,9 @@ def test_tables_do_not_tell(declared):
 
 def blocks():
     """Records in blocks, of which some hold a canary."""
-    pa = pytest.importorskip("pyarrow")
     for name, X in matrices():
+        if name == "an array without entries":
+            continue  # its error is its own
         yield f"X: {name}", lambda X=X: RowBlocks.from_arrays(X, BINARY, block_size=5)
         yield f"block: {name}", lambda X=X: RowBlocks.from_blocks([(GOOD, BINARY), (X, BINARY)])
     for name, y in vectors():
@@ -437,7 +352,7 @@ def test_other_uses_of_data_do_not_tell(monkeypatch):
 
 
 MISPLACED = {
-    "frame": pd.DataFrame({"a": [WORD] * N, "b": np.full(N, NUMBER)}),
+    "frame": pd.DataFrame({"a": [SECRET] * N, "b": np.full(N, NUMBER)}),
     "column": pd.Series(np.full(N, NUMBER)),
     "array": np.full((N, D), NUMBER),
 }

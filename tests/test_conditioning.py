@@ -69,12 +69,7 @@ def test_objective_is_that_of_the_columns_as_given(make, plain, X_low):
     X = X * np.array([1.0, 2.0, 0.5, 1.0, 1.0])
     y = labels if make in CLASSIFIERS else y
     penalty = {"C": 0.005, "classes": [0, 1]} if make in CLASSIFIERS else {"alpha": 500.0}
-    model = make(
-        epsilon=1e5,
-        feature_bound=[1.0, 2.0, 0.5, 1.0, 1.0],
-        random_state=0,
-        **penalty,
-    )
+    model = make(epsilon=1e5, feature_bound=[1.0, 2.0, 0.5, 1.0, 1.0], random_state=0, **penalty)
     model.fit(X, y)
     plain.fit(X, y)
     assert np.ravel(model.coef_) == pytest.approx(np.ravel(plain.coef_), abs=0.03)

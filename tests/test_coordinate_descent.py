@@ -7,16 +7,11 @@ import math
 import numpy as np
 import pytest
 from cases import each
+from runs import solve
 from scipy import sparse
 
 from skdpsco.data.design import CSC, Columns, as_columns, as_design, columns_of
-from skdpsco.losses import (
-    Logistic,
-    Multinomial,
-    Squared,
-    derivative,
-    derivatives,
-)
+from skdpsco.losses import Logistic, Multinomial, Squared, derivative, derivatives
 from skdpsco.penalties import L1, L2, Box
 from skdpsco.privacy import Budget
 from skdpsco.scaling.column_scales import Scales
@@ -41,16 +36,6 @@ def make_problem(loss, n, d, intercept=False, penalty=None, bounds=1.0, scale=1.
         loss, None, n, d + intercept, intercept,
         penalty=penalty or L2(0.01), unit=unit, weight=scale**-2.0,
     )  # fmt: skip
-
-
-def solve(solver, problem, X, y, budget, n_iter=None, seed=0, bounds=1.0):
-    plan = solver.plan(problem, budget, n_iter)
-    design = as_design(X, np.full(X.shape[1], bounds), problem.intercept)
-    rng = np.random.Generator(np.random.PCG64(seed))
-    progress = np.zeros(1, dtype=np.int64)
-    result = solver.run(plan, problem, design, y, rng, progress)
-    assert progress[0] == result.n_iter == plan.n_iter
-    return result
 
 
 # ------------------------------------------------------------------------------ plans
@@ -159,7 +144,7 @@ def test_greedy_takes_the_best_coordinate(rule):
     chosen = {
         int(
             np.flatnonzero(
-                solve(GreedyCoordinateDescent(rule, clip=1.0), L0, X, y, budget, 1, s).coef
+                solve(GreedyCoordinateDescent(rule, clip=1.0), L0, X, y, budget, 1, seed=s).coef
             )[0]
         )
         for s in range(20)

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -153,9 +152,3 @@ def test_bad_input_costs_nothing():
     with pytest.raises(ValueError, match="y must be None"):
         model.fit(PrivateMoments(classes=[0, 1, 2], epsilon=30.0).fit(X, y), y)
     assert ledger.charges() == []
-
-
-@scikit_learn_checks(PrivateLinearDiscriminantAnalysis(epsilon=100.0))
-@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning", "ignore::skdpsco.PrivacyWarning")
-def test_scikit_learn_s_checks(estimator, check):
-    check(estimator)

@@ -33,39 +33,33 @@ def _close():
     plt.close("all")
 
 
-class Centre(TransformerMixin, PrivateEstimator):
-    """A private transformer without its noise; it remembers its fits."""
-
-    fits: list = []
-
-    def __init__(self, epsilon=1.0, delta=1e-5, ledger=None, random_state=None):
+class Fake(PrivateEstimator):
+    def __init__(self, epsilon=1.0, delta=1e-6, ledger=None, random_state=None):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
         self.random_state = random_state
+
+
+class Centre(TransformerMixin, Fake):
+    """A private transformer without its noise."""
 
     def fit(self, X, y=None):
         budget = self._budget()
         event = ZCDPEvent(self._available(budget).rho)
         with self._releasing(self, event, budget):
             pass
-        self.fits.append((self.privacy_.rho, self.random_state))
         return self
 
     def transform(self, X):
         return X
 
 
-class Constant(PrivateEstimator):
+class Constant(Fake):
     """Scores are epsilon, plus the number of its fits over 100."""
 
     n_fits = 0
-
-    def __init__(self, epsilon=1.0, delta=1e-6, ledger=None, random_state=None):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.random_state = random_state
+    tests: list = []
 
     def fit(self, X, y):
         type(self).n_fits += 1
@@ -75,8 +69,6 @@ class Constant(PrivateEstimator):
     def score(self, X, y):
         self.tests.append((self.n_, len(X)))
         return self.epsilon + self.fit_ / 100
-
-    tests: list = []
 
 
 def test_what_the_utility_plot_shows():
@@ -148,8 +140,7 @@ def test_random_state():
 
 
 def test_several_private_steps_share_epsilon():
-    Centre.fits.clear()
-    pipeline = make_pipeline(Centre(0.3), Centre(0.6, 1e-7), PrivateLasso(epsilon=0.5))
+    pipeline = make_pipeline(Centre(0.3, 1e-5), Centre(0.6, 1e-7), PrivateLasso(epsilon=0.5))
     shares = [Budget(step.epsilon, step.delta).rho for _, step in pipeline.steps]
     models = []
 

@@ -20,7 +20,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from own_solver import OneGradient
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags
 
 from skdpsco import (
@@ -512,6 +512,40 @@ def test_constant_columns_and_few_records_are_no_trouble(case):
             assert re.search(rf"\b{n} record|\bn={n}\b|has no member", str(error))  # noqa: PT017
         else:
             assert all(np.isfinite(one).all() for one in released(model))
+
+
+CLASSIFIERS = [case for case in CASES if is_classifier(case.model)]
+
+
+@pytest.mark.parametrize("case", CLASSIFIERS, ids=str)
+def test_predictions_of_classes_follow_from_scores(case):
+    X, y = data(1500)
+    known = np.unique(case.targets(y))
+    named = case._replace(targets=lambda y: np.array(["b", "c", "a"])[case.targets(y)])
+    names = np.unique(named.targets(y))
+    model = fitted(named, X, y, classes=names[::-1].tolist())
+    for one, two in zip(released(model), released(fitted(named, X, y)), strict=True):
+        assert_array_equal(one, two)
+    K, rows = len(known), len(known) if len(known) > 2 else 1
+    assert list(model.classes_) == names.tolist()
+    assert (model.coef_.shape, model.intercept_.shape) == ((rows, D), (rows,))
+    scores = model.decision_function(X)
+    read = np.clip(X, *model.feature_range_)
+    assert_allclose(scores.reshape(-1, rows), read @ model.coef_.T + model.intercept_, atol=1e-9)
+    of_classes = np.column_stack([-scores, scores]) if K == 2 else scores
+    assert_array_equal(model.predict(X), model.classes_[of_classes.argmax(axis=1)])
+    assert model.score(X, named.targets(y)) == np.mean(model.predict(X) == named.targets(y))
+    if hasattr(model, "predict_proba"):
+        p = model.predict_proba(X)
+        assert_array_equal(p.argmax(axis=1), of_classes.argmax(axis=1))
+        of_logs = getattr(model, "predict_log_proba", lambda X: np.log(model.predict_proba(X)))
+        assert_allclose(np.log(p), of_logs(X), atol=1e-9)
+        for rows in (X, 1e6 * X):
+            with np.errstate(all="raise", under="ignore"):
+                p = model.predict_proba(rows)
+                assert np.isfinite(of_logs(rows)).all()
+            assert_allclose(p.sum(axis=1), 1.0)
+            assert (p >= 0.0).all()
 
 
 @each_case

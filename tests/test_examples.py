@@ -243,7 +243,8 @@ def test_the_workflow_of_the_tutorials(tmp_path, monkeypatch):
     "page",
     (
         "beyond-straight-lines deploying ledger missing-values moments moments-in-sql neighbours "
-        "other-tools persons public-data rare-classes standard-errors survival tables text"
+        "other-tools persons public-data rare-classes standard-errors survival synthetic-data "
+        "tables text"
     ).split(),
 )
 def test_pages_of_code(page, tmp_path, monkeypatch):

@@ -6,22 +6,15 @@ import math
 
 import numpy as np
 import pytest
+from runs import solve
 
-from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.penalties import L1, L2, Box, ElasticNet
 from skdpsco.privacy import Budget, mu_of
 from skdpsco.privacy.events import leaves
-from skdpsco.solvers import (
-    SGD,
-    Allowance,
-    CompositeProblem,
-    GradientDescent,
-    check_cost,
-)
+from skdpsco.solvers import SGD, Allowance, CompositeProblem, GradientDescent
 from skdpsco.solvers.penalized import quadratic_model
 
-LEAST_NOISE = Allowance(1e12)  # the largest budget of an estimator
 both_solvers = pytest.mark.parametrize("cls", [GradientDescent, SGD])
 
 
@@ -32,18 +25,6 @@ def make_problem(loss, n, d, intercept=False, penalty=None, bounds=1.0, scale=1.
         loss, None, n, d + intercept, intercept,
         penalty=penalty or L2(0.01), unit=unit, weight=scale**-2.0,
     )  # fmt: skip
-
-
-def solve(solver, problem, X, y, budget=LEAST_NOISE, n_iter=None, seed=0, bounds=1.0):
-    plan = solver.plan(problem, budget, n_iter)
-    check_cost(plan.event, budget)
-    design = as_design(X, np.broadcast_to(np.asarray(bounds, float), X.shape[1]).copy(),
-                       problem.intercept)  # fmt: skip
-    rng = np.random.Generator(np.random.PCG64(seed))
-    progress = np.zeros(1, dtype=np.int64)
-    result = solver.run(plan, problem, design, y, rng, progress)
-    assert progress[0] == result.n_iter == plan.n_iter
-    return result
 
 
 def in_user_units(coef, problem, bounds, scale=1.0):

@@ -13,12 +13,7 @@ from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.losses.kernels import values
 from skdpsco.losses.library import Hinge, Logistic, Squared, without_weights
-from skdpsco.solvers.groups.descent import (
-    losses_by_group,
-    mixed,
-    rates_of,
-    targets_with_weights,
-)
+from skdpsco.solvers.groups.descent import losses_by_group, mixed, rates_of, targets_with_weights
 from skdpsco.solvers.groups.problem import GroupedTargets, GroupProblem
 from skdpsco.solvers.penalized.task_weights import capped
 

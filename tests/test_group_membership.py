@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.metrics import accuracy_score
-from test_group_dro_estimator import data, model
+from test_private_group_dro import data, model
 
 from skdpsco import BudgetExceededError, Ledger, UtilityWarning
 from skdpsco.group_dro import group_report, worst_group_score

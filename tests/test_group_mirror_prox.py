@@ -232,9 +232,7 @@ def test_rows_are_clipped_scaled_and_shortened(intercept):
 
 
 @pytest.mark.parametrize(
-    ("loss", "average_weight"),
-    [(LOSSES[0], 0.0), *((loss, 0.4) for loss in LOSSES)],
-    ids=str,
+    ("loss", "average_weight"), [(LOSSES[0], 0.0), *((loss, 0.4) for loss in LOSSES)], ids=str
 )
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # of the solver we compare with
 def test_without_noise_the_saddle_point_is_found(loss, average_weight):
@@ -286,22 +284,6 @@ def test_without_noise_the_saddle_point_is_found(loss, average_weight):
 
 
 # --- what is refused
-
-
-@each(
-    ("options", "error", "match"),
-    [
-        ({"solver": 3}, TypeError, "solver"),
-        ({"solver": MirrorProx}, TypeError, "solver"),
-        ({"row_norm": 0.0}, ValueError, "row_norm"),
-        ({"row_norm": math.nan}, ValueError, "row_norm"),
-        ({"row_norm": True}, TypeError, "row_norm"),
-        ({"row_norm": "1"}, TypeError, "row_norm"),
-    ],
-)
-def test_bad_parameters(options, error, match):
-    with pytest.raises(error, match=match):
-        GroupMirrorProx(**options)
 
 
 @pytest.mark.parametrize("solver", [MirrorProx(), RecursiveRegularisation()])

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
-from sklearn.compose import (
-    ColumnTransformer,
-    TransformedTargetRegressor,
-)
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
@@ -20,10 +17,7 @@ from sklearn.model_selection import (
     ShuffleSplit,
 )
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import (
-    Normalizer,
-    StandardScaler,
-)
+from sklearn.preprocessing import Normalizer, StandardScaler
 
 from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
 from skdpsco.inspection import not_private_steps, privacy_report, private_steps
@@ -37,17 +31,11 @@ from skdpsco.preprocessing import (
     PublicBoundsScaler,
     RowClipper,
 )
-from skdpsco.privacy import (
-    Budget,
-    GaussianEvent,
-    epsilon_of,
-    gaussian_epsilon,
-    zcdp_epsilon,
-)
+from skdpsco.privacy import Budget, GaussianEvent, epsilon_of, gaussian_epsilon, zcdp_epsilon
 from skdpsco.privacy.report import PrivacyReport
 from skdpsco.solvers import SGD, PhasedERM
 
-FREE, PRIVATE, NOT = "data-independent", "private", "NOT private"
+PRIVATE, NOT = "private", "NOT private"
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (60, 3))
 Y = X[:, 0] + 0.1 * rng.normal(size=60)

@@ -19,12 +19,7 @@ FITS = {
     "classes": lambda: (PrivateLinearDiscriminantAnalysis(classes=[False, True]), Y > 0, {}),
     "several": lambda: (PrivateRidge(), np.column_stack([Y, -Y]), {}),
     "weights": lambda: (
-        PrivateRidge(
-            target_bound=1.0,
-            max_weight=2.0,
-            solver="gradient-descent",
-            n_iter=1,
-        ),
+        PrivateRidge(target_bound=1.0, max_weight=2.0, solver="gradient-descent", n_iter=1),
         Y,
         {"sample_weight": np.ones(400), "init": PrivateRidge().fit(X, Y)},
     ),

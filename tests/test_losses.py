@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases import each
 
-from skdpsco._kernels import njit
+from skdpsco._kernels import implements, njit
 from skdpsco.losses import (
     Huber,
     Logistic,
@@ -21,6 +21,7 @@ from skdpsco.losses import (
     curvatures,
     derivative,
     derivatives,
+    is_proven,
     lipschitz_l2,
     lipschitz_norm,
     value,
@@ -28,8 +29,8 @@ from skdpsco.losses import (
 )
 from skdpsco.losses.check import check_loss
 from skdpsco.losses.hazards import EXPOSED, LARGEST_MEAN, ProportionalHazards
-from skdpsco.losses.library import Absolute, Hinge, Mixture, Weighted, for_kernels
-from skdpsco.losses.log_link import PoissonDeviance
+from skdpsco.losses.library import Absolute, Hinge, Mixture, Quantile, Weighted, for_kernels
+from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance, highest
 from skdpsco.losses.tabulated import Tabulated
 from skdpsco.losses.traits import traits_of, usual_curvature
 from skdpsco.privacy import Budget
@@ -49,7 +50,14 @@ TABLES = [
 ]
 MULTINOMIAL = [Multinomial(2), Multinomial(3), Multinomial(5)]
 HAZARDS = [ProportionalHazards(), ProportionalHazards(3.0, 0.2)]
-SCALAR = REGRESSION + BINARY + TABLES + HAZARDS
+LINKS = [
+    law(*fields)
+    for law in (PoissonDeviance, GammaDeviance)
+    for fields in ((0.4, 0.48), (-0.2, 0.15), (0.0, 3.0), (20.0, 20.1), (0.3, 1e-3))
+]
+KINKED = [Hinge(), Absolute(), *map(Quantile, (0.5, 0.1, 0.95))]
+BENT = REGRESSION + BINARY + TABLES + HAZARDS
+SCALAR = BENT + KINKED + LINKS
 LOSSES = SCALAR + MULTINOMIAL
 
 
@@ -57,7 +65,9 @@ def name_of(loss):
     return f"Tabulated, {len(loss.knots)} knots" if isinstance(loss, Tabulated) else str(loss)
 
 
+bent = pytest.mark.parametrize("loss", BENT, ids=name_of)
 scalar = pytest.mark.parametrize("loss", SCALAR, ids=name_of)
+smooth = pytest.mark.parametrize("loss", BENT + LINKS + MULTINOMIAL, ids=name_of)
 multinomial = pytest.mark.parametrize("loss", MULTINOMIAL, ids=name_of)
 every = pytest.mark.parametrize("loss", LOSSES, ids=name_of)
 
@@ -65,13 +75,13 @@ GRID = np.linspace(-6.0, 6.0, 1201)
 
 
 def most(loss):
-    """The bound on targets: beyond that of a table, its loss has no minimum."""
-    return 1.0 if isinstance(loss, Tabulated) else 1.5
+    """The bound on targets, which may be less than a loss is defined for."""
+    return 1.0 if isinstance(loss, Tabulated | PoissonDeviance | GammaDeviance) else 1.5
 
 
 def targets(loss):
     """Targets that a record may have."""
-    if isinstance(loss, Logistic | SmoothHinge):
+    if isinstance(loss, Logistic | SmoothHinge | Hinge):
         return np.array([-1.0, 1.0])
     if isinstance(loss, Multinomial):
         return np.arange(float(loss.n_classes))
@@ -95,22 +105,34 @@ def evaluate(kernel, loss, Z, y):
     return out
 
 
+def kernels(loss):
+    """The kernels of arrays that a loss has."""
+    return (values, derivatives, curvatures)[: 2 if loss.smoothness() == math.inf else 3]
+
+
 @njit
-def compiled(loss, Z, y, value_out, derivative_out, curvature_out, aliased):
+def compiled(loss, Z, y, value_out, derivative_out, aliased):
     values(loss, Z, y, value_out)
     derivatives(loss, Z, y, derivative_out)
-    curvatures(loss, Z, y, curvature_out)
     derivatives(loss, aliased, y, aliased)
+
+
+@njit
+def compiled_curvatures(loss, Z, y, out):
+    curvatures(loss, Z, y, out)
 
 
 def run_compiled(loss, Z, y):
     """What machine code makes of the loss as solvers pass it on."""
     V, R, C, aliased = np.empty(len(y)), np.empty_like(Z), np.empty(len(y)), Z.copy()
-    compiled(for_kernels(loss), Z, y, V, R, C, aliased)
+    compiled(for_kernels(loss), Z, y, V, R, aliased)
+    if len(kernels(loss)) == 2:
+        return V, R, aliased
+    compiled_curvatures(for_kernels(loss), Z, y, C)
     return V, R, C, aliased
 
 
-@scalar
+@pytest.mark.parametrize("loss", BENT + KINKED, ids=name_of)
 def test_derivative_is_the_slope_of_value(loss):
     # The derivative of a convex function brackets its difference quotients.
     h = 1e-4
@@ -123,7 +145,7 @@ def test_derivative_is_the_slope_of_value(loss):
             assert quotient <= derivative(loss, z + h, y) + tolerance
 
 
-@scalar
+@bent
 def test_curvature_bounds_the_slope_of_derivative(loss):
     h, tolerance, points = 1e-4, 1e-5, GRID
     if isinstance(loss, ProportionalHazards):  # it is steepest at one point, and linear beyond
@@ -143,6 +165,23 @@ def test_curvature_bounds_the_slope_of_derivative(loss):
             if loss is SQUARED or loss is LOGISTIC:
                 assert curvature(loss, z, y) == pytest.approx(slope, abs=1e-8)
     assert steepest == pytest.approx(loss.smoothness(), rel=tolerance)
+
+
+@pytest.mark.parametrize("loss", LINKS, ids=str)
+def test_links_have_the_slopes_they_say(loss):
+    assert is_proven(loss)
+    grid, h = np.linspace(-12.0, 12.0, 481), 1e-6
+    for t in (-1.0, -0.3, 0.0, 0.2, 1.0):
+        slopes = [derivative(loss, z, t) for z in grid]
+        assert (np.diff(slopes) >= 0.0).all()
+        for z, slope in zip(grid, slopes, strict=True):
+            quotient = (value(loss, z + h, t) - value(loss, z - h, t)) / (2.0 * h)
+            assert quotient == pytest.approx(slope, abs=1e-5 * highest(loss))
+            bend = (derivative(loss, z + h, t) - derivative(loss, z - h, t)) / (2.0 * h)
+            assert bend <= curvature(loss, z, t) * (1.0 + 1e-5) + 1e-5
+            assert 0.0 <= curvature(loss, z, t) <= loss.smoothness()
+    steepest = max(curvature(loss, z, 1.0) for z in np.linspace(-30.0, 30.0, 60001))
+    assert steepest == pytest.approx(loss.smoothness(), rel=1e-3)
 
 
 @every
@@ -293,7 +332,7 @@ def fw_curvature(loss, radius, seed=0):
 
 
 @pytest.mark.parametrize("radius", [0.05, 1.0, 3.0])
-@every
+@smooth
 def test_curvature_constant(loss, radius):
     # (<x, w> - y)**2 has 8 radius**2: the paper's 4 radius**2 is that of half of it.
     constant = curvature_of(loss, 2 * radius)
@@ -322,14 +361,13 @@ def test_extreme_predictions_stay_finite(loss):
     for target in targets(loss):
         y = np.full(len(Z), target)
         for results in (
-            [evaluate(kernel, loss, Z, y) for kernel in (values, derivatives, curvatures)],
-            run_compiled(loss, Z, y)[:3],
+            [evaluate(kernel, loss, Z, y) for kernel in kernels(loss)],
+            run_compiled(loss, Z, y)[:-1],
         ):
-            V, R, C = results
+            V, R, *C = results
             assert all(np.isfinite(result).all() for result in results)
             assert (V >= 0.0).all()
-            assert (C >= 0.0).all()
-            assert (C <= loss.smoothness()).all()
+            assert all(((c >= 0.0) & (c <= loss.smoothness())).all() for c in C)
             if K == 1:
                 assert (np.diff(R[np.argsort(Z[:, 0]), 0]) >= 0.0).all()
             else:  # one prediction dwarfs the others, or some are equal: softmax minus one-hot
@@ -342,7 +380,7 @@ def test_extreme_predictions_stay_finite(loss):
 def test_array_kernels_agree_with_scalar_kernels(loss):
     Z, y = records(loss)
     pairs = list(zip(Z[:, 0], y, strict=True))
-    for array, single in ((values, value), (derivatives, derivative), (curvatures, curvature)):
+    for array, single in zip(kernels(loss), (value, derivative, curvature), strict=False):
         expected = np.array([single(loss, z, t) for z, t in pairs])
         np.testing.assert_array_equal(evaluate(array, loss, Z, y).ravel(), expected)
 
@@ -353,17 +391,24 @@ def test_derivatives_may_overwrite_predictions(loss):
     expected, aliased = evaluate(derivatives, loss, Z, y), Z.copy()
     derivatives(loss, aliased, y, aliased)
     np.testing.assert_array_equal(aliased, expected)
-    _, R, _, aliased = run_compiled(loss, Z, y)
+    _, R, *_, aliased = run_compiled(loss, Z, y)
     np.testing.assert_array_equal(aliased, R)
 
 
 @every
 def test_compiled_kernels_agree_with_python(loss):
     Z, y = records(loss)
-    for kernel, result in zip(
-        (values, derivatives, curvatures), run_compiled(loss, Z, y)[:3], strict=True
-    ):
+    for kernel, result in zip(kernels(loss), run_compiled(loss, Z, y)[:-1], strict=True):
         np.testing.assert_allclose(result, evaluate(kernel, loss, Z, y), rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("loss", KINKED, ids=name_of)
+def test_losses_with_kinks_have_no_curvature(loss):
+    assert loss.smoothness() == curvature_of(loss, 2.0) == math.inf
+    assert not implements(curvature, type(loss))
+    # The derivative is within the bound wherever it is asked: privacy depends on it.
+    Z, y = np.array([[np.nan], [1e300], [-1e300], [1.0]]), np.full(4, targets(loss)[-1])
+    assert np.abs(run_compiled(loss, Z, y)[1]).max() <= loss.lipschitz()
 
 
 def test_losses_have_one_type_in_kernels():

@@ -2,11 +2,11 @@
 
 import itertools
 import math
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from cases import each
+from stand_ins import Declared
 
 from skdpsco import Ledger, PrivateMinimaxRegressor
 from skdpsco.losses import (
@@ -232,18 +232,6 @@ def test_the_gap_goes_to_zero_without_noise():
     assert gaps[1] < 0.5 * gaps[0]
 
 
-class Lying(NamedTuple):
-    """Like the absolute residual, but three times as large as it says."""
-
-    n_outputs = 1
-
-    def lipschitz(self, prediction_bound=math.inf, target_bound=math.inf):
-        return 1.0
-
-    def smoothness(self):
-        return math.inf
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -251,7 +239,7 @@ class Lying(NamedTuple):
         ((Logistic, F), TypeError, "losses must be"),
         (("logistic", F), TypeError, "losses must be"),
         (([Logistic(), Multinomial(3)], F), ValueError, "the same number of predictions"),
-        ((Lying(), F), TypeError, "kernel|value|derivative"),
+        ((Declared(), F), TypeError, "kernel|value|derivative"),
         ((Multinomial(1), F), ValueError, "at least two classes"),
         ((Multinomial(2.5), F), TypeError, "n_classes"),
         (([Logistic(), Huber(-1.0)], F), ValueError, "Huber"),
@@ -316,16 +304,8 @@ def test_a_game_that_was_changed_is_clipped_like_any_operator():
         assert np.abs(wrapped.total(z, data)[: 2 * F]).max() <= game.blocks[0].lipschitz
 
 
-class Shifted(NamedTuple):
+class Shifted(Declared):
     """The absolute residual less 3: convex, but negative."""
-
-    n_outputs = 1
-
-    def lipschitz(self, prediction_bound=math.inf, target_bound=math.inf):
-        return 1.0
-
-    def smoothness(self):
-        return math.inf
 
 
 class Python(Shifted):

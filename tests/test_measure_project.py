@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cases import each
 from query_answers import true_answers
+from scipy.special import softmax
 
 from skdpsco.constraints.norms import project_simplex
 from skdpsco.privacy import Budget, GaussianEvent
@@ -30,8 +31,9 @@ from skdpsco.solvers.synthesis.contrasts import (
     synthesis,
     worth_of_subsets,
 )
-from skdpsco.solvers.synthesis.distributions import Histogram
+from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
+from skdpsco.solvers.synthesis.possible_records import linked_columns
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
@@ -245,22 +247,36 @@ def test_noise_alone_leaves_the_uniform_distribution(shape, workload, n_samples)
     assert np.max(distances) < 0.2
 
 
-def test_gradient_of_the_model():
+@pytest.mark.parametrize("linked", [False, True])
+def test_gradient_of_the_model(linked):
+    """Contrasts of the mixture are those of its table, and the gradient is that of the value."""
     shape = (2, 3, 1, 4)
     rng = np.random.default_rng(6)
     subsets = tuple(worth_of_subsets(QueryProblem(shape, Marginals(3), 1)))
-    factors = _latent_class.terms(subsets, shape)
-    assert len(factors) == sum(n_contrasts(subset, shape) for subset in subsets)
-    targets, precisions = rng.normal(size=len(factors)), rng.random(len(factors))
-    starts = np.array([0, 2, 5, 6, 10])
+    forbidden = {0: np.array([True, False]), 3: np.arange(4) > 1}
+    possible = linked_columns([[forbidden]] if linked else [], shape)
+    terms = _latent_class.terms(subsets, shape, possible)
+    targets, precisions = rng.normal(size=(2, len(terms.factors)))
+    assert targets.size == sum(n_contrasts(subset, shape) for subset in subsets)
     x, prior = rng.normal(size=(2, 3 * 11))
 
-    def value(x):
-        return _latent_class.objective(x, 3, starts, factors, targets, precisions, prior)
+    def value(x, targets=targets):
+        return _latent_class.objective(x, 3, terms, targets, precisions**2, prior)
 
     steps = 1e-6 * np.eye(len(x))
     numerical = [(value(x + step)[0] - value(x - step)[0]) / 2e-6 for step in steps]
     assert value(x)[1] == pytest.approx(np.array(numerical), abs=1e-7)
+
+    p, logits = softmax(x[:3]), np.split(x[3:].reshape(3, -1), [2, 5, 6], axis=1)
+    model = ProductMixture(p, tuple(softmax(one, axis=1) for one in logits))
+    for part in possible:
+        model = model.within(part)
+    table = model.histogram().p.reshape(shape)
+    assert linked == (table[0, :, :, 2:].sum() == 0.0)
+    contrasts = scales(shape) * helmert(table)
+    exact = [contrasts.flat[positions((0, 1, 2, 3), s, shape)] for s in subsets]
+    least = 0.1 * np.square(x - prior).sum()  # MIXTURE.ridge / 2
+    assert value(x, np.concatenate(exact))[0] == pytest.approx(least)
 
 
 def test_projection_of_a_table():

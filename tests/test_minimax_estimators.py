@@ -3,17 +3,11 @@
 import numpy as np
 import pytest
 from cases import each
-from scikit_learn_checks import scikit_learn_checks
 from sklearn.base import is_classifier, is_regressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score
 
-from skdpsco import (
-    BudgetExceededError,
-    Ledger,
-    PrivateMinimaxClassifier,
-    PrivateMinimaxRegressor,
-)
+from skdpsco import BudgetExceededError, Ledger, PrivateMinimaxClassifier, PrivateMinimaxRegressor
 from skdpsco.group_dro import worst_group_score
 from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, Quantile, Squared
 from skdpsco.minimax._descent import TaskGradients
@@ -24,27 +18,6 @@ from skdpsco.solvers import MirrorDescent, MirrorProx
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
-
-
-DEFAULT = PrivateMinimaxClassifier()
-BY_DRAWS = PrivateMinimaxClassifier(solver="mirror-descent", n_iter=3)
-
-
-# A few steps take a tenth of the time of the default, and conventions are the same.
-@scikit_learn_checks(
-    PrivateMinimaxClassifier(tasks=None, solver="mirror-prox", n_iter=2),
-    others=[
-        DEFAULT,
-        BY_DRAWS,
-        PrivateMinimaxRegressor(n_iter=3),
-        PrivateMinimaxRegressor(losses=["absolute", "huber"], n_iter=3),
-    ],
-    # It asks for 100 steps on 50 records, where every step needs one of its own.
-    refused=[(model, "check_class_weight_classifiers") for model in (DEFAULT, BY_DRAWS)],
-)
-@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def classification(n=2000, d=4, k=2, seed=0):

@@ -318,32 +318,3 @@ def test_every_record_is_in_one_round():
     rounds = list(dict.fromkeys(seen))
     assert [len(rows) for rows in rounds] == list(plan.sizes) == [4, 3, 3]
     assert sorted(sum(rounds, ())) == list(range(10))
-
-
-@each(
-    ("solver", "options", "error"),
-    [
-        (MirrorProx, {"method": "extragradient"}, ValueError),
-        (MirrorProx, {"method": 1}, ValueError),
-        *(
-            (solver, {name: value}, error)
-            for solver, name in [
-                (MirrorProx, "max_calls"),
-                (MirrorProx, "n_batches"),
-                (MirrorProx, "n_epochs"),
-                (RecursiveRegularisation, "n_rounds"),
-            ]
-            for value, error in [
-                (0, ValueError), (-3, ValueError), (True, TypeError), (2.0, TypeError),
-                (np.nan, TypeError), ("many", TypeError), ([2], TypeError),
-            ]
-        ),
-        *((RecursiveRegularisation, {"n_rounds": n}, ValueError) for n in (41, 10**400)),
-        (MirrorProx, {"max_calls": None}, TypeError),
-        (MirrorProx, {"n_epochs": None}, TypeError),
-        (RecursiveRegularisation, {"solver": 3}, TypeError),
-        (RecursiveRegularisation, {"solver": MirrorProx}, TypeError),
-    ])  # fmt: skip
-def test_bad_parameters(solver, options, error):
-    with pytest.raises(error, match=f"{next(iter(options))} must be"):
-        solver(**options)

@@ -9,7 +9,6 @@ import pytest
 import sklearn
 from cases import each
 from numpy.testing import assert_array_equal
-from scikit_learn_checks import scikit_learn_checks
 from scipy import stats
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -56,12 +55,6 @@ def searched(estimator, y, grid=None, X=X, **options):
 
 
 # Composition plans in a moment, unlike random stopping.
-@scikit_learn_checks(PrivateGridSearchCV(PrivateLogisticL1(), {"radius": [1.0]}, **COMPOSITION))
-@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
 # --- the winner
 
 

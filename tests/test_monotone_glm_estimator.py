@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from cases import each
-from scikit_learn_checks import scikit_learn_checks
 from scipy.optimize import brentq, least_squares
 from scipy.special import expit, ndtr
 from sklearn.base import clone
@@ -206,10 +205,3 @@ def test_bad_links(arguments, kind, message):
 
 
 # A few steps take a tenth of the time of the default, and conventions are the same.
-@scikit_learn_checks(
-    PrivateMonotoneGLM(link="identity", target_bound=9.0, solver="mirror-prox", n_iter=3),
-    others=[PrivateMonotoneGLM()],
-)
-@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)

@@ -1,16 +1,13 @@
-"""One-pass Frank-Wolfe: schedules, plans, convergence without noise, layouts and chunks."""
+"""One-pass Frank-Wolfe: schedules, plans, and bounds of any size."""
 
 import itertools
 import math
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from stand_ins import Declared
 
 from skdpsco.constraints import L1Ball
-from skdpsco.data import record_stream as _records
-from skdpsco.data.design import as_design
-from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.mechanisms.samplers import SCALE_BITS, summation_error
 from skdpsco.privacy import Budget
@@ -26,46 +23,11 @@ LOSSES = [Squared(1.0), Huber(0.5), Logistic(), SmoothHinge(0.5), Multinomial(3)
 NOISELESS = Allowance(1e12)
 
 
-class Declared(NamedTuple):
-    """A loss that declares what it is told to, and nothing else."""
-
-    slope: float = 1.0
-    bend: float = math.inf
-    n_outputs = 1
-
-    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
-        return self.slope
-
-    def smoothness(self):
-        return self.bend
-
-
 def problems():
     for (n, d), loss, radius in itertools.product(
         ((1, 1), (2, 3), (51, 3), (3000, 40), (200_000, 20)), LOSSES, (0.01, 1.0, 30.0)
     ):
         yield Problem(loss, L1Ball(radius), n, d)
-
-
-def data(n, d, loss, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, d)) * (rng.random((n, d)) < 0.7)
-    z = X[:, 0] - 0.5 * X[:, -1]
-    if loss.n_outputs > 1:
-        return X, np.digitize(z + 0.3 * rng.standard_normal(n), [-0.3, 0.3]).astype(float)
-    if isinstance(loss, (Logistic, SmoothHinge)):
-        return X, np.where(4 * z + rng.logistic(size=n) > 0, 1.0, -1.0)
-    return X, np.clip(z + 0.2 * rng.standard_normal(n), -1, 1)
-
-
-def run(solver, plan, problem, X, y, seed=0):
-    if not isinstance(X, BlockDesign):
-        X = as_design(X, np.ones(X.shape[1]), problem.intercept)
-    rng = np.random.Generator(np.random.PCG64(seed))
-    progress = np.zeros(1, dtype=np.int64)
-    result = solver.run(plan, problem, X, y, rng, progress)
-    assert progress[0] == plan.n_iter == result.n_iter
-    return result
 
 
 # ------------------------------------------------------------------------------ schedules
@@ -172,51 +134,3 @@ def test_bounds_of_any_size():
     for loss, radius, row_norm in itertools.product(LOSSES, (1e-100, 1e100), (1e-100, math.inf)):
         problem = Problem(loss, L1Ball(radius), 50, 3, row_norm=row_norm)
         assert OnePassFrankWolfe().plan(problem, Allowance(0.1)).grid > 0.0
-
-
-# ------------------------------------------------------------------------------ layouts and chunks
-
-
-@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3)])
-def test_chunks_may_be_cut_anywhere(loss, monkeypatch, tmp_path):
-    n, d = 200, 4
-    X, y = data(n, d, loss)
-    problem = Problem(loss, L1Ball(2.0), n, d)
-    solver = OnePassFrankWolfe(3, shuffle=False)
-    plan = solver.plan(problem, Allowance(10.0))
-    whole = run(solver, plan, problem, X, y)
-    saved = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float64, (n, d))
-    saved[:] = X
-    np.testing.assert_array_equal(run(solver, plan, problem, saved, y).coef, whole.coef)
-    for cuts in ([1, 2, 50, 51], list(range(0, n, 7)), []):
-        blocks = zip(np.split(X, cuts), np.split(y, cuts), strict=True)
-        stream = BlockDesign(blocks, np.ones(d), 0, None, False)
-        np.testing.assert_array_equal(run(solver, plan, problem, stream, None).coef, whole.coef)
-    shuffled = OnePassFrankWolfe(3)
-    one = run(shuffled, plan, problem, X, y)
-    monkeypatch.setattr(_records, "CHUNK_RECORDS", 11)
-    np.testing.assert_array_equal(run(solver, plan, problem, X, y).coef, whole.coef)
-    np.testing.assert_array_equal(run(shuffled, plan, problem, X, y).coef, one.coef)
-    assert not np.array_equal(one.coef, whole.coef)
-
-
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_every_record_is_read_once(shuffle, monkeypatch):
-    n = 1000
-    X, y = data(n, 3, Logistic())
-    problem, solver = Problem(Logistic(), L1Ball(4.0), n, 3), OnePassFrankWolfe(shuffle=shuffle)
-    walk, seen = module.frank_wolfe_pass, []
-
-    def watched(chunk, *arguments):
-        seen.extend(chunk[2].tolist())
-        walk(chunk, *arguments)
-
-    monkeypatch.setattr(module, "frank_wolfe_pass", watched)
-    for n_iter in (1, 5, 30):
-        plan = solver.plan(problem, Allowance(1.0), n_iter)
-        seen.clear()
-        result = run(solver, plan, problem, X, y)
-        assert sorted(seen) == list(range(n))
-        assert (seen == list(range(n))) != shuffle
-        later = max(0, n_iter - plan.bounds.n_plain) * plan.batch_size
-        assert result.n_gradients == n + later <= 1.5 * n

@@ -3,10 +3,11 @@
 import dataclasses
 import itertools
 import math
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from runs import solve
+from stand_ins import Declared
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
 from skdpsco.data.design import as_design
@@ -23,13 +24,12 @@ from skdpsco.losses import (
     values,
 )
 from skdpsco.privacy import Budget, epsilon_of, mu_of
-from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
+from skdpsco.solvers import Allowance, Problem, check_supported
 from skdpsco.solvers.lp_ball import randomised_smoothing as smoothed
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, step_grid
 from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
 from skdpsco.solvers.lp_ball.randomised_smoothing import marginals
 
-LEAST_NOISE = Allowance(1e12)
 BALLS = (L1Ball(1.0), LpBall(1.5, 2.0), L2Ball(1.0), LpBall(3.0, 0.5), LpBall(math.inf, 0.7))
 LOSSES = (
     Hinge(), Absolute(), Quantile(0.9), Logistic(), Squared(), Huber(0.5), SmoothHinge(0.1),
@@ -37,18 +37,6 @@ LOSSES = (
 )  # fmt: skip
 
 OPTIONS: tuple[dict[str, str], ...] = ({}, {"schedule": "localised"}, {"smoothing": "randomised"})
-
-
-def solve(solver, problem, X, y, budget=LEAST_NOISE, n_iter=None, seed=0, bounds=1.0):
-    check_supported(solver, problem)
-    plan = solver.plan(problem, budget, n_iter)
-    check_cost(plan.event, budget)
-    design = as_design(X, np.full(X.shape[1], bounds), problem.intercept)
-    progress = np.zeros(1, dtype=np.int64)
-    rng = np.random.Generator(np.random.PCG64(seed))
-    result = solver.run(plan, problem, design, y, rng, progress)
-    assert progress[0] == result.n_iter == plan.n_iter
-    return result
 
 
 def make_data(loss, n, d, seed=0):
@@ -222,22 +210,10 @@ def test_what_it_cannot_solve():
         PhasedERM().plan(Problem(Hinge(), L2Ball(1.0), 10, 10**5), Allowance(1e-12), 10_000)
 
 
-class Declared(NamedTuple):
-    bound: float
-
-    n_outputs = 1
-
-    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
-        return self.bound
-
-    def smoothness(self):
-        return 0.0
-
-
 @pytest.mark.parametrize("options", OPTIONS)
 def test_extreme_plans(options):
     solver = PhasedERM(**options)
-    plan = solver.plan(Problem(Declared(1.0), L2Ball(1.0), 10, 2), Budget(1.0, 1e-6))
+    plan = solver.plan(Problem(Declared(1.0, 0.0), L2Ball(1.0), 10, 2), Budget(1.0, 1e-6))
     assert 0.0 < (plan.step if options.get("smoothing") else plan.phases[0].step) < math.inf
     problem = Problem(Hinge(), L2Ball(1.0), 10**6, 2)
     for budget in (Budget(1e300, 1e-6), Allowance(1e300), Allowance(1e-300)):

@@ -1,22 +1,20 @@
 """Phased SGD: plans, one pass, convergence, input."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 from cases import each
-from scipy import sparse
+from runs import run
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Row
-from skdpsco.data.record_sums import BlockDesign
-from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared, lipschitz_norm
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, lipschitz_norm
 from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import Budget, GaussianEvent
-from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
+from skdpsco.solvers import Allowance, Problem, check_cost
 from skdpsco.solvers.lp_ball import phased_sgd as module
 from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD, euclidean_bounds
 
@@ -40,14 +38,8 @@ def norm(w, ball):
     return top * np.linalg.norm(w / top, ord=ball.p)
 
 
-def run(solver, plan, problem, X, y, seed=0, bounds=None):
-    rng = np.random.Generator(np.random.PCG64(seed))
-    progress = np.zeros(1, dtype=np.int64)
-    if not isinstance(X, BlockDesign):
-        bounds = np.ones(X.shape[1]) if bounds is None else bounds
-        X = as_design(X, bounds, problem.intercept)
-    result = solver.run(plan, problem, X, y, rng, progress)
-    assert progress[0] == plan.n_iter == result.n_iter
+def run_of(solver, plan, problem, X, y):
+    result = run(solver, plan, problem, X, y)
     assert result.n_gradients == problem.n_samples
     assert norm(result.coef, problem.constraint) <= problem.constraint.radius * (1 + 1e-12)
     return result.coef
@@ -144,7 +136,7 @@ def test_every_record_takes_part_once():
         solver = PhasedSGD(shuffle=shuffle)
         plan = solver.plan(problem, ALMOST_NONE, 1)
         assert plan.phases[0].n_averaged == 1
-        coef = run(solver, plan, problem, np.eye(n), y)
+        coef = run_of(solver, plan, problem, np.eye(n), y)
         np.testing.assert_allclose(coef / plan.phases[0].step, 0.5 * y, atol=1e-4)
 
 
@@ -156,31 +148,9 @@ def test_the_mean_of_a_phase_is_that_of_its_last_points(schedule, n_averaged):
     solver = PhasedSGD(schedule, shuffle=False)
     plan = solver.plan(problem, ALMOST_NONE, 1)
     assert plan.phases[0].n_averaged == n_averaged
-    coef = run(solver, plan, problem, np.eye(n), np.ones(n))
+    coef = run_of(solver, plan, problem, np.eye(n), np.ones(n))
     points = np.vstack([np.zeros(n), np.tril(np.full((n, n), 0.5 * plan.phases[0].step))])
     np.testing.assert_allclose(coef, points[-n_averaged:].mean(axis=0), rtol=1e-3, atol=1e-9)
-
-
-@schedules
-@pytest.mark.parametrize("layout", ["dense", "csr", "memmap"])
-def test_nothing_depends_on_where_blocks_are_cut(layout, schedule, tmp_path):
-    n, d = 300, 4
-    X, _ = data(n, d)
-    y = np.where(X @ [3.0, -2.0, 1.0, 0.5] > 0.0, 1.0, -1.0)  # steps lead out of the ball
-    if layout == "memmap":
-        np.save(tmp_path / "X.npy", X)
-        X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    problem = Problem(Logistic(), L2Ball(0.5), n, d + 1, True)
-    solver = PhasedSGD(schedule, shuffle=False)
-    plan = solver.plan(problem, Budget(4.0, 1e-6))
-    given = sparse.csr_matrix(X) if layout == "csr" else X
-    assert (plan.phases[0].every > 1) == (schedule == "practical")
-    whole = run(solver, plan, problem, given, y)
-    for cut in ([300], [1] * 300, [0, 149, 2, 0, 149], [7, 293]):
-        ends = np.cumsum([0, *cut])
-        pairs = [(given[a:b], y[a:b]) for a, b in itertools.pairwise(ends)]
-        blocks = BlockDesign(pairs, np.ones(d), 1, None, layout == "csr")
-        np.testing.assert_array_equal(run(solver, plan, problem, blocks, None), whole)
 
 
 # ------------------------------------------------------------------------------ convergence
@@ -196,7 +166,7 @@ def test_noise_that_is_huge_ends_in_the_ball():
                 scale = plan.phases[0].grid * 2**SCALE_BITS / radius
                 huge = budget is not ALMOST_NONE and radius <= 1.0  # otherwise steps are short
                 assert scale > 300.0 if huge else scale < 1e-3
-                coef = run(PhasedSGD(), plan, problem, X, rng.choice([-1.0, 1.0], 2))
+                coef = run_of(PhasedSGD(), plan, problem, X, rng.choice([-1.0, 1.0], 2))
                 assert np.isfinite(coef).all()
 
 
@@ -258,9 +228,6 @@ def test_projections_are_as_exact_as_the_proof_says():
 
 def test_what_the_solver_cannot_do():
     budget = Budget(1.0, 1e-6)
-    for check in (PhasedSGD().plan, lambda problem, _: check_supported(PhasedSGD(), problem)):
-        with pytest.raises(ValueError, match=r"smooth loss, which Hinge is not.*phased-erm"):
-            check(Problem(Hinge(), L2Ball(1.0), 10, 2), budget)
     with pytest.raises(ValueError, match="needs an lp ball as constraint, got Simplex"):
         PhasedSGD().plan(Problem(Logistic(), Simplex(1.0), 10, 2), budget)
     for clip in (0.0, 1e-101, math.nan):

@@ -140,11 +140,7 @@ def test_noise_that_is_drawn_costs_what_is_charged(observed):
 
 def test_releases_are_those_of_the_event(observed):
     """One by one, where the event tells them apart."""
-    for name in (
-        "FrankWolfe",
-        "FrankWolfe, laplace",
-        "SelectMeasure",
-    ):
+    for name in ("FrankWolfe", "FrankWolfe, laplace", "SelectMeasure"):
         case = observed[name]
         assert sorted(case["counts"]) == sorted(case["planned"]), name
     (*_, (noise, count)) = observed["SGD"]["planned"]

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
-from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
@@ -26,7 +25,7 @@ from skdpsco.preprocessing import (
 )
 from skdpsco.preprocessing.clipper import plan_ranges
 from skdpsco.preprocessing.scaler import SQUARES, plan_moments, release_moments
-from skdpsco.privacy import Budget, BudgetExceededError, Ledger, NoOpEvent, epsilon_of, rho_of
+from skdpsco.privacy import Budget, Ledger, NoOpEvent, epsilon_of, rho_of
 
 # Seeds make the tests deterministic; tests/test_random.py tests the warning.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -58,35 +57,7 @@ def fitted(case, given=X, y=Y, **params):
     return clone(CASES[case]).set_params(random_state=0, **params).fit(given, y)
 
 
-def learnt(model):
-    return {
-        name: value
-        for name, value in vars(model).items()
-        if name.endswith("_") and name != "feature_names_in_"
-    }
-
-
 # --- scikit-learn
-
-
-@scikit_learn_checks(
-    PrivateStandardScaler(),
-    PrivateQuantileClipper(),
-    PrivateFeatureSelector(),
-    PrivateSplineTransformer(),
-    others=[
-        PrivateSplineTransformer(2, 0, knots="uniform", lower=-1, upper=1),
-        PrivateStandardScaler(with_std=False),
-        PrivateQuantileClipper(feature_range=(-1, 1)),
-        PrivateFeatureSelector(n_features_to_select=1),
-        PrivateFeatureSelector(n_features_to_select=1, task="regression"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
-@pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
-@pytest.mark.filterwarnings("ignore:Bounds of the columns cannot be found")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @each_case
@@ -140,27 +111,6 @@ def test_transform_is_a_map_of_single_records(case):
 
 
 # --- budget
-
-
-@each_case
-def test_ledger_is_charged_before_noise(case, monkeypatch):
-    ledger = Ledger(epsilon=1.0, delta=1e-6)
-    model = fitted(case, epsilon=0.5, ledger=ledger)
-    (charge,) = ledger.charges()
-    assert charge.estimator == type(model).__name__
-    assert charge.rho == model.privacy_.rho == rho_of(model.privacy_.event) > 0
-    before = learnt(model)
-    model.set_params(epsilon=1.0)
-    rooms = ("preprocessing.scaler", "preprocessing.clipper", "preprocessing.selector")
-    for module in (*rooms, "additive.densities"):
-        for name in ("gaussian_mechanism", "choose"):
-            monkeypatch.delattr(f"skdpsco.{module}.{name}", raising=False)
-    with pytest.raises(BudgetExceededError):
-        model.fit(X, Y)
-    assert len(ledger.charges()) == 1
-    assert learnt(model) == before
-    with pytest.raises(NameError):  # there was noise to remove
-        model.set_params(ledger=None).fit(X, Y)
 
 
 @each_case

@@ -3,14 +3,13 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
+import test_bad_input as bad_input
 from cases import each
 from scipy import sparse
 from sklearn.base import clone
+from test_bad_input import INF, NAN, X, Y
 
-import skdpsco.base.private_estimator
-from skdpsco._random import generator
 from skdpsco.data.pieces import sum_error
 from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.preprocessing import (
@@ -22,43 +21,19 @@ from skdpsco.preprocessing.scaler import SQUARES, plan_moments
 from skdpsco.preprocessing.selector import plan_selection
 from skdpsco.privacy import rho_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdpsco.PrivacyWarning", "ignore:Bounds of the columns cannot be found"
+)
 
 SCALER, CLIPPER = PrivateStandardScaler(lower=-1.0, upper=1.0), PrivateQuantileClipper()
 SELECTOR = PrivateFeatureSelector(n_features_to_select=2)
 REGRESSION = PrivateFeatureSelector(n_features_to_select=2, task="regression")
 ALL = {"scaler": SCALER, "clipper": CLIPPER, "selector": SELECTOR, "regression": REGRESSION}
 each_model = each("name", ALL)
-N, D = 40, 4
-X = np.random.default_rng(0).uniform(-1, 1, (N, D))
-Y = (X[:, 0] > 0).astype(int)
-FRAME = pd.DataFrame(X, columns=["one", "two", "three", "four"])
-NAN, INF = float("nan"), float("inf")
 
 
-def refuses(model, match, X=X, y=Y, error=(ValueError, TypeError), **params):
-    """Refits a fitted model: it must refuse before noise is drawn, and stay as it was."""
-    model = clone(model).set_params(random_state=0).fit(FRAME, Y)
-    model.set_params(**params)
-    before = dict(vars(model))
-    drawn = []
-
-    def record(*args, **kwargs):
-        drawn.append(generator(*args, **kwargs))
-        return drawn[0]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(skdpsco.base.private_estimator, "generator", record)
-        with pytest.raises(error, match=match):
-            model.fit(X, y)
-    assert drawn == []
-    after = vars(model)
-    assert after.keys() == before.keys()
-    assert all(after[name] is before[name] for name in before)
-    never_fitted = clone(model).set_params(**params)
-    with pytest.raises(error, match=match):
-        never_fitted.fit(X, y)
-    assert vars(never_fitted).keys() == model.get_params().keys()
+def refuses(model, match, X=X, y=Y, **params):
+    bad_input.refuses(clone(model).set_params(**params), match, X, y)
 
 
 NUMBER = r"{} must be a number in \[-1e\+100, 1e\+100\], or a list of one such number for each of 4"

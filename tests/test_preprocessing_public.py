@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
-from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
@@ -25,18 +24,6 @@ from skdpsco.preprocessing import (
 NAN, INF = float("nan"), float("inf")
 NORMS = ["l1", "l2", "max"]
 each_norm = pytest.mark.parametrize("norm", NORMS)
-
-
-@scikit_learn_checks(
-    RowClipper(),
-    ColumnClipper(),
-    PublicBoundsScaler(),
-    CategoricalDomainEncoder([0.0, 1.0, 2.0]),
-    others=[PublicBoundsScaler(0, 3)],
-)
-@pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API:UserWarning")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 # --- laws of all

@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 from cases import each
-from scikit_learn_checks import scikit_learn_checks
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
@@ -254,12 +253,6 @@ def test_bad_input_costs_nothing(moments):
     assert ledger.charges() == []
     with pytest.raises(NotFittedError):
         PrivateRidge().fit(PrivateMoments())
-
-
-@scikit_learn_checks(PrivateMoments(epsilon=100.0), others=(PrivatePCA(epsilon=100.0),))
-@pytest.mark.filterwarnings("ignore::skdpsco._random.UtilityWarning")
-def test_scikit_learn_s_checks(estimator, check):
-    check(estimator)
 
 
 def test_standard_errors_without_noise_are_those_of_least_squares(moments):

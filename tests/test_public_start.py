@@ -386,70 +386,40 @@ def test_names_of_columns_are_compared():
     assert ledger.spent().rho == 0.0
 
 
+def begun(coef, intercept=0.0, **more):
+    return SimpleNamespace(coef_=coef, intercept_=intercept, **more)
+
+
+NOT_FOR_IT = "init must be None for this fit"
+OTHER_CLASSES = begun(np.zeros((1, 4)), classes_=[1, 2])
+BLOCKS = RowBlocks([lambda: (X, Y)], 600, 4)
+CONSTANT = {"fit_intercept": False}
+
+
 @each(
     ("Model", "records", "y", "init", "params", "message"),
     [
-        (PrivateLasso, X, Y, START, {}, "init must be None for this fit"),
-        (PrivateLinearRegressor, X, Y, START, {}, "init must be None for this fit"),
-        (PrivatePoissonRegressor, X, abs(Y), START, {"fit_intercept": False}, "intercept of 0"),
+        (PrivateLasso, X, Y, START, {}, NOT_FOR_IT),
+        (PrivateLinearRegressor, X, Y, START, {}, NOT_FOR_IT),
+        (PrivatePoissonRegressor, X, abs(Y), START, CONSTANT, "intercept of 0"),
         (PrivateGammaRegressor, X, abs(Y), TWO, {}, "of one target"),
-        (
-            PrivateRidge,
-            RowBlocks([lambda: (X, Y)], 600, 4),
-            None,
-            START,
-            {},
-            "init must be None for this fit",
-        ),
+        (PrivateRidge, BLOCKS, None, START, {}, NOT_FOR_IT),
         (PrivateRidge, X, Y, LogisticRegression(), {}, "fitted linear model"),
         (PrivateRidge, X, Y, TWO, {}, "of one target"),
         (PrivateRidge, X[:, :3], Y, START, {}, "one coefficient for each of 3 columns"),
         (PrivateRidge, X, Y, START, {"feature_bound": None}, "feature_bound must be declared"),
-        (
-            PrivateRidge,
-            X,
-            Y,
-            SimpleNamespace(coef_=np.full(4, np.nan), intercept_=0.0),
-            {},
-            "Numbers of init",
-        ),
-        (
-            PrivateRidge,
-            X,
-            Y,
-            SimpleNamespace(coef_=np.zeros(4), intercept_=np.nan),
-            {},
-            "Numbers of init",
-        ),
-        *(
-            (PrivateRidge, X, Y, SimpleNamespace(coef_=coef, intercept_=0.0), {}, message)
-            for coef, message in (
-                (1.0, "a vector or one row"),
-                ([], "one coefficient for each"),
-                (None, "of real numbers"),
-                (np.full(4, 1j), "of real numbers"),
-                (list("abcd"), "of real numbers"),
-            )
-        ),
+        (PrivateRidge, X, Y, begun(np.full(4, np.nan)), {}, "Numbers of init"),
+        (PrivateRidge, X, Y, begun(np.zeros(4), np.nan), {}, "Numbers of init"),
+        (PrivateRidge, X, Y, begun(1.0), {}, "a vector or one row"),
+        (PrivateRidge, X, Y, begun([]), {}, "one coefficient for each"),
+        (PrivateRidge, X, Y, begun(None), {}, "of real numbers"),
+        (PrivateRidge, X, Y, begun([1j] * 4), {}, "of real numbers"),
+        (PrivateRidge, X, Y, begun([*"abcd"]), {}, "of real numbers"),
         (PrivateLogisticRegression, X, np.digitize(Y, [-1, 1]), START, {}, "each of 3 classes"),
         (PrivateLinearSVC, X, LABELS, START, {"solver": "coordinate-descent"}, "solver must be"),
-        (PrivateLinearSVC, X, LABELS, START, {"fit_intercept": False}, "an intercept of 0"),
-        (
-            PrivateLinearSVC,
-            X,
-            LABELS,
-            SimpleNamespace(coef_=np.zeros((1, 4)), intercept_=0.0, classes_=[1, 2]),
-            {},
-            "the same classes",
-        ),
-        (
-            PrivateLinearSVC,
-            X,
-            LABELS,
-            SimpleNamespace(coef_=np.zeros((2, 4)), intercept_=np.zeros(3)),
-            {},
-            "a number for each",
-        ),
+        (PrivateLinearSVC, X, LABELS, START, CONSTANT, "an intercept of 0"),
+        (PrivateLinearSVC, X, LABELS, OTHER_CLASSES, {}, "the same classes"),
+        (PrivateLinearSVC, X, LABELS, begun(TWO.coef_, np.zeros(3)), {}, "a number for each"),
     ],
 )
 def test_what_is_refused(Model, records, y, init, params, message):
@@ -466,13 +436,7 @@ def test_moments_are_refused():
 
 
 @pytest.mark.parametrize(
-    "params",
-    [
-        {"solver": "coordinate-descent"},
-        {"standard_errors": True},
-        {},
-    ],
-    ids=str,
+    "params", [{"solver": "coordinate-descent"}, {"standard_errors": True}, {}], ids=str
 )
 def test_public_centres_of_sparse_records_are_for_solvers_that_read_them(monkeypatch, params):
     """Others would take rows without the centre for the records, and add too little noise."""

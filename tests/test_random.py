@@ -1,7 +1,5 @@
 import copy
-import os
 import pickle
-import warnings
 
 import numba
 import numpy as np
@@ -57,24 +55,6 @@ def test_default_is_secret_and_silent():
 def test_secret_generator_cannot_be_copied(duplicate):
     with pytest.raises(TypeError, match="copied or pickled"):
         duplicate(generator()[0])
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_forked_processes_draw_different_noise():
-    words(generator()[0])  # whatever could be shared is initialised before the fork
-    reader, writer = os.pipe()
-    for _ in range(2):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # fork in a process with threads
-            pid = os.fork()
-        if pid == 0:
-            os.write(writer, generator()[0].bytes(16))
-            os._exit(0)
-        assert os.waitpid(pid, 0)[1] == 0
-    drawn = {os.read(reader, 16), os.read(reader, 16), generator()[0].bytes(16)}
-    os.close(reader)
-    os.close(writer)
-    assert len(drawn) == 3
 
 
 @each("seed", [0, 7, np.int32(7), np.uint64(2**63), 2**100])

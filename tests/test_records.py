@@ -323,13 +323,6 @@ def stream(pairs):
     return one_pass(BlockDesign(pairs, np.full(1, 1e9), 0, None, False), None, rng_of(0), True)
 
 
-def blocks(cut):
-    """Blocks of ``cut`` records; features and targets are the numbers of the records."""
-    ends = np.cumsum([0, *cut])
-    pairs = [np.arange(a, b, dtype=float) for a, b in itertools.pairwise(ends)]
-    return stream((numbers[:, None], numbers) for numbers in pairs)
-
-
 def contents(chunks):
     found = []
     for X, y, rows in chunks:
@@ -337,27 +330,6 @@ def contents(chunks):
         assert 0 < len(rows) <= CHUNK_RECORDS
         found += y[rows].tolist()
     return found
-
-
-@each(
-    "cut",
-    [
-        [10],
-        [1] * 10,
-        [0, 3, 0, 0, 7],
-        [9, 1, 0],
-        [0, 0, 10],
-        [4, 0, 6, 0],
-        [CHUNK_RECORDS + 7, 2 * CHUNK_RECORDS],
-    ],
-)
-def test_blocks_of_any_size_are_one_pass(cut):
-    n = sum(cut)
-    for takes in ([n], [1, n - 1], [4, 3, 0, 1, n - 8]):
-        given = blocks(cut)
-        found = [contents(given.take(size)) for size in takes]
-        assert [len(part) for part in found] == takes
-        assert list(itertools.chain(*found)) == list(range(n))
 
 
 def test_blocks_are_read_when_they_are_needed():

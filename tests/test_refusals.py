@@ -74,12 +74,7 @@ from skdpsco.preprocessing import (
     RowClipper,
 )
 from skdpsco.privacy import GaussianEvent, Poisson, calibrate, epsilon_of
-from skdpsco.solvers import (
-    AcceleratedRecursive,
-    BoostedMirrorDescent,
-    FrankWolfe,
-    MirrorDescent,
-)
+from skdpsco.solvers import AcceleratedRecursive, BoostedMirrorDescent, FrankWolfe, MirrorDescent
 from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.variational import BilinearGame, MatrixGame, MaximalLoss, QuadraticGame
 
@@ -199,6 +194,36 @@ def test_weights(Estimator, case):
     fit_refuses(Estimator, X, targets, "sample_weight", sample_weight=BAD_WEIGHTS[case])
 
 
+@each_of(WEIGHTED)
+def test_weights_need_a_bound(Estimator):
+    model, weights = estimator_of(Estimator, ledger=UNTOUCHED), np.ones(N)
+    with pytest.raises(ValueError, match="declare max_weight"):
+        model.fit(X, targets_of(Estimator), sample_weight=weights)
+    for bound in (0.0, 1e200):
+        with pytest.raises(ValueError, match="max_weight"):
+            model.set_params(max_weight=bound).fit(X, targets_of(Estimator), sample_weight=weights)
+    with pytest.raises(ValueError, match="one finite number >= 0 for each of 12"):
+        model.set_params(max_weight=1.0).fit(X, targets_of(Estimator), sample_weight=weights[1:])
+    assert UNTOUCHED.charges() == []
+
+
+@each_of([model for model in MODELS if "class_weight" in signature(model).parameters])
+@each(
+    ("weights", "match"),
+    [
+        ("balanced", "would count the labels of the data. Declare a dict"),
+        ({7: 1.0}, "label 7 that is not among the classes"),
+        *(({0: v}, rf"numbers in \[1e-6, 1e6\], got {v!r}") for v in (0.0, "1", np.nan)),
+        (3.0, "class_weight"),
+    ],
+)
+def test_weights_of_classes(Estimator, weights, match):
+    groups = {"sensitive_features": GROUPS} if Estimator is PrivateGroupDRO else {}
+    with pytest.raises(ValueError, match=match):
+        estimator_of(Estimator, ledger=UNTOUCHED, class_weight=weights).fit(X, Y, **groups)
+    assert UNTOUCHED.charges() == []
+
+
 @each("case", BAD_GROUPS)
 def test_groups(case):
     groups = BAD_GROUPS[case]
@@ -233,7 +258,7 @@ LEGAL = {
     | {"shuffle", "refit", "return_scores", "with_mean", "with_std", "sparse_output"},
     "minus one": {"n_jobs", "lower", "upper"},
     "a huge int": {"n_features_to_select", "order"},
-    "an empty list": {"pairs", "record_wise"},
+    "an empty list": {"pairs", "record_wise", "constraints"},
     "an array of no number": {"categories"},
 }
 
@@ -267,10 +292,7 @@ def test_every_parameter_is_refused_by_its_name(Estimator):
 PRIVATE = {"group_membership": "private", "groups": ["f", "m"]}
 IDENTITY = {"link": "identity"}
 OUT_OF_RANGE = {
-    PrivateQuantileRegressor: [
-        ({"quantile": 1.0}, "quantile"),
-        ({"solver": "moments"}, "solver"),
-    ],
+    PrivateQuantileRegressor: [({"quantile": 1.0}, "quantile"), ({"solver": "moments"}, "solver")],
     PrivateHuberRegressor: [
         ({"threshold": 0.0}, "threshold"),
         ({"threshold": 1e-200}, "threshold"),
@@ -299,8 +321,6 @@ OUT_OF_RANGE = {
         ({"priors": [0.5, -1.0]}, "priors"),
         ({"priors": ["a", "b"]}, "priors"),
         ({"covariance": "tied"}, "covariance"),
-        ({"class_weight": "balanced"}, "would count the labels"),
-        ({"class_weight": {7: 2.0}}, "label 7 that is not among"),
         ({"classes": [0, 2]}, "labels that are not among"),
     ],
     PrivateMoments: [
@@ -400,7 +420,6 @@ def test_defaults_are_legal(Estimator):
 
 GAMES = [MatrixGame, BilinearGame, QuadraticGame]
 CALLS = {  # a call of other public functions by one argument, and its name
-    "a target of synthetic records": (lambda: synthetic(target="b"), "workload='target'"),
     "a position as target": (lambda: synthetic(target=0, workload=[(0, 1)]), "target=0"),
     "axes": (lambda: Ledger(1.0, 1e-6).plot("x"), "ax"),
     "an order to workers": (lambda: search(pre_dispatch="oops"), "pre_dispatch"),

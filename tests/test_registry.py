@@ -44,13 +44,7 @@ SCHEMA = {
         },
     },
     "dp_variant": {
-        "variant_name": {
-            "Pure DP",
-            "Approximate DP",
-            "Zero-concentrated DP",
-            "Renyi DP",
-            "Custom",
-        },
+        "variant_name": {"Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"},
         "data_domain": str,
         "unprotected_quantities": str,
     },

@@ -98,8 +98,7 @@ def test_the_environment_turns_strict_mode_on(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"strict": 1}, {"progress": 1}, {"verbose": "no"}, {"verbose": True}, {"verbose": -1}],
+    "wrong", [{"strict": 1}, {"progress": 1}, {"verbose": "no"}, {"verbose": True}, {"verbose": -1}]
 )
 def test_settings_that_are_not_legal_change_nothing(wrong):
     before = skdpsco.get_config()

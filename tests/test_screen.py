@@ -2,11 +2,11 @@
 
 import math
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy import sparse
+from stand_ins import Declared
 
 from skdpsco import PrivateLogisticL1, RowBlocks
 from skdpsco.constraints import L1Ball
@@ -58,19 +58,11 @@ def words(n=4000, d=3000, seed=0, n_classes=2, bias=0.0):
 # ------------------------------------------------------------------------------ sensitivity
 
 
-class Untrue(NamedTuple):
+class Untrue(Declared):
     """A loss that is steeper than it declares, and declares less if not asked about bounds."""
-
-    n_outputs: int = 1
 
     def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
         return 0.3 if prediction_bound == math.inf else 0.5
-
-    def curvature_constant(self, diameter):
-        return diameter * diameter
-
-    def smoothness(self):
-        return 1.0
 
 
 @derivatives.register(Untrue)
@@ -105,8 +97,8 @@ def test_blocks_are_screened_as_arrays_are(monkeypatch):
 def test_the_norm_of_several_derivatives():
     """The norm of softmax derivatives is smaller than their components alone would allow."""
     assert lipschitz_l2(Multinomial(5)) == 2.0**0.5
-    assert lipschitz_l2(Untrue(1)) == 0.3
-    assert lipschitz_l2(Untrue(25)) == pytest.approx(1.5)
+    assert lipschitz_l2(Untrue(0.5, 1.0)) == 0.3
+    assert lipschitz_l2(Untrue(0.5, 1.0, 25)) == pytest.approx(1.5)
 
 
 class Recorded:
@@ -142,8 +134,8 @@ class Recorded:
         Huber(0.5),
         SmoothHinge(0.5),
         Multinomial(3),
-        Untrue(),
-        Untrue(3),
+        Untrue(0.5, 1.0),
+        Untrue(0.5, 1.0, 3),
     ],
 )
 def test_releases_change_by_what_is_charged(monkeypatch, loss, intercept):

@@ -126,8 +126,7 @@ PARTS = [
 
 
 @pytest.mark.parametrize(
-    ("kind", "threshold"),
-    [*product(["dense", "sparse"], [0, 0.5, 1]), ("frame", 0.5)],
+    ("kind", "threshold"), [*product(["dense", "sparse"], [0, 0.5, 1]), ("frame", 0.5)]
 )
 def test_a_layout_that_is_said_to_be_known_is_that_of_all_data(kind, threshold):
     n_known = 0

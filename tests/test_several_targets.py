@@ -76,10 +76,6 @@ def test_fits_to_moments_are_those_of_each_target(Model):
         moments.path()
 
 
-KINDS = "arrays sparse pairs apart parquet arrow", "dask array,dask frame,dask frames"
-KINDS = [*KINDS[0].split(), *KINDS[1].split(",")]
-
-
 def test_fits_to_each_target_share_the_budget_and_what_is_found_of_features(monkeypatch):
     charged = []
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from runs import run
 from scipy import sparse
 
 from skdpsco._random import UtilityWarning
@@ -11,14 +12,7 @@ from skdpsco.data.design import as_design
 from skdpsco.linear_model import PrivateLogisticRegression
 from skdpsco.losses import Huber, Logistic, Multinomial, Squared
 from skdpsco.penalties import L2
-from skdpsco.privacy import (
-    Budget,
-    PoissonSampledGaussianEvent,
-    allows,
-    compose,
-    epsilon_of,
-    rho_of,
-)
+from skdpsco.privacy import Budget, PoissonSampledGaussianEvent, allows, compose, epsilon_of, rho_of
 from skdpsco.privacy import _pld as pld_module
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import SGD, Allowance, CompositeProblem, GradientDescent, check_cost
@@ -27,15 +21,6 @@ from skdpsco.solvers.penalized import sgd as module
 
 def make_problem(loss, n, d, penalty=None):
     return CompositeProblem(loss, None, n, d, penalty=penalty or L2(0.01), unit=(1.0,) * d)
-
-
-def solve(solver, plan, problem, X, y, seed=0):
-    rng = np.random.Generator(np.random.PCG64(seed))
-    progress = np.zeros(1, dtype=np.int64)
-    design = as_design(X, np.ones(X.shape[1]), False)
-    result = solver.run(plan, problem, design, y, rng, progress)
-    assert progress[0] == plan.n_iter
-    return result.coef
 
 
 # ------------------------------------------------------------------------------ plans
@@ -132,7 +117,7 @@ def test_all_records_are_full_batches():
     y = np.clip(X @ [0.4, 0.0, -0.2], -1, 1)
     problem, budget = make_problem(Squared(), 500, 3), Budget(1e6, 1e-6)
     solvers = SGD(), GradientDescent(shrunk=False)
-    fits = [solve(s, s.plan(problem, budget), problem, X, y) for s in solvers]
+    fits = [run(s, s.plan(problem, budget), problem, X, y).coef for s in solvers]
     np.testing.assert_array_equal(*fits)
 
 
@@ -150,4 +135,4 @@ def test_rows_of_both_layouts_and_empty_samples():
     solver = SGD(batch_size=0.5, accountant="rdp")  # which plans at once
     plan = solver.plan(problem, Budget(1.0, 1e-6), 5)
     for given in (X, sparse.csr_matrix(X)):
-        assert np.isfinite(solve(solver, plan, problem, given, np.ones(50))).all()
+        assert np.isfinite(run(solver, plan, problem, given, np.ones(50)).coef).all()

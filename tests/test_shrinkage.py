@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skdpsco.solvers.penalized.shrinkage import (
-    Descended,
     GradientSteps,
     best_factor,
     excess,
@@ -79,8 +78,3 @@ def test_factors_exist_for_all_coordinates():
                 factors = own_factors(x, variance, 1.0, 1e-100)
             assert factors.shape == x.shape
             assert ((factors >= 0.0) & (factors <= 1.0)).all()
-
-
-def result(u):
-    """A result of which nothing else is known."""
-    return Descended(u, *np.zeros((5, u.size)))

@@ -3,6 +3,7 @@
 As a script, without Numba, it prints what solvers find: machine code must find the same.
 """
 
+import copy
 import dataclasses
 import itertools
 import json
@@ -16,24 +17,43 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from cases import each
+from runs import run
 from scipy import sparse
+from stand_ins import Declared
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex
+from skdpsco.data import record_stream
 from skdpsco.data.design import as_design
-from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.data.record_sums import BlockDesign
+from skdpsco.losses import (
+    Absolute,
+    Hinge,
+    Huber,
+    Logistic,
+    Multinomial,
+    Quantile,
+    SmoothHinge,
+    Squared,
+    curvature,
+    derivative,
+    value,
+)
 from skdpsco.penalties import ElasticNet
 from skdpsco.privacy import Budget, GaussianEvent, epsilon_of, is_gaussian, mu_of, rho_of
 from skdpsco.solvers import (
     SGD,
+    AcceleratedRecursive,
     Allowance,
     AnytimeMirrorDescent,
     BiasReducedMirrorDescent,
+    BoostedMirrorDescent,
     CompositeProblem,
     CoordinateDescent,
     FrankWolfe,
     GradientDescent,
     GreedyCoordinateDescent,
     MirrorDescent,
+    MirrorProx,
     NoisyFrankWolfe,
     OnePassFrankWolfe,
     PhasedERM,
@@ -43,7 +63,10 @@ from skdpsco.solvers import (
     Stagewise,
     TreeFrankWolfe,
     check_cost,
+    check_supported,
 )
+from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
+from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 # ------------------------------------------------------------------------------ solvers
 
@@ -108,30 +131,31 @@ CASES = [
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
-def run(case, layout=np.asarray, seed=0):
-    """The coefficients of a run with a seed and little noise."""
+def records(case, n, d):
+    """Records and targets as the loss wants them."""
     rng = np.random.default_rng(1)
-    n, d = 60, 3
     X = rng.uniform(-1.0, 1.0, (n, d)) * (rng.uniform(size=(n, d)) < 0.7)
-    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
-    if case.loss.n_outputs > 1:
-        y = np.arange(n) % 3 * 1.0
-    problem = case.problem(n, d)
+    return X, np.arange(n) % 3 * 1.0 if case.loss.n_outputs > 1 else np.sign(X[:, 0] - 1e-9)
+
+
+def run_of(case, layout=np.asarray, seed=0):
+    """The coefficients of a run with a seed and little noise."""
+    X, y = records(case, 60, 3)
+    problem = case.problem(60, 3)
     plan = case.solver.plan(problem, Budget(8.0, 1e-6), case.n_iter)
-    design = as_design(layout(X), np.ones(d), True)
-    rng = np.random.Generator(np.random.PCG64(seed))
-    return case.solver.run(plan, problem, design, y, rng, np.zeros(1, dtype=np.int64)).coef
+    return run(case.solver, plan, problem, layout(X), y, seed).coef
 
 
 def script():
     with np.errstate(all="ignore"):
-        print(json.dumps([run(case).tolist() for case in CASES]))
+        print(json.dumps([run_of(case).tolist() for case in CASES]))
 
 
 # ------------------------------------------------------------------------------ laws
 
 NO_NUMBERS = (0.0, -1.0, math.nan, math.inf, True, "none", [1.0])
 NO_SIZES = (0, -1, -1.0, math.nan, True, None, "all", [10])
+NO_COUNTS = (0, -3, 2.0, math.nan, True, "many", [2])
 NO_WORDS = ("", "laplace", None, 1, True, ["gaussian"])
 OPTIONS = [
     (AnytimeMirrorDescent, "fresh", (-1, 1001, 1.0, *NO_SIZES[2:]), r"fresh .* int in \[0, 1000\]"),
@@ -149,6 +173,21 @@ OPTIONS = [
     (FrankWolfe, "mechanism", ("gumbel", *NO_WORDS[2:]), "mechanism must be one of"),
     (CoordinateDescent, "order", ("greedy", *NO_WORDS), "order must be 'cyclic' or 'random'"),
     (GreedyCoordinateDescent, "rule", ("gs-q", *NO_WORDS), "rule must be 'gs-r' or 'gs-s'"),
+    (MirrorProx, "method", ("extragradient", *NO_WORDS), "method must be"),
+    (MirrorProx, "max_calls", (None, *NO_COUNTS), "max_calls must be"),
+    (MirrorProx, "n_batches", NO_COUNTS, "n_batches must be"),
+    (MirrorProx, "n_epochs", (None, *NO_COUNTS), "n_epochs must be"),
+    (RecursiveRegularisation, "n_rounds", (41, 10**400, *NO_COUNTS), "n_rounds must be"),
+    (RecursiveRegularisation, "solver", (3, MirrorProx), "solver must be"),
+    (AcceleratedRecursive, "n_rounds", (41, 1.5, *NO_COUNTS), "n_rounds must be"),
+    (
+        BoostedMirrorDescent,
+        "solver",
+        ("mirror-descent", MirrorDescent, 3),
+        "solver must be None or",
+    ),
+    (GroupMirrorProx, "solver", (3, MirrorProx), "solver"),
+    (GroupMirrorProx, "row_norm", (0.0, math.nan, True, "1"), "row_norm"),
     *(
         (solver, "clip", (None, *NO_NUMBERS), "clip must be")
         for solver in (CoordinateDescent, GreedyCoordinateDescent, GradientDescent, SGD)
@@ -170,18 +209,45 @@ OPTIONS = [
 
 @each(("solver", "name", "values", "match"), OPTIONS)
 def test_options_that_are_not_legal_are_refused_by_name(solver, name, values, match):
-    for value in values:
+    for bad in values:
         with pytest.raises((TypeError, ValueError), match=match):
-            solver(**{name: value})
+            solver(**{name: bad})
 
 
-SMOOTH = (OnePassFrankWolfe, AnytimeMirrorDescent, TreeFrankWolfe, PhasedSGD)
+class Curved(Declared):
+    """A loss that declares no more than Frank-Wolfe asks for, and that is infinite."""
+
+    def curvature_constant(self, diameter):
+        return math.inf
 
 
-@each("solver", SMOOTH)
-def test_losses_that_are_not_smooth_are_refused(solver):
-    with pytest.raises(ValueError, match="smooth loss"):
-        solver().plan(Problem(Hinge(), L1Ball(1.0), 100, 3), Budget(1.0, 1e-6))
+class Undefined(Declared):
+    """A loss whose smoothness is NaN."""
+
+
+for cls in (Curved, Undefined):
+    value.register(cls)(lambda loss, z, y: max(0.0, 1.0 - y * z))
+    derivative.register(cls)(lambda loss, z, y: -y if y * z < 1.0 else 0.0)
+    curvature.register(cls)(lambda loss, z, y: 0.0)
+
+
+@each("loss", [Hinge(), Absolute(), Quantile(0.1), Undefined(1.0, math.nan), Curved(1.0, 1.0)])
+@each(
+    "solver",
+    [FrankWolfe, NoisyFrankWolfe, Stagewise, OnePassFrankWolfe, AnytimeMirrorDescent,
+     TreeFrankWolfe, PhasedSGD],
+)  # fmt: skip
+def test_losses_that_are_not_smooth_are_refused(solver, loss):
+    if solver is PhasedSGD and isinstance(loss, Curved):
+        return  # it asks for the smoothness alone
+    problem, name = Problem(loss, L1Ball(1.0), 100, 3), type(loss).__name__
+    match = f"{solver.__name__} needs a smooth loss, which {name} is not: use .*'phased-erm'"
+    for ask in (
+        lambda: check_supported(solver(), problem),
+        *(lambda n=n: solver().plan(problem, Budget(1.0, 1e-6), n) for n in (None, 5)),
+    ):
+        with pytest.raises(ValueError, match=match):
+            ask()
 
 
 @each_case
@@ -218,11 +284,80 @@ def test_plans_keep_to_the_budget_and_spend_it(case):
 
 @each_case
 def test_layouts_are_the_same_records(case):
-    dense = run(case)
+    dense = run_of(case)
     assert np.abs(dense).max() > 0.0
-    np.testing.assert_allclose(run(case, sparse.csr_matrix), dense, rtol=1e-9, atol=1e-9)
-    others = (run(case, seed=seed) for seed in range(1, 30))
+    np.testing.assert_allclose(run_of(case, sparse.csr_matrix), dense, rtol=1e-9, atol=1e-9)
+    others = (run_of(case, seed=seed) for seed in range(1, 30))
     assert any(np.abs(other - dense).max() > 1e-6 for other in others)  # there is noise
+
+
+# Kernels that are called for one chunk of records after another, by solvers that read each once
+KERNELS = {
+    OnePassFrankWolfe: "frank_wolfe_pass",
+    AnytimeMirrorDescent: "mirror_descent_pass",
+    TreeFrankWolfe: "add_node_gradients",
+    PhasedSGD: "sgd_pass",
+}
+OF_ONE_PASS = [case for case in CASES if type(case.solver) in KERNELS]
+each_of_one_pass = pytest.mark.parametrize("case", OF_ONE_PASS, ids=str)
+
+
+def in_order(solver):
+    """The solver without a random order of the records."""
+    solver = copy.copy(solver)
+    solver.shuffle = False
+    return solver
+
+
+@each_of_one_pass
+def test_nothing_depends_on_where_records_are_cut(case, monkeypatch, tmp_path):
+    n, d = 300, 4
+    case = case._replace(over=case.over._replace(radius=0.5))  # which steps lead out of
+    X, y = records(case, n, d)
+    problem, solver = case.problem(n, d), in_order(case.solver)
+    n_iter = 14 if isinstance(solver, TreeFrankWolfe) else case.n_iter  # by itself it takes one
+    plan = solver.plan(problem, Budget(4.0, 1e-6), n_iter)
+    np.save(tmp_path / "X.npy", X)
+    for given in (X, sparse.csr_matrix(X), np.load(tmp_path / "X.npy", mmap_mode="r")):
+        whole = run(solver, plan, problem, given, y).coef
+        for sizes in ([300], [1] * 300, [0, 149, 2, 0, 149], [7] * 42 + [6]):
+            ends = np.cumsum([0, *sizes])
+            pairs = [(given[a:b], y[a:b]) for a, b in itertools.pairwise(ends)]
+            blocks = BlockDesign(pairs, np.ones(d), 1, None, sparse.issparse(given))
+            found = run(solver, plan, problem, blocks, None).coef
+            np.testing.assert_array_equal(found, whole)
+    shuffled = run(case.solver, plan, problem, X, y).coef
+    monkeypatch.setattr(record_stream, "CHUNK_RECORDS", 11)
+    again = (run(one, plan, problem, X, y).coef for one in (solver, case.solver))
+    np.testing.assert_array_equal([*again], [whole, shuffled])
+    assert not np.array_equal(shuffled, whole)
+
+
+@each_of_one_pass
+def test_every_record_is_read_once(case, monkeypatch):
+    n, chunks, module = 1000, [], sys.modules[type(case.solver).__module__]
+    kernel = getattr(module, KERNELS[type(case.solver)])
+
+    def watched(chunk, *arguments):
+        chunks.append(chunk[2].tolist())
+        return kernel(chunk, *arguments)
+
+    monkeypatch.setattr(module, kernel.__name__, watched)
+    X, y = records(case, n, 3)
+    for solver, n_iter in itertools.product((case.solver, in_order(case.solver)), (1, 5, 10)):
+        problem, shuffle = case.problem(n, 3), solver.shuffle
+        plan = solver.plan(problem, Budget(8.0, 1e-6), n_iter)
+        chunks.clear()
+        result = run(solver, plan, problem, X, y)
+        rows, later = [*itertools.chain(*chunks)], 0
+        assert sorted(rows) == list(range(n))
+        assert (rows == list(range(n))) != shuffle
+        if isinstance(solver, TreeFrankWolfe):
+            assert [len(chunk) for chunk in chunks] == list(plan.batches)
+            continue
+        if isinstance(solver, OnePassFrankWolfe):  # it reads some at two points
+            later = max(0, n_iter - plan.bounds.n_plain) * plan.batch_size
+        assert result.n_gradients == n + later <= 1.5 * n
 
 
 def mean_loss(loss, X, y, w):
@@ -319,7 +454,7 @@ def in_python():
 @pytest.mark.parametrize("k", range(len(CASES)), ids=[str(case) for case in CASES])
 def test_machine_code_finds_what_python_finds(k, in_python):
     """The same choices; sums to rounding, as exp may differ in its last bit."""
-    np.testing.assert_allclose(run(CASES[k]), in_python[k], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(run_of(CASES[k]), in_python[k], rtol=1e-9, atol=1e-9)
     assert math.isfinite(sum(in_python[k]))
 
 

@@ -108,7 +108,7 @@ LOSSES = [
 def targets_of(loss):
     """Extreme targets, as kernels see them."""
     plain = separated(loss, np.zeros(0))[0]
-    if isinstance(plain, Multinomial):
+    if loss.n_outputs > 1:
         weights = (0.0, 0.6, 1.0) if loss.weighted else (0.0,)
         return [k + weight / 2 for k in range(3) for weight in weights]
     labels = isinstance(plain, Logistic | SmoothHinge)

@@ -112,10 +112,10 @@ def functions():
         ({"order": 1}, Marginals(1)),
         ({"order": 9}, Marginals(5)),
         (
-            {"workload": "target", "target": "ill", "order": 2},
+            {"target": "ill"},
             Marginals([(2, 0), (2, 1), (2, 3), (2, 4)]),
         ),
-        ({"workload": "target", "target": 4, "order": 9}, Marginals([(4, 0, 1, 2, 3)])),
+        ({"target": 4, "order": 9}, Marginals([(4, 0, 1, 2, 3)])),
         ({"workload": [("ill", "age"), ("sex", 4), [2]]}, Marginals([(2, 0), (1, 4), (2,)])),
     ],
 )

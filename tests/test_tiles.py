@@ -11,11 +11,7 @@ from skdpsco.data.design import TILE_ROWS, Tiles, as_design, columns_of
 from skdpsco.data.pieces import pieces, slice_rows
 from skdpsco.data.products import dot_and_norm_rows, predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce
-from skdpsco.linear_model import (
-    PrivateLogisticL1,
-    PrivateLogisticRegression,
-    PrivateRidge,
-)
+from skdpsco.linear_model import PrivateLogisticL1, PrivateLogisticRegression, PrivateRidge
 from skdpsco.losses import Logistic, Squared
 from skdpsco.penalties import L2
 from skdpsco.scaling.conditioning import Conditioning, plan_conditioning

@@ -18,19 +18,17 @@ from skdpsco import (
     Ledger,
     PrivateGridSearchCV,
     PrivateGroupDRO,
-    PrivateLogisticRegression,
     PrivateMoments,
     PrivateRidge,
     draw_records,
 )
 from skdpsco.base.private_estimator import check_budget
 from skdpsco.data import as_design
-from skdpsco.inspection import privacy_report
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.model_selection import private_cross_val_score
 from skdpsco.moments.release import ONE, plan_matrix
 from skdpsco.moments.table_sums import TableSums
-from skdpsco.preprocessing import PrivateFeatureSelector, PrivateStandardScaler
+from skdpsco.preprocessing import PrivateStandardScaler
 from skdpsco.privacy import (
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -205,41 +203,6 @@ def test_units_are_of_replacement():
 
 
 # --- fits
-
-FITS = {
-    "ridge": lambda **o: PrivateRidge(feature_bound=1, target_bound=2, **o).fit(X, Y),
-    "found": lambda **o: PrivateRidge(feature_bound=None, target_bound=None, **o).fit(X, Y),
-    "logistic": lambda **o: PrivateLogisticRegression(
-        feature_bound=1, classes=[False, True], **o
-    ).fit(X, Y > 0),
-    "sgd": lambda **o: PrivateLogisticRegression(
-        feature_bound=1, classes=[False, True], solver="sgd", n_iter=3, **o
-    ).fit(X, Y > 0),
-    "moments": lambda **o: PrivateMoments(feature_bound=1, target_bound=2, **o).fit(X, Y),
-    "scaler": lambda **o: PrivateStandardScaler(lower=-1, upper=1, **o).fit(X),
-    "selector": lambda **o: PrivateFeatureSelector(
-        n_features_to_select=2, feature_bound=1, classes=[False, True], **o
-    ).fit(X, Y > 0),
-}
-
-
-@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
-@pytest.mark.parametrize("name", FITS)
-def test_a_fit_costs_what_a_unit_may(name):
-    whole = Budget(1.0, 1e-6).rho
-    mine = ledger()
-    model = FITS[name](epsilon=1.0, ledger=mine)
-    (charge,) = mine.charges()
-    report = model.privacy_
-    assert whole * 0.9 <= charge.rho <= whole * (1 + 1e-9)
-    assert report.rho == pytest.approx(charge.rho, rel=1e-12)
-    assert (report.epsilon, report.delta, report.relation) == (1.0, 1e-6, UNIT)
-    assert report.event == ZCDPEvent(report.rho)
-    assert UNIT in str(report)
-    listed = privacy_report(model)
-    assert (listed.relation, listed.rho) == (UNIT, report.rho)
-    assert listed.private
-    assert privacy_report(model.__class__(**model.get_params())).relation == UNIT
 
 
 @pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")

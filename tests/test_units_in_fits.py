@@ -44,7 +44,7 @@ from skdpsco.preprocessing import (
     PrivateSplineTransformer,
     PrivateStandardScaler,
 )
-from skdpsco.privacy import Budget, rho_of
+from skdpsco.privacy import Budget, ZCDPEvent, rho_of
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.relations import unit_relation
 from skdpsco.solvers.penalized.second_moments import upper_triangle
@@ -58,29 +58,37 @@ X = RNG.uniform(-1, 1, (N, 2))
 Y = X @ [1.0, -0.5]
 BOTH = [False, True]
 KNOWN = {"feature_bound": 1, "target_bound": 2}
+LABELLED = {"feature_bound": 1, "classes": BOTH}
 
 FITS = {
-    "ridge": lambda **o: PrivateRidge(**KNOWN, **o).fit(X, Y, units=PERSON),
-    "found": lambda **o: PrivateRidge(feature_bound=None, **o).fit(X, Y, units=PERSON),
-    "sgd": lambda **o: PrivateLogisticRegression(
-        feature_bound=1, classes=BOTH, solver="sgd", n_iter=3, **o
-    ).fit(X, Y > 0, units=PERSON),
-    "groups": lambda **o: PrivateGroupDRO(
-        feature_bound=1, classes=BOTH, groups=[0, 1], group_membership="private", **o
-    ).fit(X, Y > 0, sensitive_features=np.arange(N) % 2, units=PERSON),
-    "moments": lambda **o: PrivateMoments(**KNOWN, **o).fit(X, Y, units=PERSON),
-    "components": lambda **o: PrivatePCA(feature_bound=1, **o).fit(X, units=PERSON),
-    "scaler": lambda **o: PrivateStandardScaler(lower=-1, upper=1, **o).fit(X, units=PERSON),
-    "selector": lambda **o: PrivateFeatureSelector(
-        n_features_to_select=1, feature_bound=1, classes=BOTH, **o
-    ).fit(X, Y > 0, units=PERSON),
-    "synthesizer": lambda **o: PrivateSynthesizer(domain=[[0, 1], [0, 1]], **o).fit(
-        (X > 0).astype(int), units=PERSON
+    "ridge": lambda **o: (PrivateRidge(**KNOWN, **o), X, Y),
+    "found": lambda **o: (PrivateRidge(feature_bound=None, **o), X, Y),
+    "logistic": lambda **o: (PrivateLogisticRegression(**LABELLED, **o), X, Y > 0),
+    "sgd": lambda **o: (
+        PrivateLogisticRegression(**LABELLED, solver="sgd", n_iter=3, **o), X, Y > 0,
     ),
-    "search": lambda **o: PrivateGridSearchCV(
-        PrivateRidge(**KNOWN), {"alpha": [0.1, 1.0]}, **o
-    ).fit(X, Y, units=PERSON),
-}
+    "groups": lambda **o: (
+        PrivateGroupDRO(**LABELLED, groups=[0, 1], group_membership="private", **o), X, Y > 0,
+    ),
+    "moments": lambda **o: (PrivateMoments(**KNOWN, **o), X, Y),
+    "components": lambda **o: (PrivatePCA(feature_bound=1, **o), X),
+    "scaler": lambda **o: (PrivateStandardScaler(lower=-1, upper=1, **o), X),
+    "selector": lambda **o: (
+        PrivateFeatureSelector(n_features_to_select=1, **LABELLED, **o), X, Y > 0,
+    ),
+    "synthesizer": lambda **o: (
+        PrivateSynthesizer(domain=[[0, 1], [0, 1]], **o), (X > 0).astype(int),
+    ),
+    "search": lambda **o: (
+        PrivateGridSearchCV(PrivateRidge(**KNOWN), {"alpha": [0.1, 1.0]}, **o), X, Y,
+    ),
+}  # fmt: skip
+
+
+def fitted(name, units=PERSON, **options):
+    model, *data = FITS[name](**options)
+    more = {"sensitive_features": np.arange(N) % 2} if name == "groups" else {}
+    return model.fit(*data, units=units, **more)
 
 
 # --- what is drawn
@@ -179,28 +187,41 @@ def test_moments_of_persons_lose_no_more_than_is_charged(k):
 
 
 @each("name", list(FITS))
-def test_a_fit_is_for_units(name):
-    model = FITS[name](epsilon=1.0, max_records_per_unit=K)
+@each("declared_by", ["model", "ledger"])
+def test_a_fit_is_for_units(name, declared_by):
+    """A model draws records; a ledger counts on records that were drawn before."""
+    whole, mine = Budget(1.0, 1e-6).rho, None
+    if declared_by == "model":
+        model = fitted(name, epsilon=1.0, max_records_per_unit=K)
+        assert "the number of units is public" in model.privacy_.assumptions[-1]
+    else:
+        mine = Ledger(2.0, 1e-6, max_records_per_unit=K)
+        model = fitted(name, None, epsilon=1.0, ledger=mine)
     report = model.privacy_
-    whole = Budget(1.0, 1e-6).rho
-    assert (report.epsilon, report.relation) == (1.0, unit_relation(K))
+    assert (report.epsilon, report.delta, report.relation) == (1.0, 1e-6, unit_relation(K))
     assert 0.9 * whole <= report.rho <= whole * (1 + 1e-9)
-    assert "the number of units is public" in report.assumptions[-1]
     listed = privacy_report(model)
     assert (listed.relation, listed.rho, listed.private) == (report.relation, report.rho, True)
+    if mine is not None:
+        (charge,) = mine.charges()
+        assert report.rho == pytest.approx(charge.rho, rel=1e-12)
+        assert report.event == ZCDPEvent(report.rho)
+        assert unit_relation(K) in str(report)
     assert privacy_report(clone(model)).relation == report.relation
 
 
 @each("name", ["ridge", "sgd", "scaler", "search"])
 def test_a_ledger_of_the_same_units_is_charged_once(name):
     mine = Ledger(2.0, 1e-6, max_records_per_unit=K)
-    report = FITS[name](epsilon=1.0, max_records_per_unit=K, ledger=mine).privacy_
+    report = fitted(name, epsilon=1.0, max_records_per_unit=K, ledger=mine).privacy_
     (charge,) = mine.charges()
     assert charge.rho == pytest.approx(report.rho, rel=1e-12)
     assert charge.rho == pytest.approx(Budget(1.0, 1e-6).rho, rel=0.1)
     for other in (1, 2):
         with pytest.raises(ValueError, match="must be the number of the ledger, which is"):
-            FITS[name](max_records_per_unit=K, ledger=Ledger(2.0, 1e-6, max_records_per_unit=other))
+            fitted(
+                name, max_records_per_unit=K, ledger=Ledger(2.0, 1e-6, max_records_per_unit=other)
+            )
 
 
 def test_a_plan_is_for_the_drawn_rows():
@@ -212,7 +233,7 @@ def test_a_plan_is_for_the_drawn_rows():
 
 
 def test_a_seed_repeats_the_draw_but_not_as_noise():
-    first, second = (FITS["ridge"](max_records_per_unit=K, random_state=s).coef_ for s in (5, 5))
+    first, second = (fitted("ridge", max_records_per_unit=K, random_state=s).coef_ for s in (5, 5))
     np.testing.assert_array_equal(first, second)
     noise, draws = generator(5)[0], generator_of_draws(5)
     assert noise.integers(2**60) != draws.integers(2**60)
@@ -353,7 +374,7 @@ def test_parts_of_a_ledger_are_divided_after_the_draw(name, k):
         assert [one.is_part for one in (whole, *parts)] == [False, True, True]
         for part in parts:
             with pytest.raises(ValueError, match="must not be a part of Ledger"):
-                FITS[name](max_records_per_unit=k, ledger=part)
+                fitted(name, max_records_per_unit=k, ledger=part)
         rows = draw_records(PERSON, k)
         halves = rows[: 100 * k], rows[100 * k :]
         reports = [
@@ -387,7 +408,7 @@ def test_a_validation_of_scikit_learn_warns_once_of_its_splits():
 
 
 def test_moments_have_the_units_of_their_release():
-    moments = FITS["moments"](max_records_per_unit=K)
+    moments = fitted("moments", max_records_per_unit=K)
     for model in (PrivateRidge(), PrivateRidge(max_records_per_unit=2), PrivatePCA()):
         assert model.fit(moments).privacy_.relation == unit_relation(K)
         with pytest.raises(ValueError, match="units must be None where X holds moments"):

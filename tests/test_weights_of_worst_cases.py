@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 from sklearn.linear_model import LogisticRegression
 
 import skdpsco
-from skdpsco import Ledger, PrivateGroupDRO, PrivateMinimaxClassifier
+from skdpsco import PrivateGroupDRO, PrivateMinimaxClassifier
 from skdpsco.losses import Hinge, Logistic, SmoothHinge
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
 
@@ -99,25 +99,6 @@ def test_a_record_of_weight_three_quarters_is_three_of_four(made, shares):
 
 
 # --- bad input, before anything is charged
-
-
-@each("fit", [of_groups, of_classes])
-@each(
-    ("weights", "match"),
-    [
-        ("balanced", "would count the labels of the data. Declare a dict"),
-        ({7: 1.0}, "label 7 that is not among the classes"),
-        ({True: 0.0}, r"numbers in \[1e-6, 1e6\], got 0.0"),
-        ({True: np.nan}, r"numbers in \[1e-6, 1e6\]"),
-        ({True: "2"}, r"numbers in \[1e-6, 1e6\], got '2'"),
-        (3.0, "class_weight"),
-    ],
-)
-def test_bad_weights(fit, weights, match):
-    ledger = Ledger(10.0, 1e-5)
-    with pytest.raises(ValueError, match=match):
-        fit(class_weight=weights, ledger=ledger)
-    assert not ledger.charges()
 
 
 def test_weights_are_for_classes():

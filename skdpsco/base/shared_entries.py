@@ -24,7 +24,7 @@ max_records_per_unit : int or None, default=None
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
-    Public bound on ``|X|``, to which features are clipped. "auto" finds bounds with up to 5 % of
+    Public bound on ``|X|``, to which features are clipped. "auto" finds bounds with up to 7 % of
     the budget. See :doc:`/clipping`.
 
 [target_bound]
@@ -65,10 +65,6 @@ n_iter : int or "auto", default="auto"
 [fit_intercept]
 fit_intercept : bool, default=True
     Whether to fit an intercept.
-
-[conditioning]
-conditioning : "auto" or None, default="auto"
-    "auto" centres and scales columns privately. See :doc:`/clipping`.
 
 [classes]
 classes : array-like of shape (n_classes,), Schema or None, default=None

@@ -1,4 +1,4 @@
-"""What a pipeline costs, audits of what it claims, and plots of utility against privacy."""
+"""What a pipeline costs, audits of what it claims, plots, and what synthetic tables are worth."""
 
 from skdpsco.inspection._cost import private_steps
 from skdpsco.inspection._steps import StepReport
@@ -10,6 +10,7 @@ from .model_card import ModelCard, model_card
 from .pipeline_json import pipeline_from_json, pipeline_to_json
 from .pipeline_report import PipelineReport, check_private_steps, not_private_steps, privacy_report
 from .planning import PlannedRelease, PrivacyPlan, epsilon_for, n_for, plan
+from .quality_report import QualityReport
 from .risk_display import RiskDisplay, epsilon_for_risk
 from .shape_display import PairDisplay, ShapeDisplay
 from .survival_display import SurvivalDisplay
@@ -23,6 +24,7 @@ __all__ = [
     "PlannedRelease",
     "PrivacyPlan",
     "PrivacyUtilityDisplay",
+    "QualityReport",
     "RadiusPathDisplay",
     "RiskDisplay",
     "ShapeDisplay",

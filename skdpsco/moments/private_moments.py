@@ -101,7 +101,9 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
 
     Parameters
     ----------
-    {epsilon, delta, ledger, max_records_per_unit, feature_bound, target_bounds, conditioning}
+    {epsilon, delta, ledger, max_records_per_unit, feature_bound, target_bounds}
+    conditioning : "auto" or None, default="auto"
+        "auto" centres and scales columns privately. See :doc:`/clipping`.
     classes : array-like, Schema or None, default=None
         All labels, if y holds labels, for `PrivateLinearDiscriminantAnalysis`.
     groups : array-like of shape (n_groups,) or None, default=None

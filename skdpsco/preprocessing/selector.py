@@ -25,6 +25,7 @@ from skdpsco._validation import (
     check_bound,
     check_feature_bound,
     check_int,
+    check_sparse,
     check_target,
     check_X_y,
     is_undeclared,
@@ -37,7 +38,7 @@ from skdpsco.base.plain import fitted_as
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import opened, read_records
-from skdpsco.data.design import CentredCSR, as_design
+from skdpsco.data.design import CentredCSR
 from skdpsco.data.pieces import sum_error
 from skdpsco.data.products import correlate
 from skdpsco.data.record_sums import in_pieces, map_reduce
@@ -401,7 +402,7 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
     def _read(self, function: Callable[[Any], Any], X: Any) -> Any:
         """What a function of scikit-learn makes of X; errors show no value of it."""
         if sparse.issparse(X) and X.ndim == 2:  # SciPy would read beyond its arrays
-            as_design(sparse.csr_matrix(X), np.ones(X.shape[1]), False)
+            X = check_sparse(X)
         return read_X(X, function, X)
 
     def _get_support_mask(self):

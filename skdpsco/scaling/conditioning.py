@@ -54,9 +54,10 @@ class ConditioningTuning(NamedTuple):
 
     Parameters
     ----------
-    norm_share, centre_share, centred_norm_share, mean_share, square_share : float
-        Shares of mu**2 for the norm of rows, both means that make the centre, the norm of centred
-        rows, their mean squared norm, and the mean squares of columns.
+    norm_share : float
+        Share of mu**2 for the norm of rows, for that of centred rows, and for their mean square.
+    centre_share : float
+        Share of mu**2 for both means that make the centre, and for the mean squares of columns.
     labelled_share, sure_ratio : float
         Share of the centre if targets are labels and n mu over the root of d is
         ``sure_ratio``; it grows in proportion up to there, and then falls with the root. Labels are
@@ -76,9 +77,6 @@ class ConditioningTuning(NamedTuple):
         Share of the records that may exceed a norm.
     least_mean : float
         Least mean squared norm, in units of the square of the norm that few rows exceed.
-    usual_mean : tuple of float
-        This mean squared norm as far as nothing is known of it, and the deviation of that guess; it
-        is used if targets are not labels.
     square_ratio : float
         n mu over d above which mean squares of columns are released; from twice that on, with
         all of their share.
@@ -95,9 +93,6 @@ class ConditioningTuning(NamedTuple):
 
     norm_share: float = 0.02
     centre_share: float = 0.06
-    centred_norm_share: float = 0.02
-    mean_share: float = 0.01
-    square_share: float = 0.05
     labelled_share: float = 0.25
     sure_ratio: float = 10.0
     centred_noise: float = 0.2
@@ -108,7 +103,6 @@ class ConditioningTuning(NamedTuple):
     least_ratio: float = 5.0
     tail: float = 0.1
     least_mean: float = 0.02
-    usual_mean: tuple[float, float] = (0.4, 0.2)
     square_ratio: float = 10.0
     least_square: float = 0.02
     width: float = 3.0
@@ -362,7 +356,7 @@ def plan_conditioning(
         sure = ratio / CONDITIONING.sure_ratio
         labelled_share = CONDITIONING.labelled_share * min(sure, sure**-0.5)
         centre_share = max(labelled_share, centre_share)
-    centred_share = CONDITIONING.centred_norm_share
+    centred_share = CONDITIONING.norm_share
     if not labelled:
         surer = CONDITIONING.n_centred_counts * (CONDITIONING.centred_noise * n * mu) ** -2.0
         centred_share = max(centred_share, min(surer, CONDITIONING.most_centred_share))
@@ -372,11 +366,11 @@ def plan_conditioning(
         parts["norm"] = (CONDITIONING.norm_share / n_norms, n_norms)
         parts["centre"] = parts["residual"] = (centre_share / 2.0, 1)
     if "scale" in found:
-        parts["mean"] = (CONDITIONING.mean_share, 1)
+        parts["mean"] = (CONDITIONING.norm_share, 1)
         worth = min(n * mu / (max(d, 1) * CONDITIONING.square_ratio) - 1.0, 1.0)
         # The sum of squares of sparse records that are added might be rounded by more.
         if worth > 0.0 and not (sparse and added):
-            parts["squares"] = (CONDITIONING.square_share * worth, 1)
+            parts["squares"] = (CONDITIONING.centre_share * worth, 1)
     multiplier, event = share_mu(mu, parts)
     slack = 1.0 + (d + 4) * 2.0**-38  # rounding of norms
     # The squares of two records are nonnegative, and add up to at most 1. Those of sparse rows are
@@ -499,10 +493,7 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
     if not plan.scaled:
         return Conditioning(centre, np.ones(d), None, plan.single)
     total = sums_of.norms(centre, c)
-    deviation = gaussian_mechanism(rng, total, plan.grids["mean"])
-    if not plan.labelled:
-        usual, doubt = (n * number for number in CONDITIONING.usual_mean)
-        total += (usual - total) * deviation**2 / (deviation**2 + doubt**2)
+    gaussian_mechanism(rng, total, plan.grids["mean"])
     square = np.full(d, max(float(total[0]), CONDITIONING.least_mean * n) / d)
     if "squares" in plan.grids:
         sums = sums_of.squares(centre, c)

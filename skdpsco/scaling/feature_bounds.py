@@ -230,7 +230,7 @@ def find_bounds(
         return map_reduce(X, y, function, unknown, *arguments)
 
     centre, typical = _mean_levels(few, summed, rng)
-    room = plan.room * min(typical / FEATURE_BOUNDS.varied, 1.0)
+    room: Any = plan.room * min(typical / FEATURE_BOUNDS.varied, 1.0)
     if "beyond" in plan.grids:
         room = _room_for_tails(plan, centre, room, beyond, rng)
     return np.clip(2.0 ** (centre + room), SMALLEST_BOUND, LARGEST_BOUND)

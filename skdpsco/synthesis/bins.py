@@ -1,6 +1,7 @@
 """Bins of numbers: which of them a number is in, and numbers that are drawn from them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -12,7 +13,7 @@ from skdpsco._validation import LARGEST, is_number
 from skdpsco.data.categories import is_list
 from skdpsco.data.columns import Column
 
-__all__ = ["FINE_BINS", "Bins", "MergedBins", "bins_of", "is_integer"]
+__all__ = ["FINE_BINS", "MERGED_BINS", "Bins", "MergedBins", "bins_of", "is_integer"]
 
 # Bins of a column of which a schema declares the bounds, and cells among which they are found.
 MERGED_BINS, FINE_BINS = 16, 256
@@ -89,6 +90,22 @@ class Bins:
         found[np.isnan(values)] = self.size - 1
         return found
 
+    def between(self, low: float, high: float, dtype: str) -> np.ndarray | None:
+        """Which bins hold numbers with ``low <= x < high``; None if such a bin holds others too."""
+        if self.integer or is_integer(dtype):
+            first, last = self.whole_numbers(dtype if is_integer(dtype) else "int64")
+            for point in sorted(self.points):
+                first += first == point
+            for point in sorted(self.points, reverse=True):
+                last -= last == point
+        else:
+            first, last = np.array(self.edges[:-1]), np.nextafter(self.edges[1:], -np.inf)
+        inside = (low <= first) & (last < high)
+        if not (inside | (last < low) | (high <= first)).all():
+            return None
+        points = [low <= point < high for point in self.points]
+        return np.concatenate([inside, points, [False] * self.missing]).astype(bool)
+
     def whole_numbers(self, dtype: str) -> tuple[np.ndarray, np.ndarray]:
         """The smallest and the largest number between edges, for a dtype of integers."""
         known = np.iinfo(dtype if dtype in ("int8", "int16", "int32", "uint8", "uint16") else "i8")
@@ -114,6 +131,9 @@ class Bins:
             u = 0.5 if rng is None else rng.random(len(codes))
             with np.errstate(under="ignore"):  # underflow next to 0
                 values = np.minimum(a + u * (b - a), np.nextafter(b, a))
+            if dtype in ("float16", "float32"):  # which may round up to the next bin
+                below = np.nextafter(b.astype(dtype), a.astype(dtype))
+                values = np.minimum(values.astype(dtype), below).astype(np.float64)
         for code, point in enumerate(self.points, start=self.n_intervals):
             values[codes == code] = point
         if self.missing:
@@ -142,10 +162,13 @@ class MergedBins:
     fine : Bins
     weights : ndarray of shape (fine.n_intervals,)
         Expected shares of records.
+    forced : tuple of int, default=()
+        Fine bins at which a merged one starts, whatever the weights are.
     """
 
     fine: Bins
     weights: np.ndarray
+    forced: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:
@@ -155,7 +178,7 @@ class MergedBins:
     @cached_property
     def starts(self) -> np.ndarray:
         """The first fine bin of each merged one, and the end."""
-        up_to, starts = self._up_to, [0, self.fine.n_intervals]
+        up_to, starts = self._up_to, sorted({0, *self.forced, self.fine.n_intervals})
         while len(starts) <= MERGED_BINS:
             # The heaviest bin that can be divided is divided at its median.
             several = [(a, b) for a, b in pairwise(starts) if b - a > 1]
@@ -179,6 +202,10 @@ class MergedBins:
         beyond = fine - self.fine.n_intervals
         return np.where(beyond < 0, found, MERGED_BINS + beyond)
 
+    def of_fine(self, mask: np.ndarray) -> np.ndarray:
+        """Which merged bins are in a set of fine ones, whose ends are in `forced`."""
+        return np.concatenate([mask[self.starts[:-1]], mask[self.fine.n_intervals :]])
+
     def codes(self, values: np.ndarray) -> np.ndarray:
         """Bins of numbers, which are finite, or NaN if they are missing."""
         return self.merged[self.fine.codes(values)]
@@ -196,9 +223,10 @@ class MergedBins:
         return self.fine.numbers(fine, dtype, rng)
 
 
-def bins_of(column: Column) -> Bins | MergedBins:
+def bins_of(column: Column, cuts: Sequence[float] = ()) -> Bins | MergedBins:
     """Bins of declared bounds: one for each of a few whole numbers, otherwise merged ones.
 
+    ``cuts`` are numbers between which no bin lies; the nearest edges are moved there.
     Codes of missing numbers are points, and so is 0 between the bounds of many numbers.
     """
     low, high = column.bounds
@@ -216,6 +244,10 @@ def bins_of(column: Column) -> Bins | MergedBins:
         edges[[0, -1]] = low, high
     else:
         edges = np.linspace(low, high, FINE_BINS + 1)
+    cuts = sorted({math.ceil(cut) - 0.5 if whole else cut for cut in cuts if low < cut < high})
+    for i, cut in enumerate(cuts):
+        away = np.where(np.isin(edges, [low, high, *cuts[:i]]), np.inf, np.abs(edges - cut))
+        edges[away.argmin()] = cut
     if low <= 0.0 <= high and len(edges) - 1 > MERGED_BINS and 0.0 not in points:
         points.append(0.0)
     edges = np.unique(_between_whole_numbers(edges, points) if whole else edges)

@@ -54,6 +54,19 @@ class ColumnTable:
         """Name of a column in messages."""
         return repr(j if self.names is None else self.names[j])
 
+    def position(self, name: str) -> int:
+        """Position of a column.
+
+        Raises
+        ------
+        ValueError
+            If no column, or several columns, have the name.
+        """
+        names = self.names or []
+        if names.count(name) != 1:
+            raise ValueError(f"X must have one column of the name {name!r}.")
+        return names.index(name)
+
     def of(self, library: str) -> "ColumnTable":
         """The same table in another library; the dtypes of arrays are used for pandas, too."""
         if library == self.library:

@@ -15,6 +15,7 @@ from skdpsco._validation import check_int, in_column_order, is_missing, is_numbe
 from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.data.columns import NUMBER
 from skdpsco.data.schema import Schema
+from skdpsco.solvers.synthesis.possible_records import LinkedColumns
 from skdpsco.solvers.synthesis.workload import DENSE_CELLS, CodeBlocks, is_dense
 from skdpsco.synthesis.bins import Bins, MergedBins, bins_of, is_integer
 from skdpsco.synthesis.columns import (
@@ -25,6 +26,13 @@ from skdpsco.synthesis.columns import (
     public_dtype,
     taken,
     typed,
+)
+from skdpsco.synthesis.implications import (
+    Constraint,
+    constrained,
+    cuts_of,
+    possible_in,
+    read_constraints,
 )
 
 __all__ = ["Domain", "Encoder", "declare"]
@@ -55,15 +63,23 @@ class Domain:
         Categories or bins of every column.
     table : ColumnTable
         Names, dtypes and library of the records that are written, without columns.
+    constraints : tuple of Constraint, default=()
     """
 
     entries: list[Any]
     table: ColumnTable
+    constraints: tuple[Constraint, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of categories or bins of every column."""
         return tuple(int(entry.size) for entry in self.entries)
+
+    @property
+    def possible(self) -> tuple[LinkedColumns, ...]:
+        """The codes that the constraints allow."""
+        dtypes = [str(dtype).lower() for dtype in self.table.dtypes]
+        return possible_in(self.constraints, self.entries, dtypes)
 
     @property
     def fine(self) -> "Domain":
@@ -90,13 +106,7 @@ class Domain:
         ValueError
             If no column, or several columns, have a name.
         """
-        return tuple(self._position(c) if isinstance(c, str) else c for c in columns)
-
-    def _position(self, name: str) -> int:
-        names = self.table.names or []
-        if names.count(name) != 1:
-            raise ValueError(f"X must have one column of the name {name!r}.")
-        return names.index(name)
+        return tuple(self.table.position(c) if isinstance(c, str) else c for c in columns)
 
     def encode(self, columns: list[Any]) -> np.ndarray:
         """Codes of records, of shape (n, n_columns).
@@ -137,20 +147,23 @@ class Domain:
         return self.decode(np.indices(self.shape).reshape(len(self.shape), -1).T)
 
 
-def declare(domain: Any, table: ColumnTable) -> Domain:
-    """Check the declared domain against the columns and dtypes of a table, never its values.
+def declare(domain: Any, table: ColumnTable, constraints: Any = None) -> Domain:
+    """Check the declared domain and constraints against the columns and dtypes of a table.
+
+    Values are never looked at.
 
     Raises
     ------
     TypeError, ValueError
-        If ``domain`` is not legal, or does not match the number, the names or the dtypes of the
-        columns.
+        If ``domain`` or ``constraints`` are not legal, or do not match the number, the names or the
+        dtypes of the columns.
     """
     names, n_columns = table.names, len(table.dtypes)
     if domain is None:
         raise ValueError(UNDECLARED)
+    implied = read_constraints(constraints, table)
     if isinstance(domain, Schema):
-        declared = _of_schema(domain, table)
+        declared = _of_schema(domain, table, implied)
         domain = {name: declared[name] for name in names or () if name in declared}
     labelled = in_column_order("domain", domain, names)
     if labelled is not domain:
@@ -181,10 +194,16 @@ def declare(domain: Any, table: ColumnTable) -> Domain:
                 f"domain[{table.label(j)}] does not fit this column of X, whose dtype is {known}: "
                 f"{error}."
             ) from error
-    return Domain(entries, ColumnTable(table.library, names, dtypes))
+    entries = [
+        constrained(f"domain[{table.label(j)}]", entry, implied, j, str(dtypes[j]).lower())
+        for j, entry in enumerate(entries)
+    ]
+    return Domain(entries, ColumnTable(table.library, names, dtypes), implied)
 
 
-def _of_schema(schema: Schema, table: ColumnTable) -> dict[str, Any]:
+def _of_schema(
+    schema: Schema, table: ColumnTable, constraints: tuple[Constraint, ...]
+) -> dict[str, Any]:
     """Categories of the declared columns, and bins between declared bounds."""
     dtypes = dict(zip(table.names or (), table.dtypes, strict=False))
     never_none = {n for n, t in dtypes.items() if isinstance(t, np.dtype) and t.kind in "biu"}
@@ -196,7 +215,8 @@ def _of_schema(schema: Schema, table: ColumnTable) -> dict[str, Any]:
         if column.kind == NUMBER:
             integer = column.integer or is_integer(str(dtypes.get(name)).lower())
             missing = column.missing and name not in never_none
-            entries[name] = bins_of(replace(column, integer=integer, missing=missing))
+            cuts = cuts_of(constraints, table.position(name)) if name in dtypes else ()
+            entries[name] = bins_of(replace(column, integer=integer, missing=missing), cuts)
     return entries
 
 
@@ -257,7 +277,7 @@ def _coded(column: Any, categories: np.ndarray, label: str) -> np.ndarray:
     codes = np.array(codes_among(values, categories, str(column.dtype).lower()), dtype=np.intp)
     if (codes < 0).any():
         if any(is_missing(value) for value in values[codes < 0].tolist()):
-            raise ValueError(_MISSING.format(label=label, cure="list None among its categories"))
+            raise ValueError(_MISSING.format(label=label, cure="or list None among its categories"))
         raise ValueError(
             f"X has a value in column {label} that domain[{label}] does not list. Numbers and "
             "strings differ, even 1 and '1'."
@@ -265,7 +285,10 @@ def _coded(column: Any, categories: np.ndarray, label: str) -> np.ndarray:
     return codes if back is None else codes[back]
 
 
-_MISSING = "X contains NaN or another missing value in column {label}: {cure}, or impute it."
+_MISSING = (
+    "X contains NaN or another missing value in column {label}: declare 'missing': True in the "
+    "Schema, {cure}, or impute it."
+)
 
 
 def _binned(column: Any, bins: Bins | MergedBins, label: str) -> np.ndarray:
@@ -274,16 +297,16 @@ def _binned(column: Any, bins: Bins | MergedBins, label: str) -> np.ndarray:
     missing = (bins.fine if isinstance(bins, MergedBins) else bins).missing
     if values.dtype == object:
         lost = np.array([is_missing(value) for value in values])
-        if lost.any() and not missing:
-            raise ValueError(_MISSING.format(label=label, cure="declare Bins(..., missing=True)"))
         if not all(isinstance(value, Real) for value in values[~lost]):
             raise ValueError(f"X must hold numbers in column {label}, for which domain has bins.")
         values = np.where(lost, np.nan, values)
     numbers = quietly(
         f"X has a number in column {label} that is too large.", values.astype, np.float64
     )
-    if np.isinf(numbers).any() or (np.isnan(numbers).any() and not missing):
-        raise ValueError(f"X contains NaN or infinity in column {label}: bins need finite numbers.")
+    if np.isnan(numbers).any() and not missing:
+        raise ValueError(_MISSING.format(label=label, cure="or Bins(..., missing=True)"))
+    if np.isinf(numbers).any():
+        raise ValueError(f"X contains infinity in column {label}: bins need finite numbers.")
     return bins.codes(numbers)
 
 

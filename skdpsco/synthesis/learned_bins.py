@@ -85,7 +85,8 @@ class BinsPlan:
             weights = np.array([[max(self.n_samples - others, 0.0)]])
             for counts in levels:
                 weights = halved(weights, counts[None], deviation)
-            entries[j] = MergedBins(bins, np.add.reduceat(weights[0], _leaves(bins)))
+            found_weights = np.add.reduceat(weights[0], _leaves(bins))
+            entries[j] = replace(domain.entries[j], weights=found_weights)
         return replace(domain, entries=entries)
 
 

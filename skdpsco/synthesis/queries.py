@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import check_int
+from skdpsco._validation import check_int, is_auto
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
 from skdpsco.synthesis.domain import Domain
 
@@ -23,7 +23,7 @@ def legal(name: str, make: Any, *arguments: Any) -> Any:
 
 def problem_of(name: str, domain: Domain, workload: Any, n_samples: int = 1) -> QueryProblem:
     """A workload on a domain, checked."""
-    return legal(name, QueryProblem, domain.shape, workload, n_samples)
+    return legal(name, QueryProblem, domain.shape, workload, n_samples, domain.possible)
 
 
 def workload_of(workload: Any, order: Any, target: Any, domain: Domain) -> Any:
@@ -34,17 +34,19 @@ def workload_of(workload: Any, order: Any, target: Any, domain: Domain) -> Any:
     TypeError, ValueError
         If the parameters do not state legal queries on the domain.
     """
-    order = check_int("order", order)
-    if target is not None and not (isinstance(workload, str) and workload == "target"):
+    if is_auto(order):
+        order = 3 if target is None else 2
+    order = check_int("order", order, "'auto' or ")
+    if target is not None and not (isinstance(workload, str) and workload == "marginals"):
         raise ValueError(
-            f"target={target!r} needs workload='target', the tables that have this column. With "
-            "another workload it must be None."
+            f"target={target!r} asks for the tables that have this column: workload must then be "
+            "'marginals'."
         )
     if isinstance(workload, np.ndarray):
         return legal("workload", LinearQueries, workload)
     if isinstance(workload, str) and workload == "marginals":
-        return Marginals(order)
-    if isinstance(workload, str) and workload == "target":
+        if target is None:
+            return Marginals(order)
         return legal("target", lambda: Marginals(_tables_with(target, order, domain)))
     if isinstance(workload, (list, tuple)) and len(workload) > 0:
         if all(map(callable, workload)):
@@ -55,7 +57,7 @@ def workload_of(workload: Any, order: Any, target: Any, domain: Domain) -> Any:
     # Anything else might be records, and must not be shown.
     got = repr(workload) if listed else f"an object of type {type(workload).__name__}"
     raise (ValueError if listed else TypeError)(
-        "workload must be 'marginals', 'target', a list of tuples of columns, an array of shape "
+        "workload must be 'marginals', a list of tuples of columns, an array of shape "
         f"(n_queries, n_cells), or a list of callables; got {got}."
     )
 
@@ -72,8 +74,8 @@ def _tables_with(target: Any, order: int, domain: Domain) -> list[tuple[int, ...
     (position,) = domain.positions((target,))
     if isinstance(position, bool) or position not in range(n_columns):
         raise ValueError(
-            f"It must be the name of a column, or an int in [0, {n_columns - 1}], for "
-            f"workload='target'; got {target!r}."
+            f"It must be the name of a column, an int in [0, {n_columns - 1}] or None, got "
+            f"{target!r}."
         )
     others = [column for column in range(n_columns) if column != position]
     return [(position, *some) for some in combinations(others, min(order, n_columns) - 1)]

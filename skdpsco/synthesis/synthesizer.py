@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Literal
@@ -73,14 +74,20 @@ class PrivateSynthesizer(PrivateEstimator):
         What the columns may hold, from public knowledge; required. One entry per column, in order
         or by name: a list of categories, `Bins` of numbers, or an int k for 0, ..., k - 1. Other
         values are errors. For numbers of a Schema, bins are found privately.
+    constraints : list of (dict, dict) or None, default=None
+        Pairs (if, then), from public knowledge, that hold in all synthetic records, such as
+        ``({{"age": (0, 16)}}, {{"married": False}})``. A dict gives columns, by name or position, a
+        value, a list of values, or a range of numbers (low, high), which contains low but not high.
+        It needs "measure-project".
     workload : str, list of tuple, ndarray or list of callable, default="marginals"
-        "marginals": all counts by ``order`` columns. "target": those with the column ``target``.
-        Tuples: counts by these columns. An array of shape (n_queries, n_cells), or callables on a
-        table of cells: means of functions, for small domains.
-    order : int, default=3
-        Number of columns of each table, for "marginals" and "target".
+        "marginals": all counts by ``order`` columns. Tuples: counts by these columns. An array of
+        shape (n_queries, n_cells), or callables on a table of cells: means of functions, for small
+        domains.
+    order : int or "auto", default="auto"
+        Number of columns of each table of "marginals". "auto" is 3, or 2 with a ``target``.
     target : str, int or None, default=None
-        Name or position of the column for ``workload="target"``.
+        Name or position of a column that models of the synthetic records will predict. "marginals"
+        are then only the counts by this and other columns.
     solver : str or object, default="auto"
         "measure-project" ("auto"), "select-measure", "multiplicative-weights", "mirror-descent", or
         an object with ``plan`` and ``run``. See :doc:`/algorithms`.
@@ -141,6 +148,7 @@ class PrivateSynthesizer(PrivateEstimator):
         **{name: COMMON_CONSTRAINTS[name] for name in PRIVATE_CONSTRAINTS},
         "n_iter": COMMON_CONSTRAINTS["n_iter"],
         "domain": "no_validation",  # by `declare`
+        "constraints": "no_validation",
         "workload": "no_validation",
         "target": [None, str, Integral],
         "order": "no_validation",
@@ -155,8 +163,9 @@ class PrivateSynthesizer(PrivateEstimator):
         ledger: LedgerLike | None = None,
         max_records_per_unit: int | None = None,
         domain: Any = None,
+        constraints: Any = None,
         workload: Any = "marginals",
-        order: int = 3,
+        order: int | Auto = "auto",
         target: Any = None,
         solver: str | SolverLike = "auto",
         n_iter: int | Auto = "auto",
@@ -167,6 +176,7 @@ class PrivateSynthesizer(PrivateEstimator):
         self.ledger = ledger
         self.max_records_per_unit = max_records_per_unit
         self.domain = domain
+        self.constraints = constraints
         self.workload = workload
         self.order = order
         self.target = target
@@ -199,7 +209,11 @@ class PrivateSynthesizer(PrivateEstimator):
         n = len(table.columns[0]) if blocks is None else blocks.n_samples
         d = len(table.columns)
         budget = self._budget()
-        domain = declare(self.domain, table)
+        domain = declare(self.domain, table, self.constraints)
+        if domain.constraints and not getattr(solver, "keeps_constraints", False):
+            raise ValueError(
+                f"constraints need solver='measure-project' or 'auto', got {self.solver!r}."
+            )
         workload = workload_of(self.workload, self.order, self.target, domain)
         problem = problem_of("workload", domain, workload, n)
         available: Any = self._available(budget)
@@ -215,7 +229,7 @@ class PrivateSynthesizer(PrivateEstimator):
         )
         steps.append(("answers", plan.event, decided(plan)))
         event = compose(*(event for _, event, _ in steps))
-        assumptions = ("the domain and the queries are public", *assumed_of(solver, plan))
+        assumptions = ("the domain, constraints and queries are public", *assumed_of(solver, plan))
         if not all(isinstance(entry, np.ndarray) for entry in domain.entries):
             assumptions += ("numbers beyond the outer edges are counted in the outer bins",)
         with (
@@ -228,6 +242,7 @@ class PrivateSynthesizer(PrivateEstimator):
             if learned:
                 domain = binning.release(codes, domain, release.rng)
                 codes = domain.merged(codes)
+                problem = replace(problem, possible=domain.possible)
                 release.steps = ReleasedStep.all_of(steps, event)
             result = self._follow(solver, plan, problem, codes, release.rng)
         draft.domain_, draft.distribution_ = domain, result.distribution

@@ -12,13 +12,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdpsco import (
-    Ledger,
-    PrivateLinearClassifier,
-    PrivateLogisticL1,
-    PrivateMoments,
-    PrivateRidge,
-)
+from skdpsco import Ledger, PrivateLinearClassifier, PrivateLogisticL1, PrivateMoments, PrivateRidge
 from skdpsco.data import columns_of
 from skdpsco.inspection import _audit as module
 from skdpsco.inspection import audit

@@ -16,12 +16,7 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling import calibration as module
-from skdpsco.scaling.calibration import (
-    CALIBRATION,
-    SHORT_CURVE,
-    ClassCurve,
-    plan_calibration,
-)
+from skdpsco.scaling.calibration import CALIBRATION, SHORT_CURVE, ClassCurve, plan_calibration
 from skdpsco.solvers.base import Result
 
 BOUNDS = np.array([1.0, 2.0])

@@ -34,12 +34,12 @@ def charges(plan, mu):
     ] * CONDITIONING.n_counts + [mu * math.sqrt(CONDITIONING.centre_share / 2)]
     each *= plan.centred
     each += [
-        mu * math.sqrt(CONDITIONING.centred_norm_share / CONDITIONING.n_centred_counts)
+        mu * math.sqrt(CONDITIONING.norm_share / CONDITIONING.n_centred_counts)
     ] * CONDITIONING.n_centred_counts
     each += [mu * math.sqrt(CONDITIONING.centre_share / 2)] * plan.centred
     if plan.scaled:
-        each += [mu * math.sqrt(CONDITIONING.mean_share)]
-        each += [mu * math.sqrt(CONDITIONING.square_share)]
+        each += [mu * math.sqrt(CONDITIONING.norm_share)]
+        each += [mu * math.sqrt(CONDITIONING.centre_share)]
     charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
     assert sorted(each) == pytest.approx(sorted(charged), rel=1e-9)
     assert mu_of(plan.event) == pytest.approx(math.hypot(*each))

@@ -9,11 +9,11 @@ may change by no more than the plan charges. All kernels run as Python functions
 import itertools
 import math
 import sys
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy import sparse
+from stand_ins import Declared
 
 from skdpsco._kernels import njit
 from skdpsco.constraints import L1Ball, L2Ball
@@ -62,22 +62,8 @@ SLOPES |= {77.0: 1e9, -77.0: -1e9}
 CURVATURES = dict(zip(CODES, (1e150, -3000.0, math.inf, math.nan, 0.1), strict=True))
 
 
-class Liar(NamedTuple):
+class Liar(Declared):
     """One prediction."""
-
-    n_outputs = 1
-
-    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
-        return SLOPE
-
-    def smoothness(self):
-        return 0.25
-
-    def curvature_constant(self, diameter):
-        return 0.25 * diameter**2
-
-    def baseline(self, target_bound=1.0):
-        return 1.0
 
 
 @value.register(Liar)
@@ -91,22 +77,20 @@ def _(loss, z, y):
     return CURVATURES[float(y)]
 
 
-class Liars(NamedTuple):
-    """Three predictions: no derivative is above the bound that is declared, or all are far."""
+class Liars(Declared):
+    """Three predictions: no derivative is above the bound that is declared."""
 
-    far: bool = False
 
-    n_outputs = 3
-    lipschitz, smoothness = Liar.lipschitz, Liar.smoothness
-    curvature_constant, baseline = Liar.curvature_constant, Liar.baseline
+class Far(Liars):
+    """All are far above it."""
 
 
 @derivatives.register(Liars)
 def _(loss, Z, y, out):
     for i, target in enumerate(y):
         signs = {1.0: (1, 1, 1), -1.0: (-1, -1, -1), 0.5: (1, -1, 1)}.get(float(target), (0, 1, 0))
-        out[i] = np.array(signs) * SLOPE * (1e9 if loss.far else 1.0)
-        if loss.far and target == 0.25:
+        out[i] = np.array(signs) * SLOPE * (1e9 if isinstance(loss, Far) else 1.0)
+        if isinstance(loss, Far) and target == 0.25:
             out[i, 0] = math.nan
 
 
@@ -116,13 +100,8 @@ def _(loss, Z, y, out):
     out[:] = [SLOPES[float(target)] for target in y]
 
 
-class Crowd(NamedTuple):
+class Crowd(Declared):
     """Its results for a record follow from the others, or are what was in memory before."""
-
-    n_outputs: int = 1
-
-    lipschitz, smoothness = Liar.lipschitz, Liar.smoothness
-    curvature_constant, baseline = Liar.curvature_constant, Liar.baseline
 
 
 @derivatives.register(Crowd)
@@ -259,7 +238,8 @@ PENALISED = [
     (GradientDescent(), 8, 2.0, 3),
     (SGD(batch_size=8), 8, 2.0, 3),
 ]
-LOSSES = [Liar(), Liars(), Liars(far=True), Crowd(), Crowd(3)]
+SAID = SLOPE, 0.25
+LOSSES = [Liar(*SAID), Liars(*SAID, 3), Far(*SAID, 3), Crowd(*SAID), Crowd(*SAID, 3)]
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -282,25 +262,8 @@ def test_with_a_penalty(monkeypatch, solver, n, rho, n_iter, loss):
     assert worst(monkeypatch, solver, composite(loss, n, 2), rho, n_iter, CODES) <= 1.0
 
 
-class Scaled(NamedTuple):
+class Scaled(Declared):
     """A loss with constants of any size, to which it keeps."""
-
-    slope: float = 1.0
-    bend: float = 1.0
-
-    n_outputs = 1
-
-    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
-        return self.slope
-
-    def smoothness(self):
-        return self.bend
-
-    def curvature_constant(self, diameter):
-        return self.bend * diameter**2
-
-    def baseline(self, target_bound=1.0):
-        return self.slope
 
 
 @value.register(Scaled)
@@ -361,7 +324,7 @@ def test_of_groups(monkeypatch, solver, private):
     n, d = 8, 2
     member = np.eye(2)[[0, 1] * (n // 2)]
     sizes = {"group_sizes": None, "prior": (0.5, 0.5)} if private else {"group_sizes": (4, 4)}
-    problem = GroupProblem(Liar(), L2Ball(2.0), n, d, n_groups=2, **sizes)
+    problem = GroupProblem(LOSSES[0], L2Ball(2.0), n, d, n_groups=2, **sizes)
     groups = [member, np.vstack([member[1:2], member[1:]])][: 1 + private]
 
     def data(x, y, first):
@@ -408,7 +371,11 @@ def every(loss, Z, y, out, numbers):
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_machine_code_sees_one_record_at_a_time(n_outputs):
-    rng, loss, y = np.random.default_rng(0), Crowd(n_outputs), np.array([-1.0, 0.25, 1.0, 0.3])
+    rng, loss, y = (
+        np.random.default_rng(0),
+        Crowd(*SAID, n_outputs),
+        np.array([-1.0, 0.25, 1.0, 0.3]),
+    )
     Z, found = rng.normal(size=(4, n_outputs)), []
     for function, runs in (
         (every, [slice(None)]),

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from scipy import sparse
+from stand_ins import Forced
 
 from skdpsco.constraints import coordinate, minimiser, n_vertices, vertex
 from skdpsco.data.design import as_design
 from skdpsco.losses import Logistic, Squared, derivative
-from skdpsco.mechanisms.samplers import SCALE_BITS, select
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.solvers import (
     Allowance,
     AnytimeMirrorDescent,
@@ -73,19 +74,6 @@ def _(constraint, k, D):
 @coordinate.register(Crooked)
 def _(constraint, k, D):
     return -1, 0.0
-
-
-class Forced(NamedTuple):
-    """A selection that keeps its scores and returns what it is told to."""
-
-    choices: tuple
-    log: list
-
-
-@select.register(Forced)
-def _(mechanism, rng, scores):
-    mechanism.log.append(scores.copy())
-    return mechanism.choices[(len(mechanism.log) - 1) % len(mechanism.choices)]
 
 
 @pytest.fixture

@@ -13,13 +13,16 @@ import math
 
 import numpy as np
 import pytest
-from scipy import optimize, sparse, stats
+from delta_audits import DELTA, EPSILON, check_noise
+from scipy import sparse
+from test_standard_errors import targets_of
 
 from skdpsco._kernels import njit
 from skdpsco.data.design import Dense, as_design
 from skdpsco.data.products import RunRoom
-from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.losses.library import for_kernels
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, SmoothQuantile, Squared
+from skdpsco.losses.library import OneVsRest, Weighted, for_kernels
+from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, GaussianEvent
@@ -27,10 +30,7 @@ from skdpsco.privacy.events import leaves
 from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.solvers import SGD, CompositeProblem, GradientDescent
 from skdpsco.solvers import gradient_sums as sums_module
-from skdpsco.solvers.gradient_sums import (
-    GradientLimits,
-    add_gradients,
-)
+from skdpsco.solvers.gradient_sums import GradientLimits, add_gradients
 from skdpsco.solvers.penalized import gradient_descent as module
 from skdpsco.solvers.penalized import metric as metric_module
 from skdpsco.solvers.penalized.gradient_descent import Coordinates, noisy_gradient
@@ -140,6 +140,15 @@ CASES = [
     (SmoothHinge(0.5), True, "dense"),
     (Multinomial(3), True, "csr"),
     (Multinomial(3), False, "dense"),
+    (SmoothQuantile(0.8, 0.2), True, "csr"),
+    (PoissonDeviance(0.4, 0.48), True, "dense"),
+    (GammaDeviance(0.4, 0.48), False, "csr"),
+    *((Weighted(loss), True, "dense") for loss in (Logistic(), Squared(0.5))),
+    (Weighted(SmoothQuantile(0.8, 0.1)), False, "csr"),
+    (Weighted(PoissonDeviance(-0.2, 0.15)), True, "csr"),
+    (Weighted(GammaDeviance(-0.2, 0.15)), True, "dense"),
+    (Multinomial(3, weighted=True), True, "dense"),
+    (OneVsRest(SmoothHinge(2.0), 3, True), True, "csr"),
 ]
 
 
@@ -154,8 +163,7 @@ def test_gradients_move_by_what_is_charged_and_hardly_less(recorded, loss, inter
     half = SGD(clip, batch_size=1.5).plan(problem, budget, 4)
     multiplier = max(leaf.noise_multiplier for leaf, count in leaves(full.event) if count == 4)
     features = list(itertools.product((-9.0, 0.0, 9.0), repeat=d))  # beyond their bounds
-    targets = range(3) if loss.n_outputs > 1 else (-1.0, 1.0)
-    records = [(x, float(y)) for x, y in itertools.product(features, targets)]
+    records = [(x, float(y)) for x, y in itertools.product(features, targets_of(loss))]
     scale = np.array([0.8, 0.1, 1.0])[: d + intercept]
     largest = 0.0
     rng = np.random.default_rng(0)
@@ -214,7 +222,7 @@ def test_records_are_clipped_to_bounds_whose_squares_vanish_or_overflow(bound):
 
 # ------------------------------------------------------------------------------ audits
 
-TRIALS, EPSILON, DELTA = 200_000, 1.0, 0.01
+TRIALS = 200_000
 ALWAYS = 2**53  # the threshold of full batches
 
 
@@ -254,36 +262,9 @@ def evidence(plan, problem, grid, seed):
     return sums
 
 
-def spent(sums, threshold):
-    """Delta at EPSILON that the event "sum above the threshold" proves, and its standard error."""
-    p, q = ((s > threshold).mean() for s in sums)
-    error = math.sqrt((p * (1 - p) + math.exp(2 * EPSILON) * q * (1 - q)) / TRIALS)
-    return p - math.exp(EPSILON) * q, error
-
-
-def exact(plan, multiplier, probability):
-    """The best threshold of the sums, and the delta that it spends; noise as the plan has it."""
-    k = np.arange(plan.n_iter + 1)
-    weights = stats.binom.pmf(k, plan.n_iter, probability)
-    deviation = multiplier * math.sqrt(plan.n_iter)
-
-    def delta(threshold):
-        p, q = (weights @ stats.norm.sf(threshold, s * k, deviation) for s in (1, -1))
-        return p - math.exp(EPSILON) * q
-
-    grid = np.linspace(-3 * deviation, 10 * deviation, 400)
-    start = max(grid, key=delta)
-    width = grid[1] - grid[0]
-    best = optimize.minimize_scalar(
-        lambda t: -delta(t), bounds=(start - width, start + width), method="bounded"
-    )
-    return best.x, delta(best.x)
-
-
 @pytest.mark.parametrize("n_steps", [1, 10])
 @pytest.mark.parametrize("kind", ["full", "sampled"])
 def test_noise_of_whole_plans(kind, n_steps):
-    """To 5.5 standard errors, of 4e-3 at most; half the noise spends five times delta or more."""
     problem = make_problem(Logistic(), 1, 1)
     budget = Budget(EPSILON, DELTA)
     # Without scales: all of the budget is in the steps.
@@ -299,13 +280,8 @@ def test_noise_of_whole_plans(kind, n_steps):
         multiplier, probability = leaf.noise_multiplier, 0.5
     assert count == n_steps
     assert plan.grid * ONE == pytest.approx(multiplier, rel=1e-4)
-    threshold, delta = exact(plan, multiplier, probability)
-    # One step: all of delta is spent. Ten of samples: the sum is not quite the likelihood ratio.
-    assert (0.5 if n_steps > 1 and kind == "sampled" else 0.97) * DELTA < delta < 1.001 * DELTA
-    found, error = spent(evidence(plan, problem, plan.grid, 1), threshold)
-    assert error < 4e-3
-    assert abs(found - delta) < 5.5 * error
-    half = dataclasses.replace(plan, grid=plan.grid / 2)
-    threshold, _ = exact(plan, multiplier / 2, probability)
-    found, error = spent(evidence(half, problem, half.grid, 1), threshold)
-    assert found - 5.5 * error > 5 * DELTA
+
+    def sums(share):
+        return evidence(plan, problem, share * plan.grid, 1)
+
+    check_noise(sums, n_steps, multiplier, probability, 4e-3)

@@ -3,10 +3,10 @@
 import itertools
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from stand_ins import Declared
 
 from skdpsco import PrivateMinimaxClassifier
 from skdpsco.data.design import as_design
@@ -126,16 +126,8 @@ def test_the_public_game():
         assert (change[size:] <= 2.0 * game.blocks[1].lipschitz).all()
 
 
-class Liar(NamedTuple):
+class Liar(Declared):
     """Slopes and values far beyond what it declares."""
-
-    n_outputs = 1
-
-    def lipschitz(self, prediction_bound=math.inf, target_bound=math.inf):
-        return 1.0
-
-    def smoothness(self):
-        return 1.0
 
 
 @value.register(Liar)
@@ -151,7 +143,7 @@ def _(loss, z, y):
 @pytest.mark.parametrize("made", [PreparedVertices, PreparedBall])
 def test_a_loss_that_declares_too_little(monkeypatch, made):
     monkeypatch.setattr(tasks_module, "check_loss", lambda *_: None)
-    losses = (Liar(), Logistic())
+    losses = (Liar(1.0, 1.0), Logistic())
     game = made(losses, F, RADIUS, 1, np.array([0.5, 0.5]))
     rng = np.random.default_rng(3)
     model, tasks, _ = largest_changes(game, losses, 1, (0.5, 0.5), rng, 1000)

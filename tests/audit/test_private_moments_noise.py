@@ -30,16 +30,17 @@ def charges(plan, mu):
     shares, bounds = [1.0], []
     if plan.bounds is not None:  # tests/audit/test_levels_noise.py has their shares
         tuning, one = feature_bounds.FEATURE_BOUNDS, leaves(plan.bounds.event)
-        median, filled, norm, levels = (1 / leaf.noise_multiplier for leaf, _ in one)
+        median, filled, norm, levels, *beyond = (1 / leaf.noise_multiplier for leaf, _ in one)
         bounds = [median] * 5 + [filled] + ([norm] * tuning.n_norms + [levels]) * tuning.n_rounds
+        bounds += beyond
         mu = math.sqrt(mu**2 - mu_of(plan.bounds.event) ** 2)
     if plan.conditioning is not None:
         shares = [CONDITIONING.norm_share / CONDITIONING.n_counts] * CONDITIONING.n_counts
         shares += [CONDITIONING.centre_share / 2]
         count = CONDITIONING.n_centred_counts
-        shares += [CONDITIONING.centred_norm_share / count] * count
+        shares += [CONDITIONING.norm_share / count] * count
         shares += [CONDITIONING.centre_share / 2]
-        shares += [CONDITIONING.mean_share, CONDITIONING.square_share]
+        shares += [CONDITIONING.norm_share, CONDITIONING.centre_share]
         counts = module.MATRIX.n_counts * len(module.MATRIX.levels)  # of three scales
         shares += [module.MATRIX.norm_share / counts] * counts
         shares += [1.0 - sum(shares)]

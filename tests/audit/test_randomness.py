@@ -18,16 +18,11 @@ seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (200, 3))
 Y = 0.5 * X[:, 0]
-LABELS = (X[:, 0] > 0).astype(int)
 
 
 def make(cls, parameters, **more):
     # Little budget: noise dominates, and every coefficient has some.
     return cls(epsilon=1.0, **parameters, **more)
-
-
-def target(cls):
-    return Y if cls is PrivateLasso else LABELS
 
 
 def fingerprint(model):

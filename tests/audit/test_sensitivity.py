@@ -3,25 +3,25 @@
 Statistics are recorded in grid units just before a solver draws noise, for data sets that
 differ in one record, given the same earlier outputs. Their change must be at most what the plan
 charged, and more than half of that for some pair: a charge that is wrong by two is caught either
-way. The kernels run as Python functions, which `tests/test_solvers.py` compares with the compiled
-ones.
+way. The kernels run as Python functions, which `tests/test_solver_laws.py` compares with the
+compiled ones.
 """
 
 import dataclasses
 import itertools
 import math
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy import integrate, sparse
+from stand_ins import Forced
 
 import skdpsco.scaling.quantiles as quantiles_module
 import skdpsco.scaling.target as target_module
 from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex, n_vertices
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, select, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import Budget, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import FrankWolfe, NoisyFrankWolfe, Problem, Stagewise
@@ -56,20 +56,6 @@ def neighbours(d, loss, n, n_rests=3):
     rests = [[extreme[(7 * i + 5 * k) % len(extreme)] for i in range(n - 1)] for k in range(2)]
     rests.append(mild * (n - 1))
     return [[[r, *rest] for r in extreme + mild] for rest in rests[:n_rests]]
-
-
-class Forced(NamedTuple):
-    """A selection that keeps its scores and returns what it is told to."""
-
-    choices: tuple
-    log: list
-
-
-@select.register(Forced)
-def _(mechanism, rng, scores):
-    mechanism.log.append(scores.copy())
-    step = len(mechanism.log) - 1
-    return mechanism.choices[step] if step < len(mechanism.choices) else 0
 
 
 def scores_along(plan, problem, constraint, rows, layout, choices):

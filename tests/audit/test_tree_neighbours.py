@@ -7,11 +7,11 @@ for some pair they must change by more than half of that: half the noise would n
 
 import itertools
 import math
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy import stats
+from stand_ins import Declared
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, vertex
 from skdpsco.data.design import as_design
@@ -37,19 +37,8 @@ SHAPES, ROW_NORMS = (True, False, True, False), (math.inf, 0.7, 0.7, math.inf)
 BUDGET = Budget(1.0, 1e-6)
 
 
-class Liar(NamedTuple):
+class Liar(Declared):
     """A loss whose derivative exceeds everything that it declares."""
-
-    n_outputs = 1
-
-    def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
-        return 0.5
-
-    def smoothness(self):
-        return 0.1
-
-    def curvature_constant(self, diameter):
-        return 0.1 * diameter**2
 
 
 @derivative.register(Liar)
@@ -85,7 +74,7 @@ def batch_of(plan):
 # ------------------------------------------------------------------------------ gradients
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, Liar()])
+@pytest.mark.parametrize("loss", [*LOSSES, Liar(0.5, 0.1)])
 @pytest.mark.parametrize(
     ("ball", "intercept", "row_norm"), list(zip(BALLS, SHAPES, ROW_NORMS, strict=True))
 )
@@ -143,7 +132,7 @@ def test_released_gradients_move_by_what_is_charged(
 # ------------------------------------------------------------------------------ draws of vertices
 
 
-@pytest.mark.parametrize("loss", [*LOSSES, Liar()])
+@pytest.mark.parametrize("loss", [*LOSSES, Liar(0.5, 0.1)])
 @pytest.mark.parametrize(("n", "n_iter"), [(8, 6), (127, 14), (40, 21)])
 def test_no_record_pays_more_than_the_budget_for_all_draws(loss, n, n_iter, in_python, monkeypatch):
     d, ball = 2, L1Ball(3.0)
@@ -229,7 +218,7 @@ def test_machine_code_clips_what_is_no_number(difference):
         chunk, row = (design, np.array([y]), np.arange(1)), Row(design, math.inf).arguments
         clip = NodeClip(difference, 0.25, 2.0)
         point, parent = np.array([z]), np.array([-z - 3.0])
-        add_node_gradients(chunk, row, Liar(), point, parent, clip, total)
+        add_node_gradients(chunk, row, Liar(0.5, 0.1), point, parent, clip, total)
         assert abs(total[0]) == 0.25
 
 

@@ -37,11 +37,7 @@ from skdpsco import (
 from skdpsco.data import units as draws_of_units
 from skdpsco.mechanisms import samplers
 from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
-from skdpsco.preprocessing import (
-    PrivateFeatureSelector,
-    PrivatePCA,
-    PrivateStandardScaler,
-)
+from skdpsco.preprocessing import PrivateFeatureSelector, PrivatePCA, PrivateStandardScaler
 from skdpsco.privacy import rho_of
 from skdpsco.privacy.accounting import for_units
 from skdpsco.scaling import quantiles

@@ -69,14 +69,14 @@ def helmert(table: np.ndarray, n_axes: int | None = None) -> np.ndarray:
     return found
 
 
-def synthesis(contrasts: np.ndarray) -> np.ndarray:
+def synthesis(contrasts: np.ndarray, n_axes: int | None = None) -> np.ndarray:
     """The transpose of `helmert`.
 
     ``synthesis(scales * contrasts) / n_cells`` is the table that has the given contrasts, which are
     ``scales`` times the output of `helmert`.
     """
     found = np.array(contrasts, order="C")
-    _transform(found.reshape(-1), np.array(contrasts.shape, dtype=np.int64), True)
+    _transform(found.reshape(-1), np.array(contrasts.shape[:n_axes], dtype=np.int64), True)
     return found
 
 

@@ -3,15 +3,18 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
+from skdpsco.solvers.synthesis.possible_records import LinkedColumns
 from skdpsco.solvers.synthesis.workload import DENSE_CELLS, LinearQueries
 
 __all__ = ["Histogram", "ProductHistogram", "ProductMixture", "nearest_distribution"]
+
+RARE = 1e-7  # weight below which a component of constrained records is left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,12 +124,43 @@ class ProductMixture(Factored):
             )
         return (products.T @ self.probabilities[columns[-1]]).reshape(sizes)
 
+    def histogram(self, legal: np.ndarray | None = None) -> Histogram:
+        """The same components, each given that a record is in a legal cell."""
+        if legal is None:
+            return super().histogram()
+        p = np.zeros(legal.shape)
+        for k, weight in enumerate(self.weights):
+            part = reduce(np.multiply.outer, [q[k] for q in self.probabilities])
+            part = np.maximum(part, 1e-300) * legal
+            p += weight / part.sum() * part
+        return Histogram(p.ravel() / p.sum(), self.shape)
+
+    def within(self, linked: LinkedColumns) -> "ProductMixture":
+        """The same components given that their records are possible: one for each box."""
+        weights, parts = [], []
+        for box in linked.boxes:
+            inside = {j: self.probabilities[j] * mask for j, mask in box.items()}
+            masses = {j: p.sum(axis=1, keepdims=True) for j, p in inside.items()}
+            weights.append(math.prod(mass[:, 0] for mass in masses.values()))
+            parts.append({j: p / np.maximum(masses[j], 1e-300) for j, p in inside.items()})
+        joint = np.array(weights)
+        joint *= self.weights / np.maximum(joint.sum(axis=0), 1e-300)
+        # Rare components are left out, as their number would grow with every box.
+        joint /= joint.sum()
+        joint[joint < RARE] = 0.0
+        kept = np.nonzero(joint)
+        probabilities = [p[kept[1]] for p in self.probabilities]
+        for j in linked.columns:
+            probabilities[j] = np.array([part[j] for part in parts])[kept]
+        return ProductMixture(joint[kept] / joint.sum(), tuple(probabilities))
+
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Codes of ``n`` records, of shape (n, n_columns): `_evenly` says how they are drawn."""
         component = _draw_by_inversion(np.cumsum(self.weights), _evenly(n, rng))
         codes = np.empty((n, len(self.probabilities)), dtype=np.intp)
-        for k in range(self.weights.size):
-            of_k = np.flatnonzero(component == k)
+        order = np.argsort(component, kind="stable")
+        drawn, starts = np.unique(component[order], return_index=True)
+        for k, of_k in zip(drawn, np.split(order, starts[1:]), strict=True):
             for j, p in enumerate(self.probabilities):
                 codes[of_k, j] = _draw_by_inversion(np.cumsum(p[k]), _evenly(of_k.size, rng))
         return codes
@@ -207,6 +241,7 @@ def nearest_distribution(
     Parameters
     ----------
     base : ndarray of shape (n_cells,)
+        Where it is 0, so is p.
     apply, transpose : callable
         Functions that return the product of A, and of its transpose, with a vector.
     targets, variances : ndarray of shape (n_targets,)
@@ -217,7 +252,8 @@ def nearest_distribution(
     -------
     p : ndarray of shape (n_cells,)
     """
-    logits = np.log(np.maximum(base, 1e-300))
+    with np.errstate(divide="ignore"):
+        logits = np.log(base)
     scale = 1.0 / np.sqrt(1.0 + variances)  # rows of A have entries of about 1
 
     def tilted(x):

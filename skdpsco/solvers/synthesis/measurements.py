@@ -63,7 +63,7 @@ class MeasuredTables:
         shape, n = self.problem.shape, self.problem.n_samples
         terms = product_mixture_fit.terms(subsets, shape)
         precisions = 1.0 / (np.square(deviations) + 1.0 / n)
-        self.base = product_mixture_fit.fit(shape, terms, values, precisions, 1, rng, 1, 100)
+        self.base = product_mixture_fit.fit(terms, values, precisions, 1, rng, 1, 100)
         self.add(subsets, values, deviations)
 
     def add(self, subsets: tuple[Subset, ...], values: np.ndarray, deviations: np.ndarray) -> None:

@@ -23,6 +23,7 @@ from skdpsco.solvers.synthesis.contrasts import (
     synthesis,
 )
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture, nearest_distribution
+from skdpsco.solvers.synthesis.product_mixture_fit import Terms
 from skdpsco.solvers.synthesis.workload import QueryProblem, SynthesisResult
 
 __all__ = ["RECONSTRUCTION", "NoisyContrasts", "by_size", "project_queries", "projection_steps"]
@@ -42,6 +43,9 @@ class ReconstructionTuning(NamedTuple):
         one that is released as it is, which many noisy contrasts would make worse.
     model_size : int
         Largest number of these contrasts.
+    linked : int
+        Largest product of the numbers of components and of cells of columns that constraints link,
+        for which a fit knows these constraints.
     model_starts : int
         Number of runs of the fit of a model that is projected. One that is released as it is has a
         single one.
@@ -66,6 +70,7 @@ class ReconstructionTuning(NamedTuple):
     model_order: int = 3
     large_model_order: int = 2
     model_size: int = 2**16
+    linked: int = 2**19
     model_starts: int = 3
     model_steps: int = 100
     large_model_steps: int = 800
@@ -149,23 +154,27 @@ class NoisyContrasts:
             chosen = np.arange(sum(n_contrasts(subset, problem.shape) for subset in low))
         else:
             chosen = _in_domain(problem, low) - 1
-        factors = product_mixture_fit.terms(low, problem.shape)
-        values = self._shrunken(factors, chosen)
+        values = self._shrunken(product_mixture_fit.terms(low, problem.shape), chosen)
+        tuning = RECONSTRUCTION
+        components = tuning.components if problem.dense else tuning.large_components
+        modelled = tuple(
+            linked
+            for linked in problem.possible
+            if components * math.prod(problem.shape[j] for j in linked.columns) <= tuning.linked
+        )
         # Even a perfect model differs from the records by noise and by sampling error.
         precisions = 1.0 / (np.square(self.deviations[chosen]) + 1.0 / problem.n_samples)
-        tuning = RECONSTRUCTION
         return product_mixture_fit.fit(
-            problem.shape,
-            factors,
+            product_mixture_fit.terms(low, problem.shape, modelled),
             values,
             precisions,
-            tuning.components if problem.dense else tuning.large_components,
+            components,
             rng,
             tuning.model_starts if problem.dense else 1,
             tuning.model_steps if problem.dense else tuning.large_model_steps,
         )
 
-    def _shrunken(self, factors: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    def _shrunken(self, terms: Terms, chosen: np.ndarray) -> np.ndarray:
         """Contrasts of low order, shrunk towards those of independent columns.
 
         Those of single columns are shrunk towards 0, that is to say, the uniform distribution. The
@@ -174,12 +183,11 @@ class NoisyContrasts:
         independent columns. No variance is above 1, as no distribution is further from uniform.
         """
         values, noise = self.values[chosen], np.square(self.deviations[chosen])
-        n_singles = sum(self.problem.shape) - self.problem.n_columns
         found = np.zeros(values.shape)
         for order in np.unique(self.orders[chosen]):
             here = self.orders[chosen] == order
-            singles = product_mixture_fit.independent_contrasts(factors, found, n_singles)
-            expected = singles[factors[here]].prod(axis=1) if order > 1 else 0.0
+            singles = product_mixture_fit.independent_contrasts(terms, found)
+            expected = singles[terms.factors[here]].prod(axis=1) if order > 1 else 0.0
             away, weights = values[here] - expected, 1.0 / noise[here]
             doubt = RECONSTRUCTION.doubt * math.sqrt(2.0 * away.size)
             excess = float(weights @ np.square(away)) - away.size - doubt
@@ -247,8 +255,7 @@ class NoisyContrasts:
         With ``alike``, the model is assumed to err as much on contrasts to which it was fitted as
         on the others.
         """
-        base = model.histogram().p
-        found = base
+        base = found = model.histogram(self.problem.legal()).p
         if self.values.size:
             variances = self._variances(self.values - self._contrasts_of(base))
             if alike:
@@ -264,7 +271,17 @@ class NoisyContrasts:
         return Histogram(found, self.problem.shape)
 
     def correct(self, model: Any) -> SynthesisResult:
-        """The model, with answers corrected by the shrunken residuals of the contrasts."""
+        """The model of possible records, with answers corrected by shrunken residuals."""
+        problem = self.problem
+        for linked in problem.possible:
+            model = model.within(linked)
+        of = self._corrections(model)
+        tables = problem.workload.columns(problem.n_columns)
+        answers = [self._corrected(model, of, table).ravel() for table in tables]
+        return SynthesisResult(model, np.concatenate(answers), 1)
+
+    def _corrections(self, model: Any) -> dict[Subset, np.ndarray]:
+        """Shrunken residuals of the contrasts of a model."""
         shape = self.problem.shape
         parts = [
             (scales(p.shape) * helmert(p)).flat[positions(subset, subset, shape)]
@@ -275,12 +292,25 @@ class NoisyContrasts:
         variances = self._variances(residuals)
         shrunken = residuals * variances / (variances + np.square(self.deviations))
         ends = np.cumsum([part.size for part in parts[:-1]])
-        of = dict(zip(self.subsets, np.split(shrunken, ends), strict=True))
-        answers = [
-            _corrected(model, of, table).ravel()
-            for table in self.problem.workload.columns(self.problem.n_columns)
-        ]
-        return SynthesisResult(model, np.concatenate(answers), 1)
+        return dict(zip(self.subsets, np.split(shrunken, ends), strict=True))
+
+    def _corrected(
+        self, model: Any, corrections: dict[Subset, np.ndarray], table: Subset
+    ) -> np.ndarray:
+        """The nearest possible table to a model's table with corrected contrasts."""
+        columns = tuple(sorted(table))
+        p, shape = model.marginal(columns), self.problem.shape
+        wide = [j for j in columns if shape[j] > 1]
+        subsets = (s for order in range(1, len(wide) + 1) for s in combinations(wide, order))
+        here = [s for s in subsets if s in corrections]
+        if here:
+            tensor = np.zeros(p.size)
+            for subset in here:
+                tensor[positions(columns, subset, shape)] = corrections[subset]
+            change = synthesis(scales(p.shape) * tensor.reshape(p.shape)) / p.size
+            legal = self.problem.legal(columns)
+            p[legal] = project_simplex((p + change)[legal])
+        return p.transpose([columns.index(j) for j in table])
 
 
 def project_queries(
@@ -308,8 +338,9 @@ def project_queries(
         RECONSTRUCTION.least_variance / problem.n_samples,
         excess / (np.square(matrix).mean() or 1.0),
     )
+    legal = problem.legal().ravel()
     found = nearest_distribution(
-        np.full(problem.n_cells, 1.0 / problem.n_cells),
+        legal / legal.sum(),
         matrix.__matmul__,
         lambda x: x @ matrix,
         targets,
@@ -335,19 +366,3 @@ def projection_steps(problem: QueryProblem) -> int:
 def _in_domain(problem: QueryProblem, subsets: Iterable[Subset]) -> np.ndarray:
     everything = tuple(range(problem.n_columns))
     return np.concatenate([positions(everything, s, problem.shape) for s in subsets])
-
-
-def _corrected(model: Any, corrections: dict[Subset, np.ndarray], table: Subset) -> np.ndarray:
-    """The nearest non-negative table to a model's table with corrected contrasts."""
-    columns = tuple(sorted(table))
-    p = model.marginal(columns)
-    wide = [j for j in columns if p.shape[columns.index(j)] > 1]
-    subsets = (s for order in range(1, len(wide) + 1) for s in combinations(wide, order))
-    here = [s for s in subsets if s in corrections]
-    if here:
-        tensor = np.zeros(p.size)
-        for subset in here:
-            tensor[positions(columns, subset, model.shape)] = corrections[subset]
-        change = synthesis(scales(p.shape) * tensor.reshape(p.shape)) / p.size
-        p = project_simplex((p + change).ravel()).reshape(p.shape)
-    return p.transpose([columns.index(j) for j in table])

@@ -5,7 +5,7 @@ of all columns; cells are numbered in C order. An answer is a mean over records.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 
 from skdpsco._validation import check_int
 from skdpsco.data.record_sums import map_reduce
+from skdpsco.solvers.synthesis.possible_records import LinkedColumns, legal_cells
 
 __all__ = [
     "DENSE_CELLS",
@@ -219,6 +220,8 @@ class QueryProblem:
         Number of values of each column, >= 1.
     workload : Marginals or LinearQueries
     n_samples : int
+    possible : tuple of LinkedColumns, default=()
+        What constraints allow. It does not change what is measured.
 
     Raises
     ------
@@ -231,6 +234,7 @@ class QueryProblem:
     shape: tuple[int, ...]
     workload: Any
     n_samples: int
+    possible: tuple[LinkedColumns, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         shape = tuple(check_int("The size of a column", size) for size in self.shape)
@@ -254,6 +258,11 @@ class QueryProblem:
     def dense(self) -> bool:
         """Whether the domain is small enough for arrays over all cells."""
         return is_dense(self.shape)
+
+    def legal(self, columns: tuple[int, ...] | None = None) -> np.ndarray:
+        """Which cells of the table of some columns, by default all, are possible."""
+        columns = tuple(range(self.n_columns)) if columns is None else columns
+        return legal_cells(self.possible, columns, self.shape)
 
     @property
     def n_answers(self) -> int:

@@ -1,4 +1,4 @@
-"""Laws of data: the same tables for every state of the code, runs that resume, comparisons."""
+"""The benchmark of laws of data: the same tables in every state of the code, runs, comparisons."""
 
 import importlib
 from pathlib import Path

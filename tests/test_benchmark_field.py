@@ -1,4 +1,4 @@
-"""The comparison of methods: public bounds, runs that resume, a report."""
+"""The comparison of methods in `examples/benchmarks`: public bounds, runs that resume, a report."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""Plans, convergence without noise, and stages of solvers in balls."""
+"""Frank-Wolfe and stages in balls: what is planned, its scale, and what cannot be solved."""
 
 import math
 
@@ -12,10 +12,7 @@ from skdpsco.constraints import L1Ball, L2Ball, Polytope, Simplex
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.mechanisms.samplers import SCALE_BITS
-from skdpsco.privacy import (
-    Budget,
-    GaussianEvent,
-)
+from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.solvers import (
     Allowance,
     FrankWolfe,
@@ -25,13 +22,7 @@ from skdpsco.solvers import (
     check_supported,
 )
 
-# Fits with a seed, for tests that can be repeated, warn that their noise is not secret.
-seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
-
 ONE = 2.0**SCALE_BITS
-
-
-# ------------------------------------------------------------------------------ plans
 
 
 def test_allowance_subtracts():
@@ -40,7 +31,7 @@ def test_allowance_subtracts():
     assert left.mu == 1.0
 
 
-@seeded_fits
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 @pytest.mark.parametrize("solver", ["stagewise", "frank-wolfe", "noisy-frank-wolfe"])
 def test_what_is_planned_does_not_depend_on_the_data(solver):
     rng = np.random.default_rng(0)
@@ -169,25 +160,10 @@ def test_printed_scale_is_too_small_if_a_record_is_replaced():
     assert exact_delta(4 * ours, 0.0, T, epsilon) > delta  # the test would notice
 
 
-# ------------------------------------------------------------------------------ convergence
-# Noise is negligible at these budgets, so that what is left is the error of the optimisation.
-
-HUGE = 1e8
-
-
-def solve(solver, problem, X, y, n_iter, seed=0, epsilon=HUGE):
-    plan = solver.plan(problem, Budget(epsilon, 1e-6), n_iter)
-    design = as_design(X, np.ones(X.shape[1]), problem.intercept)
-    rng = np.random.Generator(np.random.PCG64(seed))
-    return solver.run(plan, problem, design, y, rng, np.zeros(1, dtype=np.int64))
-
-
-# ------------------------------------------------------------------------------ stages
-
-
 def test_without_a_plan_nothing_is_read():
     """A fit that can afford nothing returns zeros, whatever the data."""
     problem = Problem(Logistic(), L1Ball(3.0), 10, 1000)
-    X = np.random.default_rng(0).uniform(-1, 1, (10, 1000))
-    result = solve(Stagewise(), problem, X, np.ones(10), None, epsilon=1e-3)
+    design = as_design(np.random.default_rng(0).uniform(-1, 1, (10, 1000)), np.ones(1000), False)
+    plan, rng = Stagewise().plan(problem, Budget(1e-3, 1e-6)), np.random.default_rng(0)
+    result = Stagewise().run(plan, problem, design, np.ones(10), rng, np.zeros(1, dtype=np.int64))
     assert not result.coef.any()
