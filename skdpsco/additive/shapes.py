@@ -117,7 +117,10 @@ class ShapeFunction(NamedTuple):
         values = np.column_stack(found)
         if self.zero is None:
             return self._replace(values=values)
-        return self._replace(values=np.delete(values, at, axis=0), zero=values[at])
+        rest, zero = np.delete(values, at, axis=0), values[at]
+        if 0 < at < len(self.knots):  # numbers beside 0 are between its neighbours
+            zero = np.array([np.interp(0.0, self.knots, column) for column in rest.T])
+        return self._replace(values=rest, zero=zero)
 
     @property
     def largest(self) -> float:
@@ -263,6 +266,8 @@ def of_numbers(
     hats[rows, place + 1] += after
     mean = weights @ hats
     smooth = smooth_first((hats.T * weights) @ hats - np.outer(mean, mean), knots)[:, :n_smooth]
+    if 2.0 * weights.max() > 1.0 - SHAPES.rare:  # nothing is known within a cell that has them all
+        smooth = smooth[:, :0]
     order = np.arange(smooth.shape[1])
     deviation = np.sqrt(variances_of(column, ratio)[: len(order)])
     values, variances = np.zeros((len(knots), n_smooth + 2)), np.zeros(n_smooth + 2)
