@@ -86,7 +86,7 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
             "predictions may be far off. Declare target_bound, close to the largest target."
             if unknown
             else f"The noise will be larger than what {records} {says} about {features} at "
-            f"epsilon={epsilon:g}, so features are neither centred nor scaled."
+            f"epsilon={epsilon:g}."
         )
         without = "Without it " if unknown else ""
         lines.append(f"{fault} {without}{math.ceil(needed / mu)} records would do{or_epsilon}.")

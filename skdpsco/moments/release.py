@@ -163,7 +163,7 @@ def plan_matrix(
     n_unknown: int = 0,
     n_groups: int = 0,
 ) -> MatrixPlan:
-    """Spend ``mu`` on the matrix, and at most a quarter of its square on what is found before it.
+    """Spend ``mu`` on the matrix, and at most a third of its square on what is found before it.
 
     Parameters
     ----------

@@ -353,7 +353,9 @@ def entries_beyond(
     X: Dense | CSR, y: TargetLike, unknown: np.ndarray, highest: np.ndarray
 ) -> np.ndarray:
     """How many entries of each of the ``unknown`` columns have a level above ``highest``."""
-    levels, limits = levels_of(X, y, unknown), (highest + STORED).astype(np.int8)
+    # Beyond all levels, limits count nothing or every entry but 0, in all layouts.
+    limits = np.clip(highest + STORED, 0.0, 127.0).astype(np.int8)
+    levels = levels_of(X, y, unknown)
     if isinstance(levels, np.ndarray):
         return np.ones(len(y)) @ (levels > limits)
     levels.data = (levels.data > limits[levels.indices]).astype(float)

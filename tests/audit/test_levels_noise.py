@@ -151,3 +151,12 @@ def test_levels_of_layouts_and_precisions_agree():
             unknown = np.array([False, True, False, True])
             sums = module.level_sums(X, np.array([8.0]), unknown, np.zeros(2), 100.0)
             assert sums * 100.0 == pytest.approx([expected[i][1], 3.0], abs=1e-12)
+
+
+def test_entries_beyond_any_level_are_counted_alike_in_all_layouts():
+    """Noise may move limits beyond all levels, and even beyond the integers that store them."""
+    values, limits = np.array([[0.0, 1.0, 1e300, -2.0]]), np.array([-1e3, -65.0, 1e3, 0.0])
+    for rows in (values, sparse.csr_matrix(values)):
+        X, unknown = as_design(rows, np.ones(4), True), np.ones(4, dtype=bool)
+        counts = module.entries_beyond(X, np.zeros(1), unknown, limits)
+        np.testing.assert_array_equal(counts, [0, 1, 0, 1])
