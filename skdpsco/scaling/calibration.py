@@ -24,6 +24,7 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy._cache import cached
 from skdpsco.privacy.spending import share_mu
+from skdpsco.scaling.quantiles import halve, longer_scores
 
 __all__ = [
     "CALIBRATION",
@@ -59,6 +60,19 @@ class CalibrationTuning(NamedTuple):
     top, typical_score : float
         Highest edge and typical score, in units of the coefficients' l2 norm, if features are
         uncorrelated.
+    spread_counts : int
+        Number of counts of long scores, which search among ``2**spread_counts`` candidates for
+        their spread, a factor of the root of 2 apart.
+    least_spread : float
+        The smallest candidate over the typical score.
+    spread_tail, spread_deviations : float
+        Share of the scores that may exceed the spread, and the number of standard deviations that
+        this share of a normal distribution exceeds.
+    spread_noise, most_spread_noise : float
+        Deviation of a count's noise over the number of records: what is wanted, and the largest
+        with which counts are made.
+    spread_share : float
+        Largest share of mu**2 of all counts.
     least_slope : float
         Least slope of a curve in Newton steps, in units of its largest slope.
     longest : float
@@ -78,6 +92,13 @@ class CalibrationTuning(NamedTuple):
     most_ratio: float = 1e5
     top: float = 0.7
     typical_score: float = 0.4
+    spread_counts: int = 5
+    least_spread: float = 2.0**-9.5
+    spread_tail: float = 0.2
+    spread_deviations: float = 1.28
+    spread_noise: float = 0.03
+    most_spread_noise: float = 0.07
+    spread_share: float = 0.04
     least_slope: float = 0.12
     longest: float = 1e4
     class_ratio: float = 18.0
@@ -211,6 +232,8 @@ class CalibrationPlan:
     share : float
         Share of mu**2.
     n_samples : int
+    spread_grid : float or None
+        Grid of counts of long scores; None if they are not released.
     """
 
     event: Event
@@ -221,6 +244,7 @@ class CalibrationPlan:
     curve: TargetCurve
     share: float
     n_samples: int
+    spread_grid: float | None
 
     name: ClassVar[str] = "slope and offset of the scores"
 
@@ -263,8 +287,12 @@ class CalibrationPlan:
         w *= longer
         size, length, shorter = size * longer, length * longer, shorter * longer
         top = CALIBRATION.top * size
+        records = in_pieces(X, y)
+        # Scores of correlated features are far longer, or shorter, than those of others.
+        spread = self.spread_of(records, y, w, CALIBRATION.typical_score * size, rng)
+        top *= spread
         edges = top * np.sort(self.curve.edges[: self.levels - 1])
-        table = map_reduce(in_pieces(X, y), y, table_of, w, edges, self.levels)
+        table = map_reduce(records, y, table_of, w, edges, self.levels)
         variance = gaussian_mechanism(rng, table, self.grid) ** 2
         counts, sums = table.reshape(2, -1)
         counts = counts - (counts.sum() - total) / len(counts)
@@ -272,7 +300,7 @@ class CalibrationPlan:
         limits = np.append(-sides[:0:-1], sides)
         there = max(-CALIBRATION.longest, min(b, CALIBRATION.longest))
         slope, shift = self.fitted(
-            typical_scores(limits, counts, CALIBRATION.typical_score * size),
+            typical_scores(limits, counts, CALIBRATION.typical_score * size * spread),
             (counts, sums),
             total,
             there,
@@ -283,6 +311,18 @@ class CalibrationPlan:
         if radius is not None and slope * length > radius:
             slope = radius / length
         return Calibration(slope, shift + there - b)
+
+    def spread_of(
+        self, X: Any, y: Any, w: np.ndarray, typical: float, rng: np.random.Generator
+    ) -> float:
+        """The deviation of the scores over a typical one; 1 if no counts are released."""
+        if self.spread_grid is None:
+            return 1.0
+        factors = CALIBRATION.least_spread * 2.0 ** (np.arange(2**CALIBRATION.spread_counts) / 2.0)
+        limits = CALIBRATION.spread_deviations * typical * factors
+        above = map_reduce(X, y, longer_scores, w, 1, limits)
+        found = halve(above, CALIBRATION.spread_tail * self.n_samples, self.spread_grid, rng)
+        return float(factors[found]) * 2.0**-0.25  # between this candidate and the one before
 
     def fitted(
         self, scores: Any, table: Any, total: float, b: float, noise: float, expected: float = 1.0
@@ -446,16 +486,37 @@ def plan_calibration(
         return ClassPlan(event, grid, slope, curve, share, n_samples)
     known, share = known_records(n_known, n_features, mu, curve)
     levels = min(max(1, round(known / curve.level_records)), len(curve.edges) + 1)
-    multiplier, event = share_mu(mu, {"table": (share, 1)})
+    parts = {"table": (share, 1)}
+    n_counts = CALIBRATION.spread_counts
+    # If noise misleads two counts, nearly all scores are in one range, and any offset fits them.
+    spread_share = n_counts * (CALIBRATION.spread_noise * n_samples * mu) ** -2.0
+    spread_share = min(spread_share, CALIBRATION.spread_share)
+    if n_counts <= spread_share * (CALIBRATION.most_spread_noise * n_samples * mu) ** 2:
+        parts = {"spread": (spread_share / n_counts, n_counts), **parts}
+    multiplier, event = share_mu(mu, parts)
     # Weight and weighted target of a record have norm sqrt(2), and differ by 2 at most.
     change = math.sqrt(2.0) if added else 2.0
     sensitivity = one_record(n_samples, added, 1.0, change, parts=4 * levels)
     grid = gaussian_grid(sensitivity, multiplier["table"], 4 * levels, n_samples)
+    spread_grid = None
+    if "spread" in parts:
+        spread_grid = gaussian_grid(1.0, multiplier["spread"], 1, n_samples)
     scale, offset = curve.prior
     deviation = min(1.0, scale * math.sqrt(n_features) / (n_known * mu))
     prior = deviation, offset * deviation
     expected = ratio**2 / (ratio**2 + curve.noisy_ratio**2)
-    return CalibrationPlan(event, grid, levels, prior, expected, curve, share, n_samples)
+    share = sum(part * count for part, count in parts.values())
+    return CalibrationPlan(
+        event,
+        grid,
+        levels,
+        prior,
+        expected,
+        curve,
+        share,
+        n_samples,
+        spread_grid,
+    )
 
 
 _ROOT_HALF, _DENSITY_AT_0 = math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi)

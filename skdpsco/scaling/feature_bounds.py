@@ -67,8 +67,9 @@ class BoundTuning(NamedTuple):
         none is smaller than the noise.
     beyond_share : float
         Largest share of rho for numbers of entries beyond the bounds, which are raised for tails.
-    least_beyond : float
-        Share of the entries that may be beyond raised bounds.
+    least_beyond, heavy : float
+        Share of the entries that may be beyond raised bounds, and the share beyond a bound above
+        which it is raised.
     """
 
     level_share: float = 0.05
@@ -87,6 +88,7 @@ class BoundTuning(NamedTuple):
     certain: float = 3.0
     beyond_share: float = 0.02
     least_beyond: float = 0.003
+    heavy: float = 0.05
 
 
 FEATURE_BOUNDS = BoundTuning()
@@ -273,7 +275,8 @@ def _room_for_tails(
     highest = np.ceil(centre + room)
     counts = beyond(highest)
     deviation = gaussian_mechanism(rng, counts, plan.grids["beyond"])
-    heavy = counts > FEATURE_BOUNDS.certain * deviation
+    # Fewer may be errors, which a bound has to cut off.
+    heavy = counts > max(FEATURE_BOUNDS.certain * deviation, FEATURE_BOUNDS.heavy * plan.n_samples)
     share = np.clip(counts / plan.n_samples, FEATURE_BOUNDS.least_beyond, FEATURE_BOUNDS.tail)
     wider = (highest - centre) * ndtri(FEATURE_BOUNDS.least_beyond) / ndtri(share)
     return np.where(heavy, np.maximum(wider, room), room)

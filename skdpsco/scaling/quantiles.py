@@ -11,6 +11,8 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco._random import words_of
 from skdpsco.data.design import Dense, as_design, as_matrix
+from skdpsco.data.products import predict_all
+from skdpsco.data.record_sums import without_gil
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
     deviation_on,
@@ -28,6 +30,7 @@ __all__ = [
     "cover_scores",
     "enough_records",
     "halve",
+    "longer_scores",
     "quantile_scores",
     "search",
     "some_records",
@@ -89,6 +92,16 @@ def count_above(values: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     """Number of values above each of the few ``candidates``, as floats; NaN is above all."""
     up_to = [np.count_nonzero(values <= candidate) for candidate in candidates]
     return len(values) - np.array(up_to, float)
+
+
+@without_gil
+def longer_scores(X: Any, y: Any, w: np.ndarray, n_outputs: int, limits: np.ndarray) -> np.ndarray:
+    """How many records have scores of a norm above each of the increasing ``limits``."""
+    scores = np.empty((len(y), n_outputs))
+    predict_all(X, w, scores)
+    one = n_outputs == 1  # a sum over a short axis takes longer than all the rest
+    sizes = np.abs(scores[:, 0]) if one else np.sqrt(np.square(scores).sum(axis=1))
+    return count_above(sizes, limits)
 
 
 def halve(above: np.ndarray, tolerated: float, grid: float, rng: np.random.Generator) -> int:

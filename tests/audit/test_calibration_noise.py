@@ -1,4 +1,4 @@
-"""Calibration of scores: what tables change by over neighbours, and their charges.
+"""Calibration of scores: what counts and tables change by over neighbours, and their charges.
 
 Statistics are recorded in grid units just before noise is drawn, for data sets that differ in
 one record.
@@ -16,7 +16,13 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling import calibration as module
-from skdpsco.scaling.calibration import CALIBRATION, SHORT_CURVE, ClassCurve, plan_calibration
+from skdpsco.scaling import quantiles
+from skdpsco.scaling.calibration import (
+    CALIBRATION,
+    SHORT_CURVE,
+    ClassCurve,
+    plan_calibration,
+)
 from skdpsco.solvers.base import Result
 
 BOUNDS = np.array([1.0, 2.0])
@@ -30,7 +36,8 @@ class Releases:
     """Stand-in for the noise: keeps releases in grid units, and returns what `run` is given."""
 
     def __init__(self, monkeypatch):
-        monkeypatch.setattr(module, "gaussian_mechanism", self.add)
+        for one in (module, quantiles):
+            monkeypatch.setattr(one, "gaussian_mechanism", self.add)
 
     def add(self, rng, values, grid):
         units = [int(to_grid(v, grid)) for v in values]
@@ -47,9 +54,11 @@ class Releases:
 
 
 def charges(plan):
-    """The mu of the table."""
+    """The mu of the releases, in their order: those of counts, if any, and of a table."""
     each = [1.0 / leaf.noise_multiplier for leaf, count in leaves(plan.event) for _ in range(count)]
-    assert each == [pytest.approx(mu_of(plan.event))]
+    n_counts = 0 if plan.spread_grid is None else CALIBRATION.spread_counts
+    assert len(each) == 1 + n_counts
+    assert mu_of(plan.event) == pytest.approx(math.hypot(*each))
     # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
     return [mu * math.sqrt(4.0**SCALE_BITS - 16) for mu in each]
 
@@ -65,16 +74,23 @@ def test_releases_change_by_what_is_charged(monkeypatch, layout, mu, n, targets)
     records = list(itertools.product(points, targets))
     rest = [records[5 * i % len(records)] for i in range(n - 1)]
     table = np.random.default_rng(0).uniform(0.0, 2.0 * n / plan.levels, 4 * plan.levels)
-    outputs = [table]
+    outputs = []
+    if plan.spread_grid:  # halving ends at a candidate that divides the records
+        outputs = [np.array([float(count)]) for count in (0, n, 0, n, 0)]
+    outputs.append(table)
     runs, found = zip(
         *(releases.run(plan, [record, *rest], layout, outputs) for record in records), strict=True
     )
     assert len(set(found)) == 1  # releases decide everything
+    assert (plan.spread_grid is None) == (n * mu < (5 / CALIBRATION.spread_share) ** 0.5 / 0.07)
     changes = []
     for charge, *units in zip(charges(plan), *runs, strict=True):
         units = np.array(units)
         changes.append(max(np.linalg.norm(units - one, axis=1).max() for one in units) / charge)
-    assert 0.9 < changes[0] <= 1.0
+    assert max(changes) <= 1.0
+    counts = changes[:-1]
+    assert changes[-1] > 0.9
+    assert not counts or max(counts) > 0.9  # no record is beyond the largest limits
 
 
 @pytest.mark.parametrize("layout", [np.array, sparse.csr_matrix])

@@ -88,15 +88,15 @@ class GradientDescentTuning(NamedTuple):
     residual_clip, slope_clip : float
         Clipping norms over the root of the number of features: in root mean squares of the targets
         if derivatives are residuals, otherwise in Lipschitz constants.
-    class_noise : float
-        ``noise`` of softmax regression, whose derivatives are shorter and less curved, relative to
-        their bounds. Fitted on four tables with 3 to 10 classes.
+    class_noise, class_fewest : float
+        ``noise`` and ``fewest`` of softmax regression, whose derivatives are shorter and less
+        curved, relative to their bounds. Fitted on four tables with 3 to 10 classes.
     class_slope_clip : float
         ``slope_clip`` of losses for labels. It grows to ``slope_clip`` before norms of slopes do.
     """
 
     noise: float = 6.0
-    fewest: float = 6.0
+    fewest: float = 4.0
     passes: float = 50.0
     sampled_noise: float = 8.0
     many: float = 200.0
@@ -117,6 +117,7 @@ class GradientDescentTuning(NamedTuple):
     residual_clip: float = 0.75
     slope_clip: float = 0.8
     class_noise: float = 4.0
+    class_fewest: float = 6.0
     class_slope_clip: float = 0.6
 
 
@@ -460,11 +461,13 @@ def full_passes(problem: CompositeProblem, mu: float, n_features: float | None =
     All features count, unless ``n_features`` says how many do.
     """
     count = (n_features or problem.n_features) * problem.loss.n_outputs
+    fewest = GRADIENT_DESCENT.fewest
     worth = problem.n_mu(mu) / math.sqrt(count) / GRADIENT_DESCENT.noise
     if traits_of(problem.loss).sums_to_zero:
+        fewest = GRADIENT_DESCENT.class_fewest
         worth *= GRADIENT_DESCENT.noise / GRADIENT_DESCENT.class_noise
     most = GRADIENT_DESCENT.passes * max(worth / GRADIENT_DESCENT.many, 1.0) ** (1.0 / 3.0)
-    return round(min(max(worth, GRADIENT_DESCENT.fewest), most, GRADIENT_DESCENT.max_passes))
+    return round(min(max(worth, fewest), most, GRADIENT_DESCENT.max_passes))
 
 
 def slope_clip_of(problem: CompositeProblem, ratio: float) -> float:
