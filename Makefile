@@ -29,6 +29,8 @@ FLOOR_PYTHON ?= $(shell for python in $(PYTHON) python3.12 python3.11 python3.10
 	$$python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null \
 	&& { echo $$python; break; }; done)
 SDIST_VENV := .venv-sdist
+# PySpark has some 400 megabytes, and needs a Java runtime
+SPARK_VENV := .venv-spark
 # Machine code that tests have compiled is read by the documentation and the demo, too.
 MACHINE_CODE = NUMBA_CACHE_DIR=$(CURDIR)/.pytest_cache/numba/$$($(VENV)/bin/python -c \
 	'from importlib.metadata import version; print(version("numba"))')
@@ -57,10 +59,10 @@ export PIP_NO_INPUT := 1
 .DEFAULT_GOAL := help
 
 # The workers are the parallelism: threads within each would only compete for the same cores.
-test audit slow floor properties mutants: export OMP_NUM_THREADS := 1
-test audit slow floor properties mutants: export OPENBLAS_NUM_THREADS := 1
-test audit slow floor properties mutants: export MKL_NUM_THREADS := 1
-test audit slow floor properties mutants: export NUMBA_NUM_THREADS := 1
+test audit slow floor spark properties mutants: export OMP_NUM_THREADS := 1
+test audit slow floor spark properties mutants: export OPENBLAS_NUM_THREADS := 1
+test audit slow floor spark properties mutants: export MKL_NUM_THREADS := 1
+test audit slow floor spark properties mutants: export NUMBA_NUM_THREADS := 1
 
 # $(call make_venv,python,directory): keeps an environment that is there
 define make_venv
@@ -128,6 +130,16 @@ types: $(VENV)/.installed-dev  ## count the public names whose types are known
 floor: $(FLOOR_VENV)/.installed  ## run FLOOR_TESTS with the oldest supported dependencies
 	$(FLOOR_VENV)/bin/python .ci/check_floor.py
 	$(FLOOR_VENV)/bin/python -m pytest $(XDIST) $(FLOOR_TESTS) $(PYTEST_ARGS)
+
+$(SPARK_VENV)/.installed: pyproject.toml
+	$(call make_venv,$(PYTHON),$(SPARK_VENV))
+	@echo "Installing skdpsco[spark] into $(SPARK_VENV)"
+	@$(SPARK_VENV)/bin/python -m pip install --quiet --editable ".[spark]" pandas pytest
+	@touch $@
+
+.PHONY: spark
+spark: $(SPARK_VENV)/.installed  ## run the tests of Spark, which needs a Java runtime
+	$(SPARK_VENV)/bin/python -m pytest tests/test_spark.py $(PYTEST_ARGS)
 
 .PHONY: sdist
 sdist: $(VENV)/.installed-dev  ## build source and wheel, and try them in an empty environment

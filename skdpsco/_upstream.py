@@ -24,6 +24,7 @@ __all__ = [
     "NumbaEvent",
     "NumbaListener",
     "StrOptions",
+    "arrow_batches",
     "callbacks_of",
     "captioned_block",
     "feature_names_in",
@@ -45,6 +46,18 @@ class Interval(_Interval):
             return bool(super().is_satisfied_by(val))
         except TypeError:  # raised by NumPy, which looks for NaN
             return False
+
+
+def arrow_batches(frame: Any) -> Any:
+    """The rows of a Spark frame as an RDD of Arrow batches, as bytes without their schema.
+
+    Each call plans the frame anew. Public methods would write every row as an object first.
+    """
+    from pyspark import RDD
+    from pyspark.serializers import NoOpSerializer
+
+    batches = frame.select("*")._jdf.toArrowBatchRdd().toJavaRDD()
+    return RDD(batches, frame.sparkSession.sparkContext, NoOpSerializer())
 
 
 def callbacks_of(estimator: Any) -> list[Any]:

@@ -387,6 +387,8 @@ def check_X_y(
             f"{_LEGAL}, got a Dask {type(X).__name__}. Compute features and targets at once: "
             "X, y = dask.compute(X, y)."
         )
+    if hasattr(type(X), "mapInArrow"):
+        raise TypeError(f"{_LEGAL}, got a frame of Spark. Collect it: frame.toPandas().")
     refuse_masked("y", y)
     _refuse_complex("y", getattr(y, "dtype", None))
     options = {"dtype": np.float64, **options}

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import pickle
 from types import SimpleNamespace
 
@@ -164,6 +165,37 @@ def test_counts_change_by_their_sensitivity(monkeypatch, added):
     assert len(planned) == 14
     assert all(s <= p for s, p in zip(spent, planned, strict=True))
     assert all(s >= 0.99 * p for s, p in zip(spent, planned, strict=True))
+
+
+@each("found", [math.inf, 2.0])
+def test_without_counts_densities_are_those_that_are_expected(found):
+    cells = densities.Cells.of(-3.0, 5.0, found)
+    expected = cells.expected(found)
+    weights, n_nodes = np.ones((1, 1)), 2
+    while n_nodes <= expected.size:
+        leaning = densities.lean(expected[None], n_nodes)
+        weights = densities.halved(weights, np.zeros((1, n_nodes)), 1e9, leaning)
+        n_nodes *= 2
+    assert np.allclose(weights[0], expected / expected.sum(), rtol=1e-6)
+    if found == math.inf:
+        assert np.allclose(weights[0], np.diff(cells.edges) / 8.0)
+    else:  # half of the numbers are closer to 0 than 0.6 times their size
+        near = np.abs(cells.edges[1:]) < 2.0 / 2.0**feature_bounds.FEATURE_BOUNDS.room * 0.577
+        assert weights[0][near].sum() == pytest.approx(0.5, abs=0.03)
+
+
+@each("n, d, epsilon", [(4000, 5, 0.3), (4000, 30, 1.0)])
+def test_linear_effects_are_learnt_as_by_a_linear_model(n, d, epsilon):
+    scores = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(2 * n, d))
+        y = X @ rng.normal(size=d) + 0.5 * np.sqrt(d) * rng.normal(size=2 * n)
+        for model in (PrivateAdditiveRegressor, PrivateRidge):
+            fit = model(epsilon=epsilon, random_state=seed).fit(X[:n], y[:n])
+            scores.append(fit.score(X[n:], y[n:]))
+    additive, linear = np.reshape(scores, (4, 2)).T
+    assert additive.mean() > linear.mean() - 0.07
 
 
 def test_curved_effects_are_learnt():
@@ -402,10 +434,11 @@ def test_units_weights_and_searches():
     persons = np.arange(3000) // 3
     model = PrivateAdditiveRegressor(schema=SCHEMA, max_records_per_unit=2, random_state=0)
     assert model.fit(frame, y, units=persons).privacy_.relation != "replace-one"
-    weighted = PrivateAdditiveRegressor(schema=SCHEMA, max_weight=2.0, random_state=0)
+    options = {"schema": SCHEMA, "epsilon": 4.0, "random_state": 0}
+    weighted = PrivateAdditiveRegressor(max_weight=2.0, **options)
     weights = np.where(frame["city"] == "Rome", 2.0, 1e-3)
     rome = weighted.fit(frame, y, sample_weight=weights).predict(frame)
-    plain = PrivateAdditiveRegressor(schema=SCHEMA, random_state=0).fit(frame, y).predict(frame)
+    plain = PrivateAdditiveRegressor(**options).fit(frame, y).predict(frame)
     there = (frame["city"] == "Rome").to_numpy()
     assert np.mean((y - rome)[there] ** 2) < 1.2 * np.mean((y - plain)[there] ** 2)
     search = PrivateGridSearchCV(

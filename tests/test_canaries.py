@@ -265,9 +265,7 @@ def test_transformers_do_not_tell(name):
     step = ESTIMATORS[name]().fit(np.tile(data, (20, 1)), np.tile(BINARY, 20))
     methods = [getattr(step, m) for m in ("transform", "inverse_transform") if hasattr(step, m)]
     calls = [
-        (f"{f.__name__}: {case}", lambda f=f, X=X: f(X))
-        for case, X in matrices()
-        for f in methods
+        (f"{f.__name__}: {case}", lambda f=f, X=X: f(X)) for case, X in matrices() for f in methods
     ]
     assert leaks(calls) == {}
 

@@ -197,7 +197,7 @@ def test_readme():
 
 
 # Pages whose code has tests of its own.
-OWN_TESTS = ("extending", "own-sets", "own-estimator", "tutorials")
+OWN_TESTS = ("extending", "own-sets", "own-estimator", "spark", "tutorials")
 
 
 def test_pages_that_print_nothing(tmp_path, monkeypatch):

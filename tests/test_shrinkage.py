@@ -9,6 +9,7 @@ from skdpsco.solvers.penalized.shrinkage import (
     best_factor,
     excess,
     own_factors,
+    prior_factors,
 )
 
 
@@ -34,6 +35,8 @@ def test_responses_are_those_of_the_steps(n_iter, n_averaged, penalty):
     steps = GradientSteps(lengths, momenta, noises, n_averaged, penalty)
     expected = [quadratic_descent(steps, 1.7, impulse) for impulse in np.eye(n_iter)]
     assert_allclose(steps.responses(1.7), np.transpose(expected), rtol=1e-12, atol=1e-14)
+    several = steps.responses(np.array([0.0, 1.7]))
+    assert_allclose(several[..., 1], steps.responses(1.7), rtol=1e-12)
     longer = steps._replace(lengths=lengths + 10.0)  # they count as steps to the minimum
     shorter = steps._replace(lengths=np.full(n_iter, 1.0 / 1.7))
     assert_allclose(longer.responses(1.7), shorter.responses(1.7))
@@ -50,6 +53,22 @@ def test_the_factor_is_the_best_one():
         factor = best_factor(square, 10_000 * deviation**2, reached)
         assert factor == pytest.approx(u @ truth / (u @ u), rel=0.3)
     assert best_factor(1.0, 0.01, reached) == 1.0  # never longer
+
+
+@pytest.mark.parametrize("power", [0.0, 2.0])
+def test_factors_of_a_prior_are_the_best_ones(power):
+    """Whether small features matter is found out, and pure noise vanishes."""
+    rng = np.random.default_rng(0)
+    sizes = np.repeat([1.0, 0.3, 0.1], 2000)
+    reached, variance = 0.9 * sizes**0.5, np.full(6000, 0.01)
+    truth = sizes ** (0.5 * power) * rng.normal(size=6000) * 0.2
+    noise = 0.1 * rng.normal(size=6000)
+    x = reached * truth + noise
+    factors = prior_factors(x, variance, reached, sizes, 8.0 * (sizes @ truth**2))
+    for part in np.split(np.arange(6000), 3):
+        best = x[part] @ truth[part] / (x[part] @ x[part])
+        assert factors[part].mean() == pytest.approx(min(best, 1.0), abs=0.07)
+    assert prior_factors(noise, variance, reached, sizes, 1000.0).max() < 0.05
 
 
 def test_factors_exist_for_all_coordinates():

@@ -21,7 +21,7 @@ from skdpsco.data.record_sums import map_reduce
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event
 from skdpsco.privacy.spending import share_mu
-from skdpsco.scaling.feature_bounds import BoundPlan
+from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, BoundPlan
 
 __all__ = [
     "Density",
@@ -53,8 +53,8 @@ class DensityTuning(NamedTuple):
         The n mu, over the root of the number of columns above which cells go beyond the bounds
         that were found, for tails; and by which factor at most.
     uneven, empty : float
-        Typical difference of the shares of two halves before any count; and the probability that
-        one of them is empty.
+        Typical difference of the shares of two halves from what is expected before any count; and
+        half the probability that one of them is empty.
     few, within : int, float
         A second tree divides so many cells at most, if they hold this share of the entries.
     """
@@ -129,7 +129,7 @@ class DensityPlan:
         return gaussian_grid(change, self.multipliers[name], n_counts, float(most))
 
     def release(
-        self, X: Any, y: Any, ranges: np.ndarray, reach: np.ndarray, rng: np.random.Generator
+        self, X: Any, y: Any, ranges: np.ndarray, found: np.ndarray, rng: np.random.Generator
     ) -> list[Density | Shares]:
         """Release a density for every column.
 
@@ -139,16 +139,16 @@ class DensityPlan:
             Records, as in `map_reduce`; the ``values`` of `ColumnRecords`.
         ranges : ndarray of shape (number of columns of numbers, 2)
             Numbers beyond their range count in the cells at its ends.
-        reach : ndarray of shape (number of columns of numbers,)
-            How far the range goes beyond most numbers, as a factor.
+        found : ndarray of shape (number of columns of numbers,)
+            The bounds that were found for most numbers; infinite where the range is declared.
         rng : numpy.random.Generator
         """
         d = len(ranges)
         numbers = [j for j, column in enumerate(self.columns) if not column.values]
         others = [j for j, column in enumerate(self.columns) if column.values]
         trees = [
-            Cells.of(low, high, factor)
-            for (low, high), factor in zip(ranges.tolist(), reach.tolist(), strict=True)
+            Cells.of(low, high, bound)
+            for (low, high), bound in zip(ranges.tolist(), found.tolist(), strict=True)
         ]
         kinds: list[tuple[int, Any]] = [
             (j, cells.edges) for j, cells in zip(numbers, trees, strict=True)
@@ -167,38 +167,49 @@ class DensityPlan:
         rest = np.maximum(n - missing - zero, 0.0)
         weights: list[np.ndarray] = []
         if d:
-            halves = halved(rest[:, None], own[:, 2:], deviation)
-            weights = [*(whole := self.tree(cells[:, 2:], halves, "level", rng))]
+            pairs = zip(trees, found.tolist(), strict=True)
+            expected = np.array([tree.expected(bound) for tree, bound in pairs])
+            halves = halved(rest[:, None], own[:, 2:], deviation, lean(expected, 2))
+            weights = [*(whole := self.tree(cells[:, 2:], halves, "level", rng, expected))]
             narrow, starts = self.narrow(whole)
             for j, start in zip(narrow, starts, strict=True):
                 trees[j] = trees[j].closer(start)
             if len(narrow):
                 finer = np.array(entry_counts(X, y, [(numbers[j], trees[j].edges) for j in narrow]))
                 total = whole[narrow].sum(axis=1, keepdims=True)
-                finer = self.tree(finer[:, 2:], total, "closer level", rng)
+                finer, flat = finer[:, 2:], np.ones((len(finer), 1 << DENSITIES.closer_levels))
+                finer = self.tree(finer, total, "closer level", rng, flat)
                 for j, some in zip(narrow, finer, strict=True):
                     weights[j] = some
-        found: dict[int, Density | Shares] = {}
+        known: dict[int, Density | Shares] = {}
         for k, j in enumerate(numbers):
             parts = np.append(weights[k], [zero[k], missing[k]])
             parts = parts / max(parts.sum(), 1e-300)
-            found[j] = Density(trees[k].edges, parts[:-2], float(parts[-2]), float(parts[-1]))
+            known[j] = Density(trees[k].edges, parts[:-2], float(parts[-2]), float(parts[-1]))
         ends = np.cumsum([4 * d, *map(len, counts[d:])])
         for j, (start, end) in zip(others, pairwise(ends), strict=True):
-            found[j] = category_shares(first[start:end], deviation, n)
-        return [found[j] for j in range(len(self.columns))]
+            known[j] = category_shares(first[start:end], deviation, n)
+        return [known[j] for j in range(len(self.columns))]
 
     def tree(
-        self, counts: np.ndarray, weights: np.ndarray, name: str, rng: np.random.Generator
+        self,
+        counts: np.ndarray,
+        weights: np.ndarray,
+        name: str,
+        rng: np.random.Generator,
+        expected: np.ndarray,
     ) -> np.ndarray:
-        """Weights of the cells of some columns, from weights of nodes above and counts of cells."""
+        """Weights of the cells of some columns, from weights of nodes above and counts of cells.
+
+        ``expected`` has the weights of cells before any count.
+        """
         d, n_cells = counts.shape
         while weights.shape[1] < n_cells:
             n_nodes = 2 * weights.shape[1]
             noisy = counts.reshape(d * n_nodes, -1).sum(axis=1)
             grid = self.grid(f"{name} {n_nodes.bit_length() - 1}", d, len(noisy))
             deviation = gaussian_mechanism(rng, noisy, grid)
-            weights = halved(weights, noisy.reshape(d, -1), deviation)
+            weights = halved(weights, noisy.reshape(d, -1), deviation, lean(expected, n_nodes))
         return weights
 
     def narrow(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -217,15 +228,27 @@ class Cells(NamedTuple):
     edges: np.ndarray
 
     @classmethod
-    def of(cls, low: float, high: float, reach: float) -> "Cells":
-        """Cells between two numbers: finer near 0, if that is one of them or lies between them."""
+    def of(cls, low: float, high: float, found: float) -> "Cells":
+        """Cells between two numbers: finer near 0, if that is one of them or lies between them.
+
+        ``found`` is the bound of most numbers, or infinite.
+        """
         if not low <= 0.0 <= high:
             return cls(np.linspace(low, high, (1 << DENSITIES.levels) + 1))
-        unit = max(-low, high) / (DENSITIES.steep * reach)
+        unit = min(found, max(-low, high)) / DENSITIES.steep
         first, last = math.asinh(low / unit), math.asinh(high / unit)
         edges = np.sinh(np.linspace(first, last, (1 << DENSITIES.levels) + 1)) * unit
         edges[[0, -1]] = low, high
         return cls(edges)
+
+    def expected(self, found: float) -> np.ndarray:
+        """Weights of the cells before any count.
+
+        They are those of Student's law with two degrees of freedom, of the size that a bound which
+        was ``found`` suggests; if it is infinite, those of equally likely numbers.
+        """
+        size, x = found / 2.0**FEATURE_BOUNDS.room, self.edges
+        return np.diff(x if math.isinf(size) else x / np.hypot(x, size))
 
     def closer(self, start: int) -> "Cells":
         """Cells that are equally wide, within a few of these."""
@@ -236,14 +259,14 @@ class Cells(NamedTuple):
 def found_ranges(
     plan: BoundPlan, X: Any, y: Any, ratio: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ranges of undeclared columns, which reach beyond released bounds for tails.
+    """Ranges of undeclared columns, which reach beyond released bounds for tails, and these bounds.
 
-    How far they reach comes with them, as a factor. It follows from ``ratio``, the n mu of the fit
-    over the root of the number of columns.
+    How far they reach follows from ``ratio``, the n mu of the fit over the root of the number of
+    columns.
     """
     found = plan.release(X, y, rng)
     reach = max(min(ratio / DENSITIES.reach_ratio, DENSITIES.most_reach), 1.0)
-    return (reach * found)[:, None] * np.array([-1.0, 1.0]), np.full(len(found), reach)
+    return (reach * found)[:, None] * np.array([-1.0, 1.0]), found
 
 
 def entry_counts(X: Any, y: Any, kinds: Sequence[tuple[int, Any]]) -> list[np.ndarray]:
@@ -270,20 +293,33 @@ def count_entries(X: Dense, y: Any, kinds: tuple[tuple[int, Any], ...]) -> np.nd
     return np.concatenate(found).astype(np.float64)
 
 
-def halved(weights: np.ndarray, counts: np.ndarray, deviation: float) -> np.ndarray:
+def lean(weights: np.ndarray, n_nodes: int) -> np.ndarray:
+    """Differences of the halves of nodes over their sums, from weights of cells."""
+    parts = weights.reshape(len(weights), n_nodes, -1).sum(axis=2)
+    left, right = parts[:, ::2], parts[:, 1::2]
+    found: np.ndarray = (left - right) / np.maximum(left + right, 1e-300)
+    return found
+
+
+def halved(
+    weights: np.ndarray, counts: np.ndarray, deviation: float, expected: Any = 0.0
+) -> np.ndarray:
     """Weights of the halves of nodes, from noisy counts of these halves, column by column.
 
-    They are expected by a prior of three cases: one half is empty, or the other, or neither.
+    They follow from a prior of three cases: one half is empty, or the other, or neither. On average
+    the halves differ by the part ``expected`` of their sum.
     """
     difference, noise = counts[:, ::2] - counts[:, 1::2], 2.0 * deviation**2
-    usual = np.square(DENSITIES.uneven * weights)
-    even = difference * usual / (usual + noise)
+    usual = np.square(DENSITIES.uneven * weights) * (1.0 - np.square(expected))
+    beyond = difference - expected * weights
+    even = expected * weights + beyond * usual / (usual + noise)
+    likely = [np.maximum(DENSITIES.empty * (1.0 + s * expected), 1e-300) for s in (1.0, -1.0)]
     logs = np.stack(
         [
-            math.log(DENSITIES.empty) - np.square(difference - weights) / (2.0 * noise),
-            math.log(DENSITIES.empty) - np.square(difference + weights) / (2.0 * noise),
+            np.log(likely[0]) - np.square(difference - weights) / (2.0 * noise),
+            np.log(likely[1]) - np.square(difference + weights) / (2.0 * noise),
             math.log(1.0 - 2.0 * DENSITIES.empty)
-            - np.square(difference) / (2.0 * (usual + noise))
+            - np.square(beyond) / (2.0 * (usual + noise))
             - 0.5 * np.log1p(usual / noise),
         ]
     )

@@ -24,6 +24,7 @@ from skdpsco.additive.shapes import (
     Shapes,
     bases_of,
     n_functions_of,
+    variances_of,
 )
 from skdpsco.additive.table import ColumnRecords, TableColumn
 from skdpsco.base.fit_plans import mu_left
@@ -114,7 +115,9 @@ class ShapePlan:
     @property
     def extremes(self) -> tuple[Conditioning, ...]:
         """Features of the same sizes, as plans do not depend on them."""
-        return (self.of_size(np.ones(self.stage.n_features)),)
+        own = [variances_of(column, self.ratio) for column in self.densities.columns]
+        products = [np.full(width, 1.0 / width) for width in self.pairs.widths]
+        return (self.of_size(np.concatenate([*own, *products])),)
 
     def of_size(self, mean_square: np.ndarray, shapes: Any = None) -> Conditioning:
         """Features that are read as they are, with these mean squares."""
@@ -127,8 +130,8 @@ class ShapePlan:
 
     def release(self, X: Any, y: Any, rng: np.random.Generator) -> Conditioning:
         """Release densities; the functions that follow are features with known mean squares."""
-        ranges, reach = self.released_ranges(X, y, rng)
-        known = self.densities.release(X, y, ranges, reach, rng)
+        ranges, bounds = self.released_ranges(X, y, rng)
+        known = self.densities.release(X, y, ranges, bounds, rng)
         basis = bases_of(self.densities.columns, known, self.ratio)
         found = FoundShapes(basis, self.pairs.release(basis.parts, X, y, rng), tuple(known))
         return self.of_size(np.minimum(found.variances / found.largest**2, 1.0), found)
@@ -138,20 +141,20 @@ class ShapePlan:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Declared bounds of columns of numbers, and more than the released ones of the others.
 
-        How much more comes with them: it is 1 for declared ones.
+        The released bounds come with them; they are infinite for declared ones.
         """
         columns = self.densities.columns
         numbers = [j for j, column in enumerate(columns) if not column.values]
         known = [columns[j].bounds for j in numbers]
         ranges = np.array([bounds or (-1.0, 1.0) for bounds in known], float).reshape(-1, 2)
         unknown = np.array([bounds is None for bounds in known], dtype=bool)
-        reach = np.ones(len(numbers))
+        released = np.full(len(numbers), math.inf)
         if self.bounds is not None:
             some = NumbersOf(np.array(numbers)[unknown])
             X = X._replace(conditioning=some) if isinstance(X, BlockDesign) else some.apply(X)
             found = found_ranges(self.bounds, X, y, self.ratio, rng)
-            ranges[unknown], reach[unknown] = found
-        return ranges, reach
+            ranges[unknown], released[unknown] = found
+        return ranges, released
 
     def apply(self, value: Conditioning, X: Any, y: Any) -> tuple[Any, Any]:
         """The features: functions of the records, in units of the largest of their values."""

@@ -19,8 +19,10 @@ __all__ = [
     "ShapeFunction",
     "Shapes",
     "bases_of",
+    "ends_of",
     "n_functions_of",
     "roughness_of",
+    "variances_of",
 ]
 
 
@@ -31,24 +33,21 @@ class ShapeTuning(NamedTuple):
     ----------
     rough_ratio : float
         The n mu, over the root of the number of columns, at which the second of the functions of a
-        column is half as likely to matter as the first, in variance. With the root of this number
-        over that of a fit, all others follow.
+        column has half of the variance of the first. The weight of roughness is this number over
+        that of a fit, or its root where that is larger.
     least_variance : float
         Least variance of a function that is used, in that of the first.
-    smoothest : float
-        Largest weight of roughness, for few records.
     ends : float
-        Share of the records beyond the outer knots, on either side.
+        Largest share of the records beyond the outer knots, on either side.
     rare : float
         Least share of the records that a step of their own is for.
     flat : float
         Variance, in that of the most varied combination of hats, below which one is left out.
     """
 
-    rough_ratio: float = 1000.0
+    rough_ratio: float = 600.0
     least_variance: float = 0.02
-    smoothest: float = 12.0
-    ends: float = 0.002
+    ends: float = 0.02
     rare: float = 0.02
     flat: float = 1e-4
 
@@ -118,7 +117,10 @@ class ShapeFunction(NamedTuple):
         values = np.column_stack(found)
         if self.zero is None:
             return self._replace(values=values)
-        return self._replace(values=np.delete(values, at, axis=0), zero=values[at])
+        rest, zero = np.delete(values, at, axis=0), values[at]
+        if 0 < at < len(self.knots):  # numbers beside 0 are between its neighbours
+            zero = np.array([np.interp(0.0, self.knots, column) for column in rest.T])
+        return self._replace(values=rest, zero=zero)
 
     @property
     def largest(self) -> float:
@@ -190,13 +192,27 @@ def write_values(x, knots, values, missing, zero, out):
 
 def roughness_of(ratio: float) -> float:
     """The weight of roughness in the prior, from public numbers."""
-    return min((SHAPES.rough_ratio / max(ratio, 1e-300)) ** 0.5, SHAPES.smoothest)
+    few = SHAPES.rough_ratio / max(ratio, 1e-300)
+    return max(few, few**0.5)
 
 
 def n_functions_of(ratio: float) -> int:
     """Number of functions of a column of numbers that the prior expects to matter."""
     most = (1.0 / SHAPES.least_variance - 1.0) / roughness_of(ratio)
     return 1 + int(most**0.5)
+
+
+def ends_of(ratio: float) -> float:
+    """Share of the records beyond the outer knots, on either side: tails are known by counts."""
+    return SHAPES.ends * min(0.5 * roughness_of(ratio), 1.0)
+
+
+def variances_of(column: TableColumn, ratio: float) -> np.ndarray:
+    """Variances of the functions of a column that has neither steps nor rare values."""
+    if m := len(column.values):
+        return np.full(m, 1.0 / m)
+    order = np.arange(n_functions_of(ratio))
+    return np.append(1.0 / (1.0 + roughness_of(ratio) * order**2), [0.0, 0.0])
 
 
 def bases_of(
@@ -243,15 +259,17 @@ def of_numbers(
         points, weights = np.insert(points, at, 0.0), np.insert(weights, at, known.zero)
     share = max(float(weights.sum()), SHAPES.rare)  # of the records that smooth functions are for
     weights = weights / max(weights.sum(), 1e-300)
-    knots = quantiles(points, weights, 2 * n_smooth)
+    knots = quantiles(points, weights, 2 * n_smooth, ends_of(ratio))
     place, after = knot_before(points, knots)
     rows, hats = np.arange(len(points)), np.zeros((len(points), len(knots)))
     hats[rows, place] = 1.0 - after
     hats[rows, place + 1] += after
     mean = weights @ hats
     smooth = smooth_first((hats.T * weights) @ hats - np.outer(mean, mean), knots)[:, :n_smooth]
+    if 2.0 * weights.max() > 1.0 - SHAPES.rare:  # nothing is known within a cell that has them all
+        smooth = smooth[:, :0]
     order = np.arange(smooth.shape[1])
-    deviation = (1.0 + roughness_of(ratio) * order**2) ** -0.5
+    deviation = np.sqrt(variances_of(column, ratio)[: len(order)])
     values, variances = np.zeros((len(knots), n_smooth + 2)), np.zeros(n_smooth + 2)
     values[:, : len(order)] = (smooth - mean @ smooth) * deviation / share**0.5
     variances[: len(order)] = deviation**2
@@ -275,10 +293,10 @@ def points_of(known: Density) -> tuple[np.ndarray, np.ndarray]:
     return points.ravel(), np.repeat(0.5 * known.weights, 2)
 
 
-def quantiles(points: np.ndarray, weights: np.ndarray, n_intervals: int) -> np.ndarray:
+def quantiles(points: np.ndarray, weights: np.ndarray, n_intervals: int, ends: float) -> np.ndarray:
     """Different points close to quantiles of equal steps, at least two."""
     up_to = weights.cumsum() - 0.5 * weights
-    steps = np.linspace(SHAPES.ends, 1.0 - SHAPES.ends, n_intervals + 1)
+    steps = np.linspace(ends, 1.0 - ends, n_intervals + 1)
     knots = np.unique(points[np.searchsorted(up_to, steps).clip(0, len(points) - 1)])
     return knots if len(knots) > 1 else points[[0, -1]]
 

@@ -663,7 +663,8 @@ class PrivateLinearModel(PrivateEstimator):
         extremes = rehearsed(stages, Units(task.bounds))
         problems = [self._problem_in(task, n, units) for units in extremes]
         # Whether the earlier releases have no influence on what the solver will cost. (Plans depend
-        # on whether mean squares of features are known, never on their values.)
+        # on whether mean squares of features are known, and on their values only where one is made
+        # for all values that may be found.)
         same = getattr(solver, "fixed_plan", False)
         known = getattr(solver, "fixed_cost", False) or all(p == problems[0] for p in problems)
         if not isinstance(released, NoOpEvent):

@@ -13,7 +13,15 @@ from skdpsco._quiet import quietly
 from skdpsco._typing import Self
 from skdpsco.data.block_sources import Held, block_rows, check_files, cuts, merged
 
-__all__ = ["ArrowStream", "framed", "is_arrow", "parquet_parts", "table_parts"]
+__all__ = [
+    "ArrowRows",
+    "ArrowStream",
+    "arrow_columns",
+    "framed",
+    "is_arrow",
+    "parquet_parts",
+    "table_parts",
+]
 
 # Dtypes of pandas, by the names of Arrow's types
 NULLABLE = {"bool": "boolean"}

@@ -10,8 +10,10 @@ from sklearn import get_config
 from skdpsco.data.arrow_blocks import is_arrow
 from skdpsco.data.design import as_design
 from skdpsco.data.digests import new_key
-from skdpsco.data.record_sums import BlockDesign, Hidden, LocalBlocks, Reader
+from skdpsco.data.local_blocks import LocalBlocks
+from skdpsco.data.record_sums import BlockDesign, Hidden, Reader
 from skdpsco.data.row_blocks import RowBlocks
+from skdpsco.data.spark_blocks import SparkBlocks, is_spark
 from skdpsco.data.streamed_blocks import StreamedBlocks
 
 __all__ = [
@@ -29,7 +31,7 @@ __all__ = [
 
 
 def blocks_of(X: Any, y: Any = None) -> RowBlocks | None:
-    """Return blocks for `RowBlocks`, Dask collections and Arrow tables, otherwise None.
+    """Return blocks for `RowBlocks`, Dask, Arrow tables and Spark frames, otherwise None.
 
     Raises
     ------
@@ -42,6 +44,8 @@ def blocks_of(X: Any, y: Any = None) -> RowBlocks | None:
         blocks, y = RowBlocks.from_dask(X, y), None
     elif is_arrow(X):
         blocks = RowBlocks.from_arrow(X)
+    elif is_spark(X):
+        blocks = RowBlocks.from_spark(X)
     else:
         return None
     if y is not None:
@@ -80,7 +84,7 @@ def as_blocks(X: Any, y: Any, numeric: bool = True) -> RowBlocks | None:
 
 def is_blocks(X: Any) -> bool:
     """Whether `as_blocks` returns blocks for X."""
-    return isinstance(X, RowBlocks) or _on_dask(X) or is_arrow(X)
+    return isinstance(X, RowBlocks) or _on_dask(X) or is_arrow(X) or is_spark(X)
 
 
 def _on_dask(X: Any) -> bool:
@@ -166,7 +170,9 @@ class BlockRecords(NamedTuple):
         """Check every block, in one pass over the data."""
         blocks, reader = self.blocks, self._reader()
         opened: Any
-        if blocks.on_dask:
+        if blocks.engine == "Spark":
+            opened = SparkBlocks(blocks.parts, blocks.n_samples, reader)
+        elif blocks.engine == "Dask":
             from skdpsco.data.dask_blocks import open_dask
 
             opened = open_dask(blocks.parts, blocks.n_samples, reader)

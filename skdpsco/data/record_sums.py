@@ -3,8 +3,9 @@
 A solver that needs nothing but sums over records calls `map_reduce` for each of them. For small
 arrays in memory this calls the function once. Large arrays are cut into pieces, which threads of
 this process sum up. Blocks are passed to the function one after the other, in this process, in
-joblib's workers or on a Dask cluster. The results are added up along a fixed tree: the sum depends
-on the arrays or blocks alone, not on which worker computed a term, nor on which was ready first.
+joblib's workers, or on a cluster of Dask or Spark (`BlockEngine`). The results are added up along a
+fixed tree: the sum depends on the arrays or blocks alone, not on which worker computed a term, nor
+on which was ready first.
 Functions draw no noise: the caller draws it once, for the whole sum.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, starmap
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numba
@@ -32,21 +33,23 @@ from skdpsco.data.pieces import LEAST_WORK, PIECE_ROWS, pieces, tree_sum, work
 __all__ = [
     "CHANGED",
     "BlockDesign",
+    "BlockEngine",
     "Failure",
+    "HeldBlock",
     "Hidden",
-    "LocalBlocks",
     "Reader",
     "Task",
     "attempt",
-    "check_n_records",
     "in_columns",
     "in_pieces",
     "join_targets",
     "map_reduce",
+    "on_held",
     "one_blas_thread",
-    "read_and_look",
+    "read_and_count",
     "read_and_run",
     "read_pair",
+    "read_raw",
     "transformed",
     "values_of",
     "without_gil",
@@ -87,7 +90,7 @@ def without_gil(function: Any) -> Any:
 
 CHANGED = (
     "it is not what it was when it was read before. Arrays and files must not change during a fit, "
-    "and a Dask graph must be deterministic: see docs/scaling.md."
+    "and a Dask graph or a Spark frame must be deterministic: see docs/scaling.md."
 )
 
 
@@ -320,6 +323,11 @@ def read_and_run(task: Task, part: Any, reader: Reader) -> Hidden | Failure:
     return attempt(lambda: task(*reader.read(part)))
 
 
+def read_raw(part: Any, reader: None) -> Hidden | Failure:
+    """Features and targets of a part as they are stored."""
+    return attempt(part.read)
+
+
 def read_pair(part: Any, reader: Reader) -> Hidden | Failure:
     """Features and targets of a part."""
     return attempt(reader.read, part)
@@ -328,6 +336,27 @@ def read_pair(part: Any, reader: Reader) -> Hidden | Failure:
 def read_and_look(part: Any, reader: Reader) -> Hidden | Failure:
     """Check a part, and return its number of records and its digest."""
     return attempt(lambda: reader.look_at(*reader.read(part)))
+
+
+def read_and_count(part: Any, reader: Reader) -> Hidden | Failure:
+    """Check a part, and return its number of records."""
+    return attempt(lambda: len(reader.read(part)[1]))
+
+
+class HeldBlock(NamedTuple):
+    """A block in memory that was checked, in place of the reader of its part."""
+
+    X: Any
+    y: np.ndarray
+
+    def read(self, part: Any) -> tuple[Any, np.ndarray]:
+        """Features and targets."""
+        return self.X, self.y
+
+
+def on_held(function: Callable[..., Any], block: Hidden | Failure) -> Hidden | Failure:
+    """Call a function of a part and its reader on what `read_pair` returned."""
+    return block if isinstance(block, Failure) else function(None, HeldBlock(*block.value))
 
 
 def values_of(results: Iterable[Hidden | Failure]) -> Iterator[Any]:
@@ -437,58 +466,60 @@ class Pieces:
         """Do nothing: no memory is held."""
 
 
-class LocalBlocks:
-    """Blocks that this process or joblib's workers read anew in every pass.
+class BlockEngine:
+    """Blocks that every pass of a fit reads: by this process, by joblib, or on a cluster.
+
+    A subclass says in `_each` who calls a function of every block. This class adds up what the
+    function returns, in the order of the blocks.
 
     Parameters
     ----------
     parts : list
         See `skdpsco.data.block_sources`.
-    n_samples : int
-        The declared number of records in all blocks.
-    n_jobs : int or None
-        Number of joblib's workers; None for this process alone.
     reader : Reader
     """
 
-    def __init__(
-        self, parts: list[Any], n_samples: int, n_jobs: int | None, reader: Reader
-    ) -> None:
-        self._parts, self._n_jobs = parts, n_jobs
-        self._readers = [reader] * len(parts)
-        sizes, digests = zip(*values_of(self._map(read_and_look)), strict=True)
-        check_n_records(n_samples, sum(sizes))
-        self._readers = [reader.again(found, checked=True) for found in digests]
+    def __init__(self, parts: list[Any], reader: Reader) -> None:
+        self._parts, self._readers = parts, [reader] * len(parts)
 
-    def _map(self, function: Callable[..., Any]) -> Iterable[Any]:
-        pairs = zip(self._parts, self._readers, strict=True)
-        if self._n_jobs is None:
-            return starmap(function, pairs)
-        from joblib import Parallel, delayed
+    def _each(self, function: Callable[..., Any]) -> Iterable[Hidden | Failure]:
+        """What ``function(part, reader)`` returns for all blocks, in their order."""
+        raise NotImplementedError
 
-        # These are threads unless the caller's parallel_config says otherwise: kernels run without
-        # the GIL. Memory maps are off, because joblib would write a copy of the data to a file.
-        workers = Parallel(n_jobs=self._n_jobs, prefer="threads", max_nbytes=None)
-        return workers(delayed(function)(*pair) for pair in pairs)
+    def _check(self, n_samples: int, checked: bool = True) -> list[int]:
+        """Read all blocks, which are compared with this reading from now on.
+
+        Parameters
+        ----------
+        n_samples : int
+            The declared number of records in all blocks.
+        checked : bool
+            Whether the later readings need not check anything else.
+
+        Returns
+        -------
+        sizes : list of int
+        """
+        sizes, digests = zip(*values_of(self._each(read_and_look)), strict=True)
+        if n_samples != sum(sizes):
+            raise ValueError(
+                f"n_samples={n_samples} records were declared, but the blocks of X hold "
+                f"{sum(sizes)}."
+            )
+        pairs = zip(self._readers, digests, strict=True)
+        self._readers = [reader.again(found, checked) for reader, found in pairs]
+        return list(sizes)
 
     def sum(self, task: Task) -> Any:
         """Sum of a task over all blocks."""
-        return tree_sum(values_of(self._map(partial(read_and_run, task))))
+        return tree_sum(values_of(self._each(partial(read_and_run, task))))
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
         """The features and targets of one block after the other."""
-        return values_of(starmap(read_pair, zip(self._parts, self._readers, strict=True)))
+        return values_of(self._each(read_pair))
 
     def close(self) -> None:
-        """Do nothing: no memory is held."""
-
-
-def check_n_records(declared: int, found: int) -> None:
-    """Refuse blocks that hold another number of records than was declared."""
-    if declared != found:
-        raise ValueError(
-            f"n_samples={declared} records were declared, but the blocks of X hold {found}."
-        )
+        """Release what workers hold, if they do."""
 
 
 class BlockDesign(NamedTuple):
@@ -496,7 +527,7 @@ class BlockDesign(NamedTuple):
 
     Parameters
     ----------
-    blocks : LocalBlocks, StreamedBlocks, Pieces, or GraphBlocks and ClusterBlocks of Dask
+    blocks : BlockEngine or Pieces
     bounds : ndarray of shape (n_features,)
     intercept : int
     target : callable or None

@@ -27,11 +27,8 @@ from skdpsco.data.block_sources import (
     target_names,
 )
 from skdpsco.data.digests import digest_of_columns, digest_of_features, new_key
-from skdpsco.data.record_sums import (
-    CHANGED,
-    Hidden,
-    transformed,
-)
+from skdpsco.data.record_sums import CHANGED, Hidden, transformed
+from skdpsco.data.spark_blocks import spark_parts
 
 __all__ = ["RowBlocks", "without"]
 
@@ -91,11 +88,11 @@ class Labelled(NamedTuple):
 class RowBlocks:
     """Records in blocks of rows, which need not fit in memory together.
 
-    Make one with `from_arrays`, `from_blocks`, `from_arrow`, `from_parquet` or `from_dask`, and fit
-    an estimator to it: ``model.fit(blocks)``, or ``model.fit(blocks, y)`` if it has no targets. The
-    solvers that sum over all records read one block after the other, in every pass; those that read
-    each record once take the blocks in their order. Iterating yields pairs (X, y) of blocks. Text
-    is encoded on the way, without another file: see `map`.
+    Make one with `from_arrays`, `from_blocks`, `from_arrow`, `from_parquet`, `from_dask` or
+    `from_spark`, and fit an estimator to it: ``model.fit(blocks)``, or ``model.fit(blocks, y)`` if
+    it has no targets. The solvers that sum over all records read one block after the other, in
+    every pass; those that read each record once take the blocks in their order. Iterating yields
+    pairs (X, y) of blocks. Text is encoded on the way, without another file: see `map`.
 
     Attributes
     ----------
@@ -144,7 +141,7 @@ class RowBlocks:
     has_target: bool
     n_targets: int
     sparse: bool
-    on_dask: bool
+    engine: str | None
     n_jobs: int | None
 
     def __init__(
@@ -157,7 +154,7 @@ class RowBlocks:
         has_target: bool = True,
         n_targets: int = 1,
         sparse: bool = False,
-        on_dask: bool = False,
+        engine: str | None = None,
         n_jobs: int | None = None,
         text: str | None = None,
     ) -> None:
@@ -168,7 +165,8 @@ class RowBlocks:
         self.parts, self.n_samples, self.n_features = parts, n_samples, n_features
         self.feature_names = feature_names
         self.has_target, self.n_targets = has_target, n_targets
-        self.sparse, self.on_dask, self.n_jobs = sparse, on_dask, n_jobs
+        self.sparse, self.n_jobs = sparse, n_jobs
+        self.engine = engine  # "Dask" or "Spark", if it evaluates the blocks
         self.text = text  # which column is not numeric, for messages
         self.stream: ArrowStream | None = None  # that the parts share, if they are read from one
         self.steps: tuple[Any, ...] = ()  # transformers of the features
@@ -305,12 +303,12 @@ class RowBlocks:
         Raises
         ------
         TypeError
-            If the blocks are on Dask, since this would evaluate a graph once more.
+            If Dask or Spark would have to evaluate the blocks once more.
         """
-        if self.on_dask:
+        if self.engine is not None:
             raise TypeError(
-                "X must be RowBlocks of arrays or files here, not of Dask: write them to Parquet, "
-                "or compute them."
+                f"X must be RowBlocks of arrays or files here, not of {self.engine}: write them to "
+                "Parquet, or compute them."
             )
         source, key = self.as_frames() if columns else self, Hidden(new_key())
         parts = [Labelled(part, self.steps, columns, key, whole) for part in source.parts]
@@ -554,7 +552,7 @@ class RowBlocks:
         n_samples : int or None, default=None
             Number of records, if the sizes of the chunks are not known, as in data frames.
         """
-        from skdpsco.data.dask_blocks import dask_parts
+        from skdpsco.data.dask_sources import dask_parts
 
         parts, n_samples, names, is_sparse, n_targets = dask_parts(
             X, y, target, check_block_size(block_size), n_samples
@@ -567,14 +565,51 @@ class RowBlocks:
             has_target=n_targets > 0,
             n_targets=max(n_targets, 1),
             sparse=is_sparse,
-            on_dask=True,
+            engine="Dask",
             text=_text_in(X if target is None else X.drop(columns=list(target_names(target)))),
         )
+
+    @classmethod
+    def from_spark(
+        cls, frame: Any, target: Any = None, *, columns: Any = None, block_size: int | None = None
+    ) -> Self:
+        """Blocks of a Spark frame, which are summed up where they are.
+
+        During a fit by a solver that sums, executors keep the blocks, and send sums alone to this
+        process. They need this library. The frame must be deterministic: it is evaluated here, to
+        count the records, and twice in a fit before the charge, which refuses it if the results
+        differ.
+
+        Parameters
+        ----------
+        frame : pyspark.sql.DataFrame
+            Not streaming, and not of Spark Connect.
+        target : str, list of str or None, default=None
+            Name of the column of the targets, or of each of several.
+        columns : list of str or None, default=None
+            Names of the features; None means all but the target. Columns of text have to be encoded
+            before a fit: see `map`. Other types than text, numbers and booleans have to be cast.
+        block_size : int or None, default=None
+            Partitions are cut into blocks of so many rows; None as in `from_arrays`.
+
+        Raises
+        ------
+        TypeError
+            If ``frame`` is something else, or a column has another type.
+        ValueError
+            If it is streaming or cannot be evaluated, or a column does not exist.
+        """
+        rows, goals = check_block_size(block_size), target_names(target)
+        blocks = cls._of_tables(spark_parts(frame, goals, columns, rows), goals, None)
+        blocks.engine = "Spark"
+        return blocks
 
     def with_target(self, y: TargetLike) -> "RowBlocks":
         """The same features with the targets ``y``, an array for all records."""
         if hasattr(y, "__dask_graph__"):
             raise TypeError("y must be an array. Pass a Dask y with its X: from_dask(X, y).")
+        if self.engine == "Spark":
+            raise TypeError("y must be a column of the frame: from_spark(frame, target=...).")
         y = as_target_rows(y)
         sizes = [part.n_rows for part in self.parts]
         if None in sizes or y.shape[0] != self.n_samples:
@@ -586,7 +621,7 @@ class RowBlocks:
         parts: list[Any] = []
         for part, size, stop in zip(self.parts, sizes, stops, strict=True):
             mine = rows_of_array(y, stop - size, stop)
-            parts.append(part._replace(y=mine) if self.on_dask else Retargeted(part, mine))
+            parts.append(part._replace(y=mine) if self.engine == "Dask" else Retargeted(part, mine))
         return self._with(parts=parts, has_target=True, n_targets=n_targets_of(y))
 
     def tagged(self, tags: np.ndarray) -> "RowBlocks":

@@ -2,27 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.data.pieces import tree_sum
-from skdpsco.data.record_sums import (
-    Reader,
-    Task,
-    check_n_records,
-    read_and_look,
-    read_and_run,
-    read_pair,
-    values_of,
-)
+from skdpsco.data.record_sums import BlockEngine, Failure, HeldBlock, Hidden, Reader
 
 __all__ = ["StreamedBlocks"]
 
 
-class StreamedBlocks:
+class StreamedBlocks(BlockEngine):
     """Blocks of a stream. Before the first sum it is read twice, and must yield the same blocks.
 
     The last blocks, as many as fit into ``memory``, are held after that: no pass reads the stream
@@ -31,11 +21,8 @@ class StreamedBlocks:
     Parameters
     ----------
     stream : ArrowStream
-    parts : list
-        See `skdpsco.data.block_sources`.
-    n_samples : int
-        The number of records in all blocks.
-    reader : Reader
+    parts, n_samples, reader
+        See `skdpsco.data.record_sums.BlockEngine`.
     memory : float
         Bytes.
     """
@@ -43,50 +30,31 @@ class StreamedBlocks:
     def __init__(
         self, stream: Any, parts: list[Any], n_samples: int, reader: Reader, memory: float
     ) -> None:
-        self._stream, self._parts = stream, parts
-        self._readers: list[Any] = [reader] * len(parts)
+        super().__init__(parts, reader)
+        self._stream = stream
         self._held: list[tuple[Any, HeldBlock]] = []
-        sizes, digests = zip(*self._values(read_and_look), strict=True)
-        check_n_records(n_samples, sum(sizes))
-        self._readers = [reader.again(found, checked=True) for found in digests]
+        sizes = self._check(n_samples)
         n_read = len(parts) - _n_held(sizes, reader, memory)
         held = [
             (parts[number], HeldBlock(*block))
-            for number, block in enumerate(self._values(read_pair))
+            for number, block in enumerate(self)
             if number >= n_read
         ]
         self._parts, self._readers, self._held = parts[:n_read], self._readers[:n_read], held
 
-    def _values(self, function: Callable[..., Any]) -> Iterator[Any]:
-        """What a function of a part and its reader returns for all blocks, in their order."""
+    def _each(self, function: Callable[..., Any]) -> Iterator[Hidden | Failure]:
         with self._stream, ThreadPoolExecutor(1) as thread:
             pairs = zip(_read_ahead(self._parts, thread), self._readers, strict=True)
-            yield from values_of(starmap(function, chain(pairs, self._held)))
-
-    def sum(self, task: Task) -> Any:
-        """Sum of a task over all blocks."""
-        return tree_sum(self._values(partial(read_and_run, task)))
-
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        """The features and targets of one block after the other."""
-        return self._values(read_pair)
-
-    def close(self) -> None:
-        """Do nothing: memory is released with this object."""
+            for found in starmap(function, chain(pairs, self._held)):
+                if isinstance(found, Failure):
+                    break
+                yield found
+            else:
+                return
+        yield found  # an error is raised when the stream has been closed
 
 
-class HeldBlock(NamedTuple):
-    """A block in memory, in place of the reader of its part."""
-
-    X: Any
-    y: np.ndarray
-
-    def read(self, part: Any) -> tuple[Any, np.ndarray]:
-        """Features and targets, which were checked."""
-        return self.X, self.y
-
-
-def _n_held(sizes: tuple[int, ...], reader: Reader, memory: float) -> int:
+def _n_held(sizes: list[int], reader: Reader, memory: float) -> int:
     """How many of the last blocks fit into memory: public, so none if they are sparse."""
     if reader.sparse:
         return 0

@@ -69,7 +69,7 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
             )
         bounds = super()._target_bounds(n_targets)
         if isinstance(X, RowBlocks):
-            if self._fits_each(X.n_samples, X.n_features, n_targets) and not X.on_dask:
+            if self._fits_each(X.n_samples, X.n_features, n_targets) and X.engine is None:
                 X, y, _ = X.labelled(whole=True)
                 return fit_each(self, X, y, bounds, stacklevel=5)
         else:

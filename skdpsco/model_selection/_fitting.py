@@ -67,13 +67,13 @@ def check_data(X: Any, y: Any, fit_params: dict[str, Any], scoring: PrivateScore
     Raises
     ------
     TypeError
-        If X is a stream of blocks, or blocks on Dask.
+        If X is a stream of blocks, or blocks on Dask or Spark.
     ValueError
         If y is missing, complex or of another length, a number in it is not finite, or there are
         several targets and the scorer is for one.
     """
     blocks = blocks_of(X, y)
-    if (blocks is not None and blocks.on_dask) or (blocks is None and not is_table(X)):
+    if (blocks is not None and blocks.engine is not None) or (blocks is None and not is_table(X)):
         raise TypeError(
             "X must be an array, a sparse matrix, a data frame, or RowBlocks of arrays or files, "
             f"since a search takes random rows of it; got {type(X).__name__}."

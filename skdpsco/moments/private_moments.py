@@ -509,7 +509,7 @@ def table_records(
     # groups and weights stand in its place.
     tags = _tags_of(estimator, groups, X.n_samples if blocks else records.shape[0])
     if tags is not None:
-        if blocks is not None and blocks.on_dask and has_target:
+        if blocks is not None and blocks.engine == "Dask" and has_target:
             encode = partial(_tagged_table, classes=classes)
             return TableRecords(
                 read_tables(estimator, blocks.tagged(tags), encode, m), None, m, classes

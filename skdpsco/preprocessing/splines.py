@@ -25,7 +25,7 @@ from skdpsco._validation import (
     is_number,
 )
 from skdpsco.additive.densities import Density, DensityPlan, found_ranges, plan_densities
-from skdpsco.additive.shapes import SHAPES
+from skdpsco.additive.shapes import ends_of
 from skdpsco.additive.table import CLOSEST, TableColumn
 from skdpsco.base.advice import counted
 from skdpsco.base.transformer import ColumnTransform
@@ -68,18 +68,18 @@ class KnotPlan:
     event: Event
 
 
-def knots_at_quantiles(known: Density, n_knots: int) -> np.ndarray:
+def knots_at_quantiles(known: Density, n_knots: int, ends: float) -> np.ndarray:
     """Increasing knots, between which a column has equal shares of its numbers.
 
-    A cell counts as holding at most one share, so that a value that many records have does not
-    attract all knots.
+    On either side the share ``ends`` is beyond the outer ones. A cell counts as holding at most one
+    of these shares, so that a value that many records have does not attract all knots.
     """
     edges, weights = known.edges, known.weights.copy()
     at = np.clip(np.searchsorted(edges, 0.0, "right") - 1, 0, len(weights) - 1)
     weights[at] += known.zero
     weights = np.minimum(weights, 1.0 / (n_knots - 1)) + LEAST_WEIGHT
     up_to = np.append(0.0, weights.cumsum())
-    steps = np.linspace(SHAPES.ends, 1.0 - SHAPES.ends, n_knots)
+    steps = np.linspace(ends, 1.0 - ends, n_knots)
     return np.interp(steps * up_to[-1], up_to, edges)
 
 
@@ -218,12 +218,15 @@ class PrivateSplineTransformer(ColumnTransform):
                 self, plan.event, budget, stacklevel=3, assumptions=said, warnings=warnings
             ) as release,
         ):
-            none, reach = np.broadcast_to(0.0, n), np.ones(d)  # no targets
+            none, found = np.broadcast_to(0.0, n), np.full(d, np.inf)  # no targets
             if plan.bounds is not None:
-                ranges, reach = found_ranges(plan.bounds, design, none, plan.ratio, release.rng)
+                ranges, found = found_ranges(plan.bounds, design, none, plan.ratio, release.rng)
             records = in_pieces(design, none)
-            known = plan.densities.release(records, none, ranges, reach, release.rng)
-        self.knots_ = np.column_stack([knots_at_quantiles(one, self.n_knots) for one in known])
+            known = plan.densities.release(records, none, ranges, found, release.rng)
+        ends = ends_of(plan.ratio)
+        self.knots_ = np.column_stack(
+            [knots_at_quantiles(one, self.n_knots, ends) for one in known]
+        )
 
     def _rehearse(self, X: MatrixLike) -> Self:
         """Choose knots without a look at any number, for a rehearsal of the steps that follow."""

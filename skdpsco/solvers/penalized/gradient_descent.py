@@ -232,8 +232,8 @@ class GradientDescent:
         equal.
     shrunk : bool, "auto" or "each", default="auto"
         Whether coefficients are shrunk by as much as noise has lengthened them. "auto" does so if
-        targets are numbers, or the fit begins at a model; "each" has a factor for every
-        coefficient.
+        targets are numbers, the fit begins at a model, or sizes of features are those of a prior;
+        "each" has a factor for every coefficient.
 
     References
     ----------
@@ -268,7 +268,7 @@ class GradientDescent:
             derivatives of the loss are unbounded and not residuals.
         """
         mu = budget.mu * (1.0 - 2.0**-40)
-        n_passes = n_iter or full_passes(problem, mu)
+        n_passes = n_iter or full_passes(problem, mu, self.counted(problem))
         useful = n_iter is None and n_passes >= GRADIENT_DESCENT.passes
         metric = useful and self.in_metric and self.preconditioned and metric_pays(problem, mu)
         n_passes = round(METRIC.passes * n_passes) if metric else n_passes
@@ -291,11 +291,23 @@ class GradientDescent:
             metric_grid=metric_grid(problem, multipliers["metric"]) if metric else None,
         )
 
+    def has_prior(self, problem: CompositeProblem) -> bool:
+        """Whether sizes of features are those of a prior."""
+        return not self.preconditioned and problem.mean_square is not None
+
+    def counted(self, problem: CompositeProblem) -> float:
+        """Number of features; where their sizes are those of a prior, small ones count less."""
+        if not self.has_prior(problem):
+            return problem.n_features
+        square = np.array(problem.mean_square)
+        return float(square.sum()) / (float(square.max()) or 1.0) + problem.intercept
+
     def shrinks(self, problem: CompositeProblem) -> bool:
         """Whether the length of the coefficients is corrected."""
         if self.shrunk != "auto":
             return bool(self.shrunk)
-        return traits_of(problem.loss).targets == "numbers" or bool(problem.start)
+        numbers = traits_of(problem.loss).targets == "numbers"
+        return numbers or bool(problem.start) or self.has_prior(problem)
 
     def kept_part(self, problem: CompositeProblem, slack: float) -> float:
         """The mean slope of clipped residuals, for normal ones; 1 for other losses."""
@@ -406,6 +418,7 @@ class GradientDescent:
             # Secants are curvatures of quadratic losses, whose weights stay the same.
             searches = traits_of(problem.loss).squared and problem is given
             how = "each" if self.shrunk == "each" else "search" if searches else "common"
+            how = "prior" if self.has_prior(problem) else how
             set_length(problem, found, coordinates.target, steps, how, plan.kept)
         return coordinates, u
 
@@ -441,9 +454,13 @@ def passes(ratio: float) -> int:
     return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), GRADIENT_DESCENT.max_passes))
 
 
-def full_passes(problem: CompositeProblem, mu: float) -> int:
-    """Number of full-batch passes that are worth their noise; few if there is much noise."""
-    worth = problem.n_mu(mu) / math.sqrt(problem.n_coefficients) / GRADIENT_DESCENT.noise
+def full_passes(problem: CompositeProblem, mu: float, n_features: float | None = None) -> int:
+    """Number of full-batch passes that are worth their noise; few if there is much noise.
+
+    All features count, unless ``n_features`` says how many do.
+    """
+    count = (n_features or problem.n_features) * problem.loss.n_outputs
+    worth = problem.n_mu(mu) / math.sqrt(count) / GRADIENT_DESCENT.noise
     if traits_of(problem.loss).sums_to_zero:
         worth *= GRADIENT_DESCENT.noise / GRADIENT_DESCENT.class_noise
     most = GRADIENT_DESCENT.passes * max(worth / GRADIENT_DESCENT.many, 1.0) ** (1.0 / 3.0)

@@ -7,6 +7,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from skdpsco.losses.library import lipschitz_l2
 from skdpsco.losses.traits import traits_of, usual_curvature
@@ -43,6 +44,8 @@ class ShrinkageTuning(NamedTuple):
         Number of steps that find a mixture of laws; chosen by hand, for time.
     alike : float
         Number of coordinates of one law that are added to a mixture.
+    rougher : int
+        Powers of the variances of a prior that are tried are below it; chosen by hand.
     curvature_doubt : float
         What is beyond a typical curvature is believed where its square exceeds its variance by this
         factor.
@@ -57,6 +60,7 @@ class ShrinkageTuning(NamedTuple):
     offset_doubt: float = 12.0
     mixture_steps: int = 100
     alike: float = 10.0
+    rougher: int = 4
     curvature_doubt: float = 3.0
     longest: float = 4.0
 
@@ -83,16 +87,19 @@ class GradientSteps(NamedTuple):
     n_averaged: int
     penalty: float = 0.0
 
-    def responses(self, curvature: float) -> np.ndarray:
+    def responses(self, curvature: Any) -> np.ndarray:
         """How result and mean point follow the noise of every gradient, of shape (2, n_iter).
 
         For a loss of this curvature, in one coordinate, both are linear in what is added to
         gradients. Factors are found for the last gradient first, as are those of the last step u
         and of the point y before that gradient. Steps are at most as long as one to the minimum.
+        An array of curvatures adds an axis, the last.
         """
         T, K = len(self.lengths), self.n_averaged
-        lengths = np.minimum(self.lengths, 1.0 / curvature).tolist()
-        momenta, out = self.momenta.tolist(), np.empty((2, T))
+        longest = 1.0 / np.maximum(curvature, 1e-300)
+        out = np.empty((2, T, *np.shape(curvature)))
+        lengths = [np.minimum(length, longest) for length in self.lengths.tolist()]
+        momenta = self.momenta.tolist()
         last_shorter = 1.0 / (1.0 + lengths[-1] * self.penalty)
         last_parts = (last_shorter / K, -lengths[-1] * last_shorter / K), (1.0 / K, 0.0)
         for factors, (of_points, of_gradients) in zip(out, last_parts, strict=True):
@@ -208,6 +215,39 @@ def own_factors(x: np.ndarray, variance: float, square: float, reached: float) -
     return np.minimum(by_law @ (laws / total) / reached, 1.0).reshape(x.shape)
 
 
+def prior_factors(
+    x: np.ndarray, variance: np.ndarray, reached: np.ndarray, sizes: np.ndarray, most: float
+) -> np.ndarray:
+    """The best factor, at most 1, of every coordinate if truths are normal.
+
+    Their variances are a multiple of a power of ``sizes``, of which 1 is the largest: small ones
+    vanish first if they are no more than noise. Factors are means over multiples and powers, the
+    more likely ones given ``x`` having more weight.
+
+    Parameters
+    ----------
+    x : ndarray
+        Shares of truths, with noise.
+    variance, reached : ndarray
+        Variances of the noise, and those shares.
+    sizes : ndarray
+        Curvatures, by which squares of truths are weighted.
+    most : float
+        Largest sum of these squares.
+    """
+    likely, factors = [], []
+    for power in range(SHRINKAGE.rougher):
+        unit = sizes**power
+        unit *= most / max(float(sizes @ unit), 1e-300)
+        for part in (0.0, *2.0 ** -np.arange(0.0, 16.0, 0.5)):
+            truth = part * unit
+            total = np.maximum(reached**2 * truth + variance, 1e-300)
+            likely.append(-0.5 * float((np.log(total) + x * x / total).sum()) - power)
+            factors.append(np.minimum(reached * truth / total, 1.0))
+    found: np.ndarray = softmax(likely) @ factors
+    return found
+
+
 def set_length(
     problem: Any,
     found: Descended,
@@ -218,8 +258,9 @@ def set_length(
 ) -> None:
     """Change the length of a result in place, and then its intercept.
 
-    The length of the features follows from a search along the result if ``how`` is "search".
-    Otherwise all coordinates are shrunk by a "common" factor, or "each" by its own. For centred
+    The length of the features follows from a search along the result if ``how`` is "search". If
+    mean squares of features are those of a "prior", so are the variances of coordinates. Otherwise
+    all coordinates are shrunk by a "common" factor, or "each" by its own. For centred
     targets and fits that begin at a model the ones follow.
 
     Parameters
@@ -249,6 +290,15 @@ def set_length(
         # The values of other penalties may be infinite for longer coefficients.
         scales = isinstance(problem.penalty, L1 | L2 | ElasticNet)
         W[:, :d] *= factor if scales else min(factor, 1.0)
+    elif how == "prior":
+        squares = np.array(problem.mean_square)
+        sizes, which = np.unique(squares / (float(squares.max()) or 1.0), return_inverse=True)
+        moved = steps.responses(curvature * sizes)[0]
+        came = np.clip(-(curvature * sizes + steps.penalty) * moved.sum(axis=0), 0.0, 1.0)
+        noise = np.square(moved).T @ np.square(steps.noises)
+        noise, came, size = (np.tile(one[which], K) for one in (noise, came, sizes))
+        own = prior_factors(features.u, noise, came, size, max(most, target**2))
+        W[:, :d] *= own.reshape(K, d)
     else:
         variance = float(np.square(responses[0] * steps.noises).sum())
         reached = -float(responses[0].sum()) * (curvature + steps.penalty)
