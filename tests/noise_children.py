@@ -473,6 +473,9 @@ FITS = {
         X, HEIGHTS, units=np.arange(N) // 4
     ),
     "PrivateKaplanMeier": lambda: PrivateKaplanMeier(times=[1.0, 2.0], **MUCH).fit(OUTCOMES),
+    "PrivateKaplanMeier, entries": lambda: PrivateKaplanMeier(times=[1.0, 2.0], **MUCH).fit(
+        np.column_stack([OUTCOMES, np.zeros(len(OUTCOMES))])
+    ),
     "PrivateSurvivalRegressor": lambda: PrivateSurvivalRegressor(times=[1.0, 2.0], **MUCH).fit(
         X, OUTCOMES
     ),

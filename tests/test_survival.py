@@ -22,7 +22,7 @@ from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.survival import PrivateKaplanMeier, PrivateSurvivalRegressor
 from skdpsco.survival import _counts as counts_module
 from skdpsco.survival._concordance import concordance
-from skdpsco.survival._counts import life_table, plan_life_table
+from skdpsco.survival._counts import Baseline, life_table, plan_life_table
 from skdpsco.survival._records import check_outcomes, signed_times
 
 pytestmark = [
@@ -42,6 +42,15 @@ def people(n=3000, seed=0, slope=1.0):
     return X, np.column_stack([time <= censored, np.minimum(time, censored)]).astype(float)
 
 
+def late(n=3000, seed=0, slope=1.0):
+    """Half of the people enter later, if they have not had the event or left before."""
+    X, y = people(2 * n, seed, slope)
+    rng = np.random.default_rng(seed)
+    entry = np.where(rng.random(2 * n) < 0.5, 0.0, rng.uniform(0.0, 2.0, 2 * n))
+    seen = np.flatnonzero(entry < y[:, 1])[:n]
+    return X[seen], np.column_stack([y, entry])[seen]
+
+
 def fitted(Estimator, X, y, **params):
     model = Estimator(**{"times": TIMES, "random_state": 0, **params})
     return model.fit(y) if Estimator is PrivateKaplanMeier else model.fit(X, y)
@@ -53,27 +62,42 @@ def fitted(Estimator, X, y, **params):
 OUTCOMES = [
     (event, time) for event in (0.0, 1.0) for time in (0.0, 0.2, 0.5, 0.7, 1.0, 2.0, 2.1, 1e9)
 ]
+ENTRIES = 0.0, 1e-12, 0.1, 0.5, 0.6, 1.9, 2.0, 2.05
+LATER = [(*one, entry) for one in OUTCOMES for entry in ENTRIES if entry < max(one[1], 1e-300)]
 
 
-def test_a_person_is_in_one_cell(monkeypatch):
+@each("outcomes", [OUTCOMES, LATER])
+def test_a_person_is_in_one_cell_of_a_table(monkeypatch, outcomes):
     """Brute force: tables of neighbours, as they are just before noise is drawn."""
+    delayed = len(outcomes[0]) == 3
     seen = []
     monkeypatch.setattr(
         counts_module,
         "gaussian_mechanism",
         lambda rng, values, grid: seen.append(values.copy()) or deviation_on(grid),
     )
-    plan, rest = plan_life_table(TIMES, 4, 0.1), [(1.0, 0.3), (0.0, 1.2), (1.0, 1.5)]
-    for outcome in OUTCOMES:
-        plan.counts(signed_times(np.array([outcome, *rest]), TIMES), None)
-    tables = np.array(seen)
-    assert (tables.sum(axis=1) == 4.0).all()
+    plan, rest = plan_life_table(TIMES, 4, 0.1, delayed), [(1.0, 0.3), (0.0, 1.2), (1.0, 1.5)]
+    for outcome in outcomes:
+        y = [outcome, *((*one, 0.0)[: len(outcome)] for one in rest)]
+        records, found = signed_times(np.array(y), TIMES)
+        assert found == delayed
+        plan.counts(records, None)
+    tables, ends = np.array(seen), 2 * len(TIMES) + 1
+    parts = tables[:, :ends], tables[:, ends:]
+    assert [part.sum(axis=1).tolist() for part in parts] == [
+        [4.0] * len(outcomes),
+        [4.0 * delayed] * len(outcomes),
+    ]
+    most = math.sqrt(2.0)
+    for part in parts if delayed else parts[:1]:
+        assert np.linalg.norm(part[:, None] - part[None], axis=2).max() == most
     changes = np.linalg.norm(tables[:, None] - tables[None], axis=2)
-    assert changes.max() == math.sqrt(2.0)
+    most = 2.0 if delayed else most
+    assert changes.max() == most
     # The deviation is the planned multiple of that change, and no less; rounding adds little.
     assert isinstance(plan.event, GaussianEvent)
     deviation = deviation_on(plan.grid)
-    assert math.sqrt(2.0) <= deviation / plan.event.noise_multiplier < math.sqrt(2.0) * 1.001
+    assert most <= deviation / plan.event.noise_multiplier < most * 1.001
 
 
 @pytest.mark.parametrize("n_times", [1, 4, 1000])
@@ -91,13 +115,14 @@ def test_noise_does_not_grow_with_follow_up(n_times):
 
 
 def test_a_gradient_is_clipped_as_a_whole():
-    """Brute force: one person's sum of clipped gradients, whenever it was seen last."""
+    """Brute force: one person's sum of clipped gradients, whenever it was seen first and last."""
     loss, bound = ProportionalHazards(6.0, 0.5), 0.3
+    baseline = Baseline(TIMES, 3.0 * TIMES, 0.5)
     norms = []
     for x in (-1.0, 0.0, 1.0):
-        for outcome in OUTCOMES:
-            signed = signed_times(np.array([outcome]), TIMES)
-            t = (signed > 0.0) - EXPOSED * np.abs(signed) / 2.0
+        for outcome in OUTCOMES + LATER:
+            t = baseline.apply(signed_times(np.array([outcome]), TIMES)[0])
+            assert -EXPOSED - 1e-12 <= t[0] <= 1.0
             X = as_design(np.array([[x, 1.0]]), np.ones(2), True)
             for w in (np.zeros(3), np.array([3.0, 1.0, 2.0]), np.array([-3.0, -1.0, -2.0])):
                 gradient = clipped_gradient_sum(X, t, loss, w, np.ones(3), bound)
@@ -150,9 +175,19 @@ def structured(y):
 )
 def test_forms_of_outcomes(form):
     _, y = people(50)
-    event, time = check_outcomes(form(y))
+    event, time, entry = check_outcomes(form(y))
     assert_array_equal(event, y[:, 0] == 1.0)
     assert_array_equal(time, y[:, 1])
+    assert entry is None
+
+
+@each("names", [["event", "time", "entry"], ["time", "event", "entry"]])
+def test_forms_of_entries(names):
+    y = late(50)[1]
+    frame = pd.DataFrame(y, columns=["event", "time", "entry"]).astype({"event": bool})[names]
+    for form in (frame, frame.to_records(index=False), y.tolist()):
+        event, time, entry = check_outcomes(form)
+        assert_array_equal(np.column_stack([event, time, entry]), y)
 
 
 def bad(y, row, column, number):
@@ -176,6 +211,9 @@ def test_bad_input_is_named_before_the_charge(Estimator):
         ({}, y[:, ::-1], "event must be 0 or 1"),
         ({}, y[:, 1], "must be a structured array"),
         ({}, np.column_stack([y, y]), "must be a structured array"),
+        ({}, np.column_stack([y, y[:, 1]]), "entry must be 0, or > 0 and < time"),
+        ({}, np.column_stack([y, np.full(100, -987.5)]), "entry must be 0, or > 0 and < time"),
+        ({}, np.column_stack([y, np.full(100, math.nan)]), "must be finite numbers"),
         ({}, [["a", "b"]] * 100, "must be finite numbers"),
     ]
     for params, outcomes, match in cases:
@@ -223,12 +261,33 @@ def test_the_table_is_that_of_kaplan_and_meier():
     assert_allclose(model.cumulative_hazard_, -np.log(curve), atol=5e-3)
 
 
+def test_people_are_at_risk_after_their_entry():
+    """With hardly any noise: the curve of all people, and not of those who were seen."""
+    y = late(50_000, slope=0.0)[1]
+    table = fitted(PrivateKaplanMeier, None, y, epsilon=1e4).counts_.table
+    at_risk = [((y[:, 2] < start) & (y[:, 1] >= start)).sum() for start in TIMES[:-1]]
+    assert_allclose(table.at_risk, [(y[:, 2] == 0.0).sum(), *at_risk], atol=1.0)
+    assert_allclose(table.survival, np.exp(-TIMES), atol=0.02)
+    naive = fitted(PrivateKaplanMeier, None, y[:, :2], epsilon=1e4)
+    assert abs(naive.survival_ - np.exp(-TIMES)).max() > 0.05
+
+
+@each("Estimator", BOTH)
+def test_entries_at_0_change_nothing_but_noise(Estimator):
+    X, y = people(2000)
+    with_entries = fitted(Estimator, X, np.column_stack([y, np.zeros(len(y))]), epsilon=1e4)
+    counts, plain = with_entries.counts_, fitted(Estimator, X, y, epsilon=1e4).counts_
+    assert_allclose(counts.entries, [2000.0, *[0.0] * 5], atol=1.0)
+    assert_allclose(counts.table.survival, plain.table.survival, atol=1e-3)
+    assert counts.noise == pytest.approx(math.sqrt(2.0) * plain.noise, rel=1e-3)
+
+
 def test_curves_are_consistent():
     for seed in range(20):
-        y = people(60, seed)[1]
+        y = (people, late)[seed % 2](60, seed)[1]
         model = fitted(PrivateKaplanMeier, None, y, epsilon=0.3, random_state=seed)
         table = model.counts_.table
-        assert min(table.events.min(), table.censored.min()) >= 0.0
+        assert min(map(np.min, table)) >= 0.0
         assert (np.diff(model.survival_) <= 0.0).all()
         assert (np.diff(model.cumulative_hazard_) >= 0.0).all()
         for band, sign in ((model.survival_band(), -1), (model.cumulative_hazard_band(), 1)):
@@ -238,14 +297,14 @@ def test_curves_are_consistent():
         assert (model.survival_band() <= 1.0).all()
 
 
+@each("delayed", [False, True])
 @pytest.mark.parametrize(("n", "epsilon"), [(500, 1.0), (5000, 0.1), (5000, 10.0)])
-def test_bands_hold_the_curve(n, epsilon):
+def test_bands_hold_the_curve(n, epsilon, delayed):
     """At least .93 of the bands of level .95, less 4.5 standard deviations of this experiment."""
-    held, rounds, rng = 0, 100, np.random.default_rng(2)
+    held, rounds = 0, 100
     truth = np.exp(-TIMES)
     for seed in range(rounds):
-        time, seen = rng.exponential(size=n), rng.uniform(0.0, 4.0, n)
-        y = np.column_stack([time <= seen, np.minimum(time, seen)])
+        y = (late if delayed else people)(n, 1000 + seed, 0.0)[1]
         model = fitted(PrivateKaplanMeier, None, y, epsilon=epsilon, random_state=seed)
         low, high = model.survival_band()
         held += ((low <= truth) & (truth <= high)).all()
@@ -294,20 +353,31 @@ def test_a_fit_finds_the_hazard_ratio():
         model.predict_survival_function(X[:4], [3.0])
 
 
+def test_terms_begin_at_entry():
+    X, y = late(20_000, slope=0.7)
+    model = fitted(PrivateSurvivalRegressor, X, y, epsilon=5.0)
+    assert_allclose(model.coef_, [0.7, 0.0, 0.0], atol=0.12)
+    assert_allclose(model.predict_survival_function(np.zeros((1, 3)))[0], np.exp(-TIMES), atol=0.05)
+    naive = fitted(PrivateSurvivalRegressor, X, y[:, :2], epsilon=5.0)
+    assert naive.predict_survival_function(np.zeros((1, 3)))[0, 1] > math.exp(-1.0) + 0.05
+
+
 def test_concordance_counts_pairs():
     rng = np.random.default_rng(3)
-    for _ in range(20):
+    for k in range(40):
         n = 30
         event, time = rng.random(n) < 0.6, rng.integers(0, 8, n).astype(float)
+        entry = np.floor(rng.random(n) * time) if k % 2 else np.zeros(n)
         risk = rng.integers(0, 5, n).astype(float)
         agreeing, pairs = 0.0, 0
         for i in range(n):
             for j in range(n):
                 later = time[j] > time[i] or (time[j] == time[i] and not event[j])
-                if event[i] and i != j and later:
+                if event[i] and i != j and later and (entry[j] < time[i] or entry[j] == 0.0):
                     pairs += 1
                     agreeing += 1.0 if risk[i] > risk[j] else 0.5 * (risk[i] == risk[j])
-        assert concordance(event, time, risk) == pytest.approx(agreeing / pairs)
+        given = entry if k % 2 else None
+        assert concordance(event, time, risk, given) == pytest.approx(agreeing / pairs)
     assert math.isnan(concordance(np.zeros(3, bool), np.arange(3.0), np.arange(3.0)))
 
 
@@ -320,6 +390,7 @@ def test_a_fit_is_planned_without_data(Estimator):
     d = 2 if Estimator is PrivateKaplanMeier else 3
     planned = plan(Estimator(times=TIMES), 400, d)
     assert planned.event == fitted(Estimator, X, y).privacy_.event
+    assert planned.event == fitted(Estimator, *late(400)).privacy_.event
 
 
 def test_what_is_plotted():

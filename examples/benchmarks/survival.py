@@ -203,16 +203,19 @@ def measure(name, table, seeds):
         print(f"  {method:10} {epsilon!s:4} C {c:.3f} +- {error:.3f}  Brier {ibs:.4f}", flush=True)
 
 
-def bands(rounds):
-    """Print how many bands of level .95 hold the whole true curve."""
+def bands(rounds, delayed):
+    """Print how many bands of level .95 hold the whole true curve, if half may enter later."""
     times = np.linspace(0.2, 2.0, 10)
     truth = np.exp(-(times**1.3))
     for n in (500, 5000, 50_000):
         for epsilon in (0.1, 1.0, 10.0):
             held, width, rng = 0, 0.0, np.random.default_rng(0)
             for seed in range(rounds):
-                time, censored = rng.weibull(1.3, n), rng.uniform(0.0, 4.0, n)
-                y = np.column_stack([time <= censored, np.minimum(time, censored)])
+                time, censored = rng.weibull(1.3, 4 * n), rng.uniform(0.0, 4.0, 4 * n)
+                last = np.minimum(time, censored)
+                entry = rng.uniform(0.0, 2.0, 4 * n) * (delayed & (rng.random(4 * n) < 0.5))
+                y = np.column_stack([time <= censored, last, entry])[entry < last][:n]
+                y = y[:, : 2 + delayed]
                 model = PrivateKaplanMeier(times=times, epsilon=epsilon, random_state=seed).fit(y)
                 low, high = model.survival_band()
                 held += ((low <= truth) & (truth <= high)).all()
@@ -231,7 +234,9 @@ def main():
     warnings.simplefilter("ignore")
     for name, table in TABLES.items():
         measure(name, table, arguments.seeds)
-    bands(arguments.bands)
+    bands(arguments.bands, delayed=False)
+    print("The same where half of the people may enter later")
+    bands(arguments.bands, delayed=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Private numbers of events and censored people by interval. Proof: docs/proofs/survival.md."""
+"""Private numbers of events, leavers and entries by interval. Proof: docs/proofs/survival.md."""
 
 import math
 from dataclasses import dataclass
@@ -44,6 +44,7 @@ class SurvivalTuning(NamedTuple):
 
 
 SURVIVAL = SurvivalTuning()
+ROUNDS = 20  # of a fixed point; each adds less than log(2 n) to a rate, whose exponential is finite
 
 
 class LifeTable(NamedTuple):
@@ -51,8 +52,9 @@ class LifeTable(NamedTuple):
 
     Parameters
     ----------
-    events, censored : ndarray of shape (n_times,)
-        Numbers of events, and of people who were seen last without one.
+    events, censored, entered : ndarray of shape (n_times,)
+        Numbers of events, of people who were seen last without one, and of those seen first after
+        time 0.
     at_risk : ndarray of shape (n_times,)
         Number of people at the start of the interval.
     survival, cumulative_hazard : ndarray of shape (n_times,)
@@ -61,6 +63,7 @@ class LifeTable(NamedTuple):
 
     events: np.ndarray
     censored: np.ndarray
+    entered: np.ndarray
     at_risk: np.ndarray
     survival: np.ndarray
     cumulative_hazard: np.ndarray
@@ -74,19 +77,38 @@ def increasing(cells: np.ndarray, most: float) -> np.ndarray:
     return np.diff(0.5 * (above + below), prepend=0.0, axis=-1)
 
 
-def life_table(cells: np.ndarray, n_samples: int) -> LifeTable:
-    """What noisy cells say: events, then censored people, then those who reach the horizon."""
+def of_all(cells: np.ndarray, n: float) -> np.ndarray:
+    """Noisy cells, shifted so that they add up to ``n``."""
+    return cells - (cells.sum(axis=-1, keepdims=True) - n) / cells.shape[-1]
+
+
+def life_table(cells: np.ndarray, n_samples: int, entries: np.ndarray | None = None) -> LifeTable:
+    """What noisy cells say: events, then censored people, then those who reach the horizon.
+
+    ``entries`` are those at 0, in the intervals, and later; None if all people enter at 0.
+    """
     n, K = float(n_samples), cells.shape[-1] // 2
-    cells = cells - (cells.sum(axis=-1, keepdims=True) - n) / cells.shape[-1]
+    cells = of_all(cells, n)
     events, censored = increasing(cells[..., :K], n), increasing(cells[..., K : 2 * K], n)
+    entered = np.where(np.arange(K + 1) == 0, n, np.zeros_like(cells[..., : K + 1]))
+    if entries is not None:
+        entered = increasing(of_all(entries, n)[..., : K + 1], n)
     leaving = events + censored
-    at_risk = np.maximum(n - np.cumsum(leaving, axis=-1) + leaving, 0.0)
-    # Those who leave do so by events and by censoring at constant rates. If all leave, half a
-    # person is taken to stay.
-    staying = np.maximum(at_risk - leaving, 0.5)
+    came = np.cumsum(entered, axis=-1)[..., :K]
+    at_risk, entered = (
+        np.maximum(came - np.cumsum(leaving, axis=-1) + leaving, 0.0),
+        entered[..., 1:],
+    )
+    # Those who leave do so by events and by censoring at constant rates, and those who enter do so
+    # evenly. If all leave, half a person is taken to stay.
+    staying = np.maximum(at_risk + entered - leaving, 0.5)
+    rates = np.log((staying + leaving) / staying)
+    for _ in range(0 if entries is None else ROUNDS):
+        grown = np.expm1(rates) / np.maximum(rates, 1e-9)
+        rates = np.log((staying + leaving + entered * np.maximum(grown - 1.0, 0.0)) / staying)
     share = events / np.maximum(leaving, 1e-9)
-    hazards = np.cumsum(share * np.log((staying + leaving) / staying), axis=-1)
-    return LifeTable(events, censored, at_risk, np.exp(-hazards), hazards)
+    hazards = np.cumsum(share * rates, axis=-1)
+    return LifeTable(events, censored, entered, at_risk, np.exp(-hazards), hazards)
 
 
 @dataclass(frozen=True)
@@ -103,27 +125,47 @@ class SurvivalCounts:
         without an event.
     noise : float
         Standard deviation of the noise of a cell.
+    entries : ndarray of shape (n_times + 2,) or None, default=None
+        Noisy numbers of people who enter at time 0, in each interval, and after the horizon; None
+        if times of entry were not given.
     """
 
     times: np.ndarray
     n_samples: int
     cells: np.ndarray
     noise: float
+    entries: np.ndarray | None = None
 
     @cached_property
     def table(self) -> LifeTable:
         """The life table of these counts."""
-        return life_table(self.cells, self.n_samples)
+        return life_table(self.cells, self.n_samples, self.entries)
 
     @cached_property
     def simulated(self) -> LifeTable:
         """Life tables of simulated releases for people like those of this one."""
         rng = np.random.default_rng(0)  # public numbers: they hide nothing
-        events, censored, at_risk, *_ = self.table
-        last = max(at_risk[-1] - events[-1] - censored[-1], 0.0)
-        p = np.concatenate([events, censored, [last]])
-        people = rng.multinomial(self.n_samples, p / p.sum(), SURVIVAL.n_simulated)
-        return life_table(people + rng.normal(0.0, self.noise, people.shape), self.n_samples)
+        n, rounds = self.n_samples, SURVIVAL.n_simulated
+        events, censored, entered, at_risk, *_ = self.table
+        leaving = events + censored
+        chances = np.minimum(leaving / np.maximum(at_risk + entered, leaving + 1e-9), 1.0)
+        shares = events / np.maximum(leaving, 1e-9)
+        first = np.concatenate([at_risk[:1], entered, [0.0]])
+        first[-1] = max(n - first.sum(), 0.0)
+        came = rng.multinomial(n, first / first.sum(), rounds)
+        cells, present = np.empty((rounds, len(self.cells))), came[:, 0]
+        K = len(events)
+        for k in range(K):
+            present = present + came[:, k + 1]
+            left = rng.binomial(present, chances[k])
+            cells[:, k] = rng.binomial(left, shares[k])
+            cells[:, K + k] = left - cells[:, k]
+            present = present - left
+        cells[:, -1] = n - cells[:, :-1].sum(axis=1)
+        cells += rng.normal(0.0, self.noise, cells.shape)
+        if self.entries is None:
+            return life_table(cells, n)
+        return life_table(cells, n, came + rng.normal(0.0, self.noise, came.shape))
 
     def band(self, name: str, level: float) -> np.ndarray:
         """Lower and upper ends that hold the whole curve with probability ``level``.
@@ -182,9 +224,11 @@ class Baseline(NamedTuple):
         """The cumulative baseline hazard at times within the horizon."""
         return np.interp(times, np.append(0.0, self.times), np.append(0.0, self.cumulative))
 
-    def apply(self, signed: np.ndarray) -> np.ndarray:
-        """Targets of `ProportionalHazards` for `signed_times`."""
-        return (signed > 0.0) - EXPOSED * self.at(np.abs(signed)) / self.cumulative[-1]
+    def apply(self, records: np.ndarray) -> np.ndarray:
+        """Targets of `ProportionalHazards` for records of `signed_times`."""
+        signed, entry = records.T
+        exposed = self.at(np.abs(signed)) - self.at(entry)
+        return (signed > 0.0) - EXPOSED * exposed / self.cumulative[-1]
 
 
 @dataclass(frozen=True)
@@ -197,12 +241,15 @@ class LifeTablePlan:
     n_samples : int
     event : Event
     grid : float
+    delayed : bool
+        Whether entries are released.
     """
 
     times: tuple[float, ...]
     n_samples: int
     event: Event
     grid: float
+    delayed: bool
 
     part: ClassVar[str] = "target"
     name: ClassVar[str] = "events and censored people by interval"
@@ -216,16 +263,22 @@ class LifeTablePlan:
             for total in (SURVIVAL.least, SURVIVAL.most)
         )
 
-    def counts(self, signed: np.ndarray, rng: np.random.Generator) -> SurvivalCounts:
+    def counts(self, records: np.ndarray, rng: np.random.Generator) -> SurvivalCounts:
         """Release the table."""
         times, K = np.array(self.times), len(self.times)
+        signed, entry = records.T
         happened = np.searchsorted(times, signed[signed > 0.0], side="left")
         seen = np.searchsorted(times, -signed[signed < 0.0], side="right")
-        cells = np.concatenate(
-            [np.bincount(happened, minlength=K), np.bincount(seen, minlength=K + 1)]
-        ).astype(np.float64)
+        tables = [np.bincount(happened, minlength=K), np.bincount(seen, minlength=K + 1)]
+        if self.delayed:
+            first = np.where(entry > 0.0, np.searchsorted(times, entry, side="right") + 1, 0)
+            tables.append(np.bincount(first, minlength=K + 2))
+        cells = np.concatenate(tables).astype(np.float64)
         noise = gaussian_mechanism(rng, cells, self.grid)
-        return SurvivalCounts(times, self.n_samples, cells, noise)
+        cells, entries = np.split(cells, [2 * K + 1])
+        return SurvivalCounts(
+            times, self.n_samples, cells, noise, entries if self.delayed else None
+        )
 
     def release(self, X: Any, y: np.ndarray, rng: np.random.Generator) -> Baseline:
         """The baseline hazard of all people together."""
@@ -247,8 +300,10 @@ class LifeTablePlan:
         return f"cumulative hazard {value.cumulative[-1]:.3g} at {value.times[-1]:g}"
 
 
-def plan_life_table(times: np.ndarray, n_samples: int, rho: float) -> LifeTablePlan:
-    """Spend ``rho`` on the table.
+def plan_life_table(
+    times: np.ndarray, n_samples: int, rho: float, delayed: bool = False
+) -> LifeTablePlan:
+    """Spend ``rho`` on the table, which holds entries if they are ``delayed``.
 
     Raises
     ------
@@ -256,5 +311,7 @@ def plan_life_table(times: np.ndarray, n_samples: int, rho: float) -> LifeTableP
         If the noise is too large for the grid.
     """
     multiplier = 1.0 / math.sqrt(2.0 * rho)
-    grid = gaussian_grid(math.sqrt(2.0), multiplier, 2 * len(times) + 1, float(n_samples))
-    return LifeTablePlan(tuple(times.tolist()), n_samples, GaussianEvent(multiplier), grid)
+    sensitivity = 2.0 if delayed else math.sqrt(2.0)  # a person is in two cells, or in one
+    n_cells = (3 if delayed else 2) * len(times) + (3 if delayed else 1)
+    grid = gaussian_grid(sensitivity, multiplier, n_cells, float(n_samples))
+    return LifeTablePlan(tuple(times.tolist()), n_samples, GaussianEvent(multiplier), grid, delayed)

@@ -1,4 +1,4 @@
-"""Times and events as users give them, as one number per person: -time where it is censored."""
+"""Times and events as users give them, as two numbers per person: -time where it is censored."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ MOST_TIMES = 10_000
 
 _FORMS = (
     "{} must be a structured array with a boolean and a numeric field, or have two columns: event "
-    "(0 or 1) and time."
+    "(0 or 1) and time. A third one may hold the time of entry."
 )
 
 
@@ -40,14 +40,14 @@ def check_times(times: Any) -> np.ndarray:
     return ends
 
 
-def check_outcomes(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
-    """Whether every person had an event, and the time at which it was seen last.
+def check_outcomes(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Whether every person had an event, when it was seen last, and when first, if that is given.
 
     Raises
     ------
     ValueError
-        If y has another form, an event is not 0 or 1, or a time is not finite and >= 0. The message
-        calls y by its ``name``.
+        If y has another form, an event is not 0 or 1, a time is not finite and >= 0, or an entry is
+        not before it. The message calls y by its ``name``.
     """
     refuse_masked(name, y)
     legal = _FORMS.format(name)
@@ -57,16 +57,22 @@ def check_outcomes(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
         y = quietly(legal, np.asarray, y)
         names = y.dtype.names
         columns = [y[name] for name in names] if names else list(y.T) if y.ndim == 2 else []
-    if len(columns) != 2 or any(column.ndim != 1 for column in columns):
+    if len(columns) not in (2, 3) or any(column.ndim != 1 for column in columns):
         raise ValueError(legal)
     if columns[1].dtype.kind == "b" and columns[0].dtype.kind != "b":
-        columns.reverse()
-    event, time = (_finite(column, name) for column in columns)
+        columns[:2] = columns[1::-1]
+    event, time, *entry = (_finite(column, name) for column in columns)
     if not ((event == 0.0) | (event == 1.0)).all():
         raise ValueError(f"The event must be 0 or 1, or boolean: it is the first column of {name}.")
     if not (time >= 0.0).all():
         raise ValueError(f"The time must be >= 0: it is the second column of {name}.")
-    return event == 1.0, time
+    if not entry:
+        return event == 1.0, time, None
+    if not ((entry[0] == 0.0) | ((entry[0] > 0.0) & (entry[0] < time))).all():
+        raise ValueError(
+            f"The entry must be 0, or > 0 and < time: it is the third column of {name}."
+        )
+    return event == 1.0, time, entry[0]
 
 
 def _finite(column: np.ndarray, name: str) -> np.ndarray:
@@ -86,12 +92,19 @@ def _finite(column: np.ndarray, name: str) -> np.ndarray:
     return values
 
 
-def signed_times(y: Any, times: np.ndarray, name: str = "y") -> np.ndarray:
-    """Times of events, and minus times at which others were seen last.
+def signed_times(y: Any, times: np.ndarray, name: str = "y") -> tuple[np.ndarray, bool]:
+    """Times of events, and minus times at which others were seen last; entries, 0 if not given.
 
     Whoever is seen after the horizon, the last of ``times``, was seen until then without an event.
+
+    Returns
+    -------
+    records : ndarray of shape (n_samples, 2)
+    delayed : bool
+        Whether y has a column of entries, which is public.
     """
-    event, time = check_outcomes(y, name)
+    event, time, entry = check_outcomes(y, name)
     event &= time <= times[-1]
     time = np.clip(time, EARLIEST * times[0], times[-1])
-    return np.where(event, time, -time)
+    first = np.zeros(len(time)) if entry is None else entry
+    return np.column_stack([np.where(event, time, -time), first]), entry is not None

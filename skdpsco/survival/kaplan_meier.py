@@ -29,8 +29,8 @@ class PrivateKaplanMeier(PrivateEstimator):
     ----------
     times : array-like of shape (n_times,)
         Public ends of the intervals, increasing and > 0; they have to be declared. The last one is
-        the horizon: what is later is not read. Whoever is censored at any other end is counted in
-        the interval after it, so choose ends at which few people are censored.
+        the horizon: what is later is not read. Whoever enters or is censored at any other end is
+        counted in the interval after it, so choose ends at which few people do.
     {epsilon, delta, ledger, max_records_per_unit, random_state}
 
     Attributes
@@ -103,9 +103,10 @@ class PrivateKaplanMeier(PrivateEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples,) or (n_samples, 2)
+        X : array-like of shape (n_samples,), (n_samples, 2) or (n_samples, 3)
             A structured array with a boolean field, the event, and a numeric one, the time; or two
-            columns, event and time.
+            columns, event and time. A third field or column is the time of entry, from which on the
+            person was observed: 0, or between 0 and the time.
         y : None
             Ignored.
         {units}
@@ -115,15 +116,15 @@ class PrivateKaplanMeier(PrivateEstimator):
         self._validate_params()
         draft, times, budget = self._draft(), check_times(self.times), self._budget()
         (X,) = self._of_units(units, X=X)
-        signed = signed_times(X, times, "X")
+        records, delayed = signed_times(X, times, "X")
         plan = self._planned(
-            lambda spend: plan_life_table(times, len(signed), 0.5 * spend.mu**2),
+            lambda spend: plan_life_table(times, len(records), 0.5 * spend.mu**2, delayed),
             self._available(budget),
-            len(signed),
+            len(records),
             len(times),
         )
         with self._releasing(draft, plan.event, budget) as release:
-            draft.counts_ = plan.counts(signed, release.rng)
+            draft.counts_ = plan.counts(records, release.rng)
             release.steps = ReleasedStep.all_of(((plan.name, plan.event, ""),), plan.event)
         table = draft.counts_.table
         draft.unique_times_ = times

@@ -41,7 +41,8 @@ class PrivateSurvivalRegressor(CompositeModel):
     events and of censored people in declared intervals, which tell the cumulative baseline hazard
     ``H(t)`` of all people together. The rest minimises ``1 / n_samples * sum_i (H(t_i) * exp(x_i'w
     + b) - d_i * (x_i'w + b)) + alpha / 2 * ||w||^2``, where person i was seen until ``t_i`` and had
-    an event (``d_i = 1``) or not. A person has one term, however many intervals there are.
+    an event (``d_i = 1``) or not. A person has one term, however many intervals there are. If a
+    third column of y holds times of entry ``s_i``, the term has ``H(t_i) - H(s_i)``.
 
     Parameters
     ----------
@@ -102,6 +103,7 @@ class PrivateSurvivalRegressor(CompositeModel):
     fit_intercept = True
     _takes_init = False
     _predicts_scores = False  # of a pipeline of scikit-learn's
+    _delayed = False  # of a draft: whether times of entry were given
     _planned_with = ("alpha", "n_iter")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -136,15 +138,17 @@ class PrivateSurvivalRegressor(CompositeModel):
         if is_blocks(X):
             raise TypeError("X must hold records in memory for PrivateSurvivalRegressor.")
         times = check_times(self.times)
-        X, y = check_X_y(self, X, signed_times(y, times), y_numeric=True, dtype=FLOATS)
-        found = self._fit(X, y, ProportionalHazards(), None, (), regression=True)
+        records, self._delayed = signed_times(y, times)
+        X, _ = check_X_y(self, X, records[:, 0], y_numeric=True, dtype=FLOATS)
+        found = self._fit(X, records, ProportionalHazards(), None, (), regression=True)
         counts: Any = self.counts_
         if counts.table.events.sum() < DOUBT * counts.noise * len(times) ** 0.5:
             self._doubts = (*self._doubts, FEW_EVENTS)
         return found
 
     def _plan_target(self, loss, bound, n_samples, rho) -> LifeTablePlan:  # type: ignore[override]
-        return plan_life_table(check_times(self.times), n_samples, SURVIVAL.share * rho)
+        times, delayed = check_times(self.times), self._delayed
+        return plan_life_table(times, n_samples, SURVIVAL.share * rho, delayed)
 
     def _penalty(self, n_samples):
         return mixed_penalty(check_weight("alpha", self.alpha), 0.0)
@@ -227,8 +231,9 @@ class PrivateSurvivalRegressor(CompositeModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, 2)
-            Events and times, as for `fit`.
+        y : array-like of shape (n_samples,), (n_samples, 2) or (n_samples, 3)
+            Events, times and perhaps entries, as for `fit`. Who has entered later than somebody had
+            the event is not compared with that person.
 
         Returns
         -------
@@ -243,13 +248,13 @@ class PrivateSurvivalRegressor(CompositeModel):
         """
         check_is_fitted(self)
         refuse_blocks(X)
-        event, time = check_outcomes(y)
+        event, time, entry = check_outcomes(y)
         risk = self.predict(X)
         if len(risk) != len(event):
             raise ValueError(
                 f"X and y must hold the same number of records, got {len(risk)} and {len(event)}."
             )
-        return concordance(event, time, risk)
+        return concordance(event, time, risk, entry)
 
 
 LARGEST_RISK = 50.0
