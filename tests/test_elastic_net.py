@@ -115,7 +115,7 @@ def test_plan_of_bounds(n, d, rho):
         return
     plenty = plan.n_read / n * n_mu / math.sqrt(d) / FEATURE_BOUNDS.level_ratio
     share = FEATURE_BOUNDS.level_share * min(1.0, 1.0 / plenty)
-    deviation = math.sqrt(d / FEATURE_BOUNDS.beyond_share) / n_mu
+    deviation = math.sqrt(d / FEATURE_BOUNDS.beyond_share) / (plan.n_read / n * n_mu)
     if 3.0 * deviation < 0.1:
         share += FEATURE_BOUNDS.beyond_share * min(
             (deviation / FEATURE_BOUNDS.least_beyond) ** 2, 1

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -178,7 +177,7 @@ def plan_bounds(
         "norm": (share * tuning.norm_share / (rounds * tuning.n_norms), rounds * tuning.n_norms),
         "levels": (share * left / rounds, rounds),
     }
-    deviation = math.sqrt(d / tuning.beyond_share) / (n * mu)
+    deviation = math.sqrt(d / tuning.beyond_share) / (n_read * mu)
     if not tight and tuning.certain * deviation < tuning.tail:
         parts["beyond"] = (
             tuning.beyond_share * min((deviation / tuning.least_beyond) ** 2, 1.0),
@@ -219,22 +218,20 @@ def find_bounds(
         return np.ones(plan.n_features)
     # With bounds that exceed all that may be found.
     X = X._replace(bounds=np.full(len(X.bounds), LIMIT), intercept=0)
-    beyond = partial(map_reduce, in_pieces(X, y), y, entries_beyond, unknown)
-    few = plan
     if not isinstance(X, BlockDesign):
         if plan.n_read < plan.n_samples:
             X, y = some_records(X, y, plan.n_read, rng)
-            few = replace(plan, n_samples=plan.n_read)
+            plan = replace(plan, n_samples=plan.n_read)
         X = as_design(levels_of(X, y, unknown), np.ones(plan.n_features), False, checked=True)
         X = in_pieces(X, y)
 
     def summed(function: Any, *arguments: Any) -> Any:
         return map_reduce(X, y, function, unknown, *arguments)
 
-    centre, typical = _mean_levels(few, summed, rng)
+    centre, typical = _mean_levels(plan, summed, rng)
     room: Any = plan.room * min(typical / FEATURE_BOUNDS.varied, 1.0)
     if "beyond" in plan.grids:
-        room = _room_for_tails(plan, centre, room, beyond, rng)
+        room = _room_for_tails(plan, centre, room, summed, rng)
     return np.clip(2.0 ** (centre + room), SMALLEST_BOUND, LARGEST_BOUND)
 
 
@@ -266,14 +263,14 @@ def _mean_levels(plan: BoundPlan, summed: Any, rng: Any) -> tuple[np.ndarray, fl
 
 
 def _room_for_tails(
-    plan: BoundPlan, centre: np.ndarray, room: float, beyond: Any, rng: np.random.Generator
+    plan: BoundPlan, centre: np.ndarray, room: float, summed: Any, rng: np.random.Generator
 ) -> np.ndarray:
     """How far bounds are above mean levels, more than ``room`` where many entries are beyond it.
 
-    Levels are taken to be normal. ``beyond`` counts entries of higher levels than those given.
+    Levels are taken to be normal. ``summed`` sums a function over all records that are read.
     """
     highest = np.ceil(centre + room)
-    counts = beyond(highest)
+    counts = summed(entries_beyond, highest)
     deviation = gaussian_mechanism(rng, counts, plan.grids["beyond"])
     # Fewer may be errors, which a bound has to cut off.
     heavy = counts > max(FEATURE_BOUNDS.certain * deviation, FEATURE_BOUNDS.heavy * plan.n_samples)
