@@ -207,10 +207,26 @@ OPTIONS = [
 ]
 
 
+# Types of options whose errors tell a value that is out of range from one of another type
+TYPES_OF_OPTIONS = {
+    **dict.fromkeys(("fresh", "n_draws", "max_iter", "max_level", "max_calls"), int),
+    **dict.fromkeys(("n_batches", "n_epochs", "n_rounds"), int),
+    **dict.fromkeys(("solver", "shuffle", "average", "preconditioned"), ()),
+    **dict.fromkeys(("accountant", "noise", "schedule", "smoothing"), object),
+    **dict.fromkeys(("mechanism", "order", "rule", "method"), object),
+    "row_norm": float,
+}
+
+
 @each(("solver", "name", "values", "match"), OPTIONS)
 def test_options_that_are_not_legal_are_refused_by_name(solver, name, values, match):
     for bad in values:
-        with pytest.raises((TypeError, ValueError), match=match):
+        error = TypeError, ValueError
+        if name in TYPES_OF_OPTIONS:
+            legal = TYPES_OF_OPTIONS[name]
+            number = legal is object or not isinstance(bad, bool)
+            error = ValueError if isinstance(bad, legal) and number else TypeError
+        with pytest.raises(error, match=match):
             solver(**{name: bad})
 
 

@@ -114,7 +114,7 @@ class ShapePlan:
 
     @property
     def extremes(self) -> tuple[Conditioning, ...]:
-        """Features of the same sizes, as plans do not depend on them."""
+        """Features of the sizes that are expected before any count, for which steps are planned."""
         own = [variances_of(column, self.ratio) for column in self.densities.columns]
         products = [np.full(width, 1.0 / width) for width in self.pairs.widths]
         return (self.of_size(np.concatenate([*own, *products])),)

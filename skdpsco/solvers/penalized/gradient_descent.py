@@ -297,7 +297,10 @@ class GradientDescent:
         return not self.preconditioned and problem.mean_square is not None
 
     def counted(self, problem: CompositeProblem) -> float:
-        """Number of features; where their sizes are those of a prior, small ones count less."""
+        """Number of features; where their sizes are those of a prior, small ones count less.
+
+        A fit is planned once, for the sizes before any release.
+        """
         if not self.has_prior(problem):
             return problem.n_features
         square = np.array(problem.mean_square)

@@ -368,7 +368,6 @@ def best_length(
         unknown = float(q @ q) * (variances[0] + variances[-K:].sum() / K**2) / square**2
         sure = max(1.0 - SHRINKAGE.curvature_doubt * unknown / max(beyond**2, 1e-200), 0.0)
         own = curvature + beyond * sure if q is p else max(own, curvature + beyond * sure)
-    own = max(own, 0.0)
     ridged = float(found.ridge @ (w * w))
     along = max(along - max(float(found.pull @ w) - ridged, 0.0), 0.0)
     # No more can be explained than there is; and what may be noise is not believed.
