@@ -12,19 +12,19 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Worst chance that all is revealed, in (0, 1), far below one in n_samples.
+    Probability that the guarantee fails, in (0, 1), far below 1 / n_samples.
 
 [ledger]
 ledger : Ledger or None, default=None
-    Account that pays for the fit. See :doc:`/ledger`.
+    Account that is charged. See :doc:`/ledger`.
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
-    Number of records used of each person, protected together. See :doc:`/persons`.
+    How many records of each person to use, and to protect together. See :doc:`/persons`.
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
-    Public bound on ``|X|``, to which features are clipped. "auto" finds bounds with up to 7 % of
+    Public bound on ``|X|``, to which features are clipped. "auto" finds bounds with at most 7 % of
     the budget. See :doc:`/clipping`.
 
 [target_bound]
@@ -68,11 +68,11 @@ fit_intercept : bool, default=True
 
 [classes]
 classes : array-like of shape (n_classes,), Schema or None, default=None
-    All labels that y may hold. None makes those in y public.
+    All possible labels. None takes those in y, and makes them public.
 
 [class_weight]
 class_weight : dict or None, default=None
-    Public weights of classes by label, in [1e-6, 1e6]; others weigh one.
+    Public weights of classes, in [1e-6, 1e6], by label. Others weigh 1.
 
 [max_weight]
 max_weight : float or None, default=None
@@ -89,34 +89,34 @@ relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
 
 [random_state]
 random_state : int, RandomState instance or None, default=None
-    For tests only: whoever knows it knows the noise.
+    For tests only: whoever knows it can remove the noise.
 
 [p]
 p : float, default=2.0
-    Order of the norm, in [1, inf]. 1 suits few relevant features.
+    Order of the norm, in [1, inf]. 1 suits data in which few features matter.
 
 [row_norm]
 row_norm : float or None, default=None
-    Public bound on the l2 norm of a record, after features are divided by their bounds; longer ones
-    are shortened. None means sqrt(n_features). The noise grows with it.
+    Public bound on the l2 norm of a record whose features are divided by their bounds. Longer
+    records are scaled down. None means sqrt(n_features). The noise grows with it.
 
 [row_norm_of_moments]
 row_norm : float or None, default=None
-    Public bound, > 0, on the l2 norm of a record, target included, divided by its bounds; longer
-    ones are shortened. None finds one privately.
+    Public bound, > 0, on the l2 norm of a record, target included, divided by its bounds. Longer
+    ones are scaled down. None finds one privately.
 
 [schema]
 schema : Schema or None, default=None
-    Ranges and categories of columns. None is for X that holds numbers only.
+    Ranges and categories of columns. With None, X must hold numbers only.
 
 [monotone]
 monotone : dict or None, default=None
-    Columns, by name, whose functions must increase (1) or decrease (-1). Columns of arrays are
+    Columns, by name, whose curves may not fall (1) or may not rise (-1). Columns of arrays are
     called "x0", "x1" and so on.
 
 [pairs]
 pairs : "auto", list of tuple of two str, or None, default="auto"
-    Pairs of columns, by name, that get a joint function. "auto" chooses some privately.
+    Pairs of columns, by name, that get a function of both. "auto" chooses some privately.
 
 [classes_]
 classes_ : ndarray of shape (n_classes,)
@@ -168,7 +168,7 @@ task_weights_ : ndarray of shape (n_losses, n_tasks)
 
 [n_rounds_]
 n_rounds_ : int
-    For recursive solvers.
+    Only with recursive solvers.
 
 [radius_of_l1_ball]
 radius : float or "auto", default="auto"
@@ -210,7 +210,7 @@ pair_functions_ : dict of tuple of two str to PairFunction
 
 [densities_]
 densities_ : dict of str to Density or Shares
-    How the values of a column are distributed, by name.
+    How the values of each column are distributed, by name.
 
 [n_features_in_]
 n_features_in_ : int

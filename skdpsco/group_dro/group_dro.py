@@ -92,23 +92,23 @@ class PrivateGroupDRO(PrivateLinearModel):
     Parameters
     ----------
     loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
-        The first two are for classes, the others for numbers.
+        The first two are for two classes, the others for numbers.
     groups : array-like or None, default=None
         All groups: labels, or tuples of labels. None makes those in ``sensitive_features`` public.
     group_membership : {"public", "private"}, default="public"
         Whether groups of records are public or protected.
     group_prior : array-like of shape (n_groups,) or None, default=None
-        Public shares of the groups, for private membership. None finds them.
+        Public shares of the groups, for private membership. None finds them privately.
     objective : {"worst", "cvar", "average"}, default="worst"
-        Mean loss of the worst group, of several worst groups ("cvar"), or of all.
+        Minimise the mean loss of the worst group, of the worst groups together ("cvar"), or of all.
     average_weight : float, default=0.0
         Weight of the average loss in the objective, in [0, 1].
     cvar_level : float, default=0.2
-        Share of the records that count for "cvar", in (0, 1].
+        Share of the records that the worst groups of "cvar" hold, in (0, 1].
     {epsilon, delta, ledger, max_records_per_unit, radius_of_l2_ball, feature_bound}
     {target_bound_of_ball, fit_intercept, classes, class_weight}
     solver : str or object, default="auto"
-        "gradient-descent", which "auto" is, "mirror-prox" or "recursive-regularisation". See
+        "gradient-descent" ("auto"), "mirror-prox" or "recursive-regularisation". See
         :doc:`/algorithms`.
     {n_iter, random_state}
 

@@ -33,8 +33,9 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     Attributes
     ----------
     {coef_of_targets, intercept_of_targets, feature_bound_, feature_range_, target_range_of_targets}
-    {n_iter_, errors}
-        That is, after fits to moments.
+    {n_iter_}
+    coef_covariance_, coef_standard_error_, uncertainty_
+        Only after a fit to moments.
     {radius_, path_, n_features_in_, feature_names_in_, privacy_}
 
     See Also

@@ -65,9 +65,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
 ):
     """Grid search whose total cost, including tuning, is one (epsilon, delta).
 
-    Instead of cross-validation, candidates get noisy scores on held-out records, or on all records
-    if the budget is small. Every step of the estimator must be private or independent of the data.
-    Only the proportions of the budgets of its steps matter.
+    Candidates are scored, with noise, on held-out records, or on all records if the budget is
+    small. There is no cross-validation. The steps of a pipeline share the budget in proportion to
+    their own.
 
     Parameters
     ----------
@@ -94,13 +94,13 @@ class PrivateGridSearchCV(  # type: ignore[override]
     search_share : float or "auto", default="auto"
         Share of the budget, in (0, 1), for the search if the winner is refitted. "auto" is half.
     return_scores : bool, default=False
-        Whether to release noisy scores ("composition" only), which makes the choice less reliable.
+        Whether to release noisy scores ("composition" only). The choice is then less reliable.
     tries : TruncatedNegativeBinomial, Poisson or "auto", default="auto"
         Distribution of the number of tries in "random-stopping", from `skdpsco.privacy`.
     pre_dispatch : int or str, default="2*n_jobs"
         As in joblib.
     record_wise : list of str or callable, default=()
-        Names of steps, and functions, that you declare to treat every record by itself.
+        Steps, by name, and functions that treat every record by itself. You vouch for this.
     {random_state}
 
     Attributes

@@ -63,20 +63,20 @@ def _codes_of(domain: Domain, table: ColumnTable, blocks: RowBlocks | None) -> I
 class PrivateSynthesizer(PrivateEstimator):
     """Differentially private answers to many queries about a table, and synthetic records.
 
-    It finds a distribution whose answers to a workload of queries, by default all counts by three
-    columns, are close to those of the records. `sample` draws records from it. Samples and answers
-    to other queries cost nothing more.
+    It finds a distribution that answers many queries, by default all counts by three columns,
+    nearly as the records do. `sample` draws records from it. Samples and answers to other queries
+    cost nothing more.
 
     Parameters
     ----------
     {epsilon, delta, ledger, max_records_per_unit}
     domain : list, dict, Series, int, Bins or Schema
-        What the columns may hold, from public knowledge; required. One entry per column, in order
-        or by name: a list of categories, `Bins` of numbers, or an int k for 0, ..., k - 1. Other
-        values are errors. For numbers of a Schema, bins are found privately.
+        What the columns may hold, from public knowledge. It is required. It has one entry per
+        column, in order or by name: a list of categories, `Bins` of numbers, or an int k for 0,
+        ..., k - 1. Other values are errors. For numbers of a Schema, bins are found privately.
     constraints : list of (dict, dict) or None, default=None
         Pairs (if, then), from public knowledge, that hold in all synthetic records, such as
-        ``({{"age": (0, 16)}}, {{"married": False}})``. A dict gives columns, by name or position, a
+        ``({"age": (0, 16)}, {"married": False})``. A dict gives columns, by name or position, a
         value, a list of values, or a range of numbers (low, high), which contains low but not high.
         It needs "measure-project".
     workload : str, list of tuple, ndarray or list of callable, default="marginals"
