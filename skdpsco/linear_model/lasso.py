@@ -34,7 +34,7 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     ----------
     {coef_of_targets, intercept_of_targets, feature_bound_, feature_range_, target_range_of_targets}
     {n_iter_}
-    coef_covariance_, coef_standard_error_, uncertainty_
+    uncertainty_, coef_covariance_, coef_standard_error_
         Only after a fit to moments.
     {radius_, path_, n_features_in_, feature_names_in_, privacy_}
 

@@ -116,7 +116,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
     Attributes
     ----------
     mean_ : ndarray of shape (n_columns,)
-        Means of the features followed by those of the targets.
+        Means of the features, then of the targets.
     covariance_ : ndarray of shape (n_columns, n_columns)
         Covariances, divided by n_samples; small eigenvalues are raised to the noise.
     correlation_ : ndarray of shape (n_columns, n_columns)
