@@ -341,8 +341,8 @@ def check_fit_params(estimator: Any, fit_params: dict[str, Any]) -> Any:
     if weights is not None and getattr(estimator, "max_weight", None) is None:
         hint = ", or declare max_weight" if hasattr(estimator, "max_weight") else ""
         raise ValueError(
-            "sample_weight is not supported: noise that suits records of weight one would be too "
-            f"small for heavier ones. Pass sample_weight=None{hint}."
+            "sample_weight is not supported, since the noise is made for records of weight one. "
+            f"Pass sample_weight=None{hint}."
         )
     return weights
 

@@ -48,7 +48,7 @@ def test_a_single_model_has_a_card_without_what_is_not_told():
     assert "## Data" not in text
     for line in (*MODEL.privacy_.steps, *MODEL.privacy_.assumptions):
         assert f"\n- {line}\n" in text
-    assert "times surer" in text
+    assert "changes the odds" in text
 
 
 def test_html_has_the_same_lines_and_escapes():
@@ -89,7 +89,7 @@ def test_nothing_but_public_numbers_is_shown_where_all_bounds_are_declared():
 def test_a_pipeline_that_is_not_private_says_so_first():
     text = model_card(make_pipeline(StandardScaler(), clone(MODEL)).fit(X, Y)).to_markdown()
     assert "\n- NOT private: standardscaler. There is no guarantee for the whole.\n" in text
-    assert "times surer" not in text
+    assert "changes the odds" not in text
 
 
 def test_steps_inside_others_are_described():

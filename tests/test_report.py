@@ -45,25 +45,26 @@ def test_words_come_before_numbers():
         ),
     )
     assert str(report).splitlines() == [
-        "risk        Whoever sees the result can be at most 2.72 times surer that one record was "
-        "used, and not another in its place.",
-        "            Beyond that, it is no worse than if everything were revealed with a chance of "
-        "1 in 1,000,000.",
-        "            Someone who knows all other records, and guesses whether it was used, is "
-        "right at most 59.9 % of the time.",
-        "            An attack with false alarms for 0.1 % of unused records finds at most 0.28 % "
-        "of those used; with 1 %, at most 2.8 %; with 10 %, at most 22 %.",
+        "risk        Seeing the result changes the odds that one record was used, and not another "
+        "in its place, by a factor of at most 2.72.",
+        "            Besides, there is a chance of 1 in 1,000,000 that, at worst, everything is "
+        "revealed.",
+        "            Someone who knows all other records and guesses whether it was used, where "
+        "both are equally likely, is right at most 59.9 % of the time.",
+        "            An attack that accuses 0.1 % of the records that were not used finds at most "
+        "0.28 % of those that were; one that accuses 1 %, at most 2.8 %; one that accuses 10 %, "
+        "at most 22 %.",
         "budget      20.0 % on bounds of the features: features are clipped to +-1",
         "            shares of the classes",
         "assumes     features are clipped to +-1",
         "            the 2 labels are public",
-        "epsilon     1  (logarithm of the factor by which one may be surer)",
-        "delta       1e-06  (chance with which, at worst, everything is revealed)",
-        "rho (zCDP)  0.0125  (cost in zero-concentrated differential privacy: costs of several "
-        "releases add up)",
-        "neighbours  replace-one, number of records public  (data sets that the result must hardly "
-        "tell apart)",
-        "noise       secret  (whether a seed would draw it again)",
+        "epsilon     1  (natural logarithm of the factor by which odds may change)",
+        "delta       1e-06  (chance that, at worst, everything is revealed)",
+        "rho (zCDP)  0.0125  (cost in zero-concentrated differential privacy, a unit in which "
+        "costs add up)",
+        "neighbours  replace-one, number of records public  (data sets that the result hardly "
+        "tells apart)",
+        "noise       secret  (whether a seed can reproduce it)",
     ]
 
 

@@ -184,9 +184,9 @@ def test_risk_grows_with_epsilon(event_of):
 @pytest.mark.parametrize(
     ("relation", "said"),
     [
-        ("replace-one", "that one record was used, and not another in its place."),
-        ("add-or-remove-one", "that one record was used, and not left out."),
-        ("replace-one within groups", "one record was used, and not another of its groups."),
+        ("replace-one", "that one record was used, and not another in its place,"),
+        ("add-or-remove-one", "that one record was used, and not left out,"),
+        ("replace-one within groups", "one record was used, and not another of its groups,"),
         ("replace one unit of at most 4 records", "that one unit of at most 4 records was used,"),
     ],
 )

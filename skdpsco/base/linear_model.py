@@ -282,8 +282,9 @@ class PrivateLinearModel(PrivateEstimator):
     def _learn_from_moments(self, moments: Any, y: Any) -> None:
         """Fit this draft to what `PrivateMoments` has released, at no cost."""
         raise TypeError(
-            f"{type(self).__name__} is fitted to records, and not to moments: only PrivateRidge, "
-            "PrivateElasticNet, PrivateLasso, PrivateLinearDiscriminantAnalysis and PrivatePCA are."
+            f"{type(self).__name__} needs records, not moments. Only PrivateRidge, "
+            "PrivateElasticNet, PrivateLasso, PrivateLinearDiscriminantAnalysis and PrivatePCA can "
+            "be fitted to moments."
         )
 
     def _radius_and_bounds(self, n_features: int) -> tuple[float | None, np.ndarray | None]:

@@ -239,25 +239,25 @@ UNCOUNTED_FITS = (
 )
 SPLITS_BY_NUMBER = (
     "The splits of {} follow from the number of records, which is private with "
-    f"relation={ADD_OR_REMOVE!r}: with one record less, others are in other parts. So epsilon "
-    "holds for the part that a fit gets, not for the whole table, and the same is true of a ledger."
+    f"relation={ADD_OR_REMOVE!r}: without one of the records, others are in other parts. So "
+    "epsilon, also in a ledger, holds for the part that a fit gets, not for the whole table."
 )
 SPLITS_OF_UNITS = (
     "The splits of {} follow from the number of records, which is private where units are given: "
-    "if one unit has another record, those of others are in other parts. So epsilon holds for the "
-    "units in the part that a fit gets, not for the whole table, and the same is true of a ledger. "
-    "Draw the records first, with draw_records, or use PrivateGridSearchCV."
+    "if one unit has another record, those of others are in other parts. So epsilon, also in a "
+    "ledger, holds for the units in the part that a fit gets, not for the whole table. Draw the "
+    "records first, with draw_records, or use PrivateGridSearchCV."
 )
 BUDGET_ENDED = "The budget ended within {}, and fits that did not take place have the score NaN. {}"
 LARGE_EPSILON = 20.0  # odds may grow by a factor of 500 million
 HARDLY_PRIVATE = (
     "epsilon={:g} is above 20 and protects hardly anyone: what an attacker concludes about a "
-    "record may become exp(epsilon) times as likely. Values from 0.1 to 10 are usual."
+    "record may become exp(epsilon) times as likely. Usual values are 0.1 to 10."
 )
 NO_LEDGER = (
     "{} has no ledger, so nothing adds up what is spent on these records: pass ledger=Ledger(...)."
 )
-FITTED_BEFORE = "fit {} of this object without a ledger: fits to the same records add up"
+FITTED_BEFORE = "fit {} of this object without a ledger: costs of fits to the same records add up"
 STEP_ONLY = "covers this step alone; not private: {}"
 NOT_COVERED = (
     "The guarantee of a private step covers this step alone. Other steps of the {} are not "
@@ -579,8 +579,8 @@ class PrivateEstimator(Documented, BaseEstimator):
             return list(given.values())
         if self._relation != REPLACE_ONE:
             raise ValueError(
-                f"max_records_per_unit must be None where neighbours are {self._relation!r}: units "
-                f"need {REPLACE_ONE!r}, whatever is in their records."
+                f"max_records_per_unit must be None where neighbours are {self._relation!r}: it "
+                f"needs {REPLACE_ONE!r}."
             )
         if classifies_labels(self) and getattr(self, "classes", ()) is None:
             raise ValueError(LABELS_OF_UNITS)

@@ -12,7 +12,7 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Probability that the guarantee fails, in (0, 1), far below 1 / n_samples.
+    Probability that the guarantee fails, in (0, 1), far below one over n_samples.
 
 [ledger]
 ledger : Ledger or None, default=None
@@ -72,7 +72,7 @@ classes : array-like of shape (n_classes,), Schema or None, default=None
 
 [class_weight]
 class_weight : dict or None, default=None
-    Public weights of classes, in [1e-6, 1e6], by label. Others weigh 1.
+    Public weights of classes, in [1e-6, 1e6], by label. Others weigh one.
 
 [max_weight]
 max_weight : float or None, default=None

@@ -187,13 +187,13 @@ class PrivacyPlan:
         lines = [
             f"rho={self.rho:.4g} is the cost in zero-concentrated differential privacy (zCDP): the "
             "costs of releases add up.",
-            "noise/sensitivity: standard deviation of the noise, over the largest change that one "
-            "record makes.",
-            "noise of a mean: of the mean over all records of a number in [-1, 1].",
+            "noise/sensitivity: standard deviation of the noise, divided by the largest change "
+            "that one record makes.",
+            "noise of a mean: the noise in the mean over all records of a number in [-1, 1].",
         ]
         if self.mu is not None:
             lines.append(
-                f"mu={self.mu:.4g}: all releases together tell as much as a single one whose "
+                f"mu={self.mu:.4g}: all releases together reveal as much as a single one whose "
                 "noise/sensitivity is 1/mu."
             )
         return lines

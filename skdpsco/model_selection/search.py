@@ -54,8 +54,8 @@ _FACTOR = r"[1-9]\d*(\.\d+)?"  # joblib would evaluate more, but only with sever
 _PRE_DISPATCH = re.compile(rf"all|[1-9]\d*|({_FACTOR} *\* *)?n_jobs|n_jobs *\* *{_FACTOR}")
 
 _NOT_SHOWN = (
-    "scores of candidates are not shown, as the choice alone is released (return_scores=True shows "
-    "them); scores that differ by less than {:.2g} could not be told apart"
+    "only the choice is released, not the scores of candidates (return_scores=True releases them); "
+    "noise can hide differences of less than {:.2g} between scores"
 )
 RESERVED = ("epsilon", "delta", "ledger", "random_state")
 

@@ -21,9 +21,9 @@ SEEDED = (
     "who do not know the seed."
 )
 MEANINGS = {
-    "epsilon": "logarithm of the factor by which one may be surer",
-    "delta": "chance with which, at worst, everything is revealed",
-    "rho": "cost in zero-concentrated differential privacy: costs of several releases add up",
+    "epsilon": "natural logarithm of the factor by which odds may change",
+    "delta": "chance that, at worst, everything is revealed",
+    "rho": "cost in zero-concentrated differential privacy, a unit in which costs add up",
 }
 
 
@@ -152,8 +152,8 @@ class PrivacyReport:
             ("epsilon", f"{self.epsilon:g}", MEANINGS["epsilon"]),
             ("delta", f"{self.delta:g}", MEANINGS["delta"]),
             ("rho (zCDP)", f"{self.rho:.6g}", MEANINGS["rho"]),
-            ("neighbours", neighbours, "data sets that the result must hardly tell apart"),
-            ("noise", secret, "whether a seed would draw it again"),
+            ("neighbours", neighbours, "data sets that the result hardly tells apart"),
+            ("noise", secret, "whether a seed can reproduce it"),
         ]
 
     def to_dict(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ __all__ = ["FALSE_ALARMS", "Risk", "percent"]
 FALSE_ALARMS = (0.001, 0.01, 0.1)  # rates for which reports say what an attack finds
 _NORMAL = NormalDist()
 _UP = 1 + 1e-11
-_SURE = 1e6  # larger factors are not written out
+_LARGE = 1e6  # larger factors are not written out
 
 
 @dataclass(frozen=True)
@@ -98,17 +98,18 @@ class Risk:
         """The same in sentences."""
         thing, instead = _neighbour(self.relation)
         factor = math.exp(min(self.epsilon, 700.0))
-        surer = f"at most {_up(factor, 3):,.6g}" if factor < _SURE else "more than a million"
+        change = f"at most {_up(factor, 3):,.6g}" if factor < _LARGE else "more than a million"
         least, *others = zip(FALSE_ALARMS, self._rates(FALSE_ALARMS), strict=True)
-        found = (f"with {percent(alarms)}, at most {percent(rate)}" for alarms, rate in others)
+        found = (f"one that accuses {percent(a)}, at most {percent(rate)}" for a, rate in others)
         return [
-            f"Whoever sees the result can be {surer} times surer that {thing} was used, {instead}.",
-            "Beyond that, it is no worse than if everything were revealed with a chance of "
-            f"{_one_in(self.delta)}.",
-            "Someone who knows all other records, and guesses whether it was used, is right at "
-            f"most {percent(self.accuracy, 3)} of the time.",
-            f"An attack with false alarms for {percent(least[0])} of unused records finds at most "
-            f"{percent(least[1])} of those used; {'; '.join(found)}.",
+            f"Seeing the result changes the odds that {thing} was used, {instead}, by a factor of "
+            f"{change}.",
+            f"Besides, there is a chance of {_one_in(self.delta)} that, at worst, everything is "
+            "revealed.",
+            "Someone who knows all other records and guesses whether it was used, where both are "
+            f"equally likely, is right at most {percent(self.accuracy, 3)} of the time.",
+            f"An attack that accuses {percent(least[0])} of the records that were not used finds "
+            f"at most {percent(least[1])} of those that were; {'; '.join(found)}.",
         ]
 
     def __str__(self) -> str:

@@ -71,9 +71,9 @@ class PrivateSynthesizer(PrivateEstimator):
     ----------
     {epsilon, delta, ledger, max_records_per_unit}
     domain : list, dict, Series, int, Bins or Schema
-        What the columns may hold, from public knowledge. It is required. It has one entry per
-        column, in order or by name: a list of categories, `Bins` of numbers, or an int k for 0,
-        ..., k - 1. Other values are errors. For numbers of a Schema, bins are found privately.
+        What the columns may hold, from public knowledge. One entry per column, in order or by
+        name: a list of categories, `Bins` of numbers, or an int k for 0, ..., k - 1. Other values
+        are errors. For numbers of a Schema, bins are found privately.
     constraints : list of (dict, dict) or None, default=None
         Pairs (if, then), from public knowledge, that hold in all synthetic records, such as
         ``({"age": (0, 16)}, {"married": False})``. A dict gives columns, by name or position, a
@@ -223,7 +223,7 @@ class PrivateSynthesizer(PrivateEstimator):
         if learned:
             binning = self._planned(lambda spend: plan_bins(n, domain, spend.mu), available, n, d)
             available = left_after(available, binning.event)
-            steps.append(("bins of numbers", binning.event, "of about equal shares"))
+            steps.append(("bins of numbers", binning.event, "about equally many records in each"))
         plan = self._planned(
             lambda spend: solver.plan(problem, spend, n_iter), available, n, d, "n_iter"
         )

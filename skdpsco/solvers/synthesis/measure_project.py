@@ -177,7 +177,7 @@ def _plan(problem, mu, strategy, change, size, magnitude, error) -> MeasurePlan:
     """A plan to release ``size`` numbers up to ``magnitude``, with l2 sensitivity ``change``."""
     grid = gaussian_grid(change, 1.0 / mu, size, magnitude)
     noise = deviation_on(grid) / problem.n_samples
-    summary = (f"{size} {strategy} are measured at once", f"noise: {noise:.3g} over their weights")
+    summary = (f"{size} {strategy} are measured at once", f"noise: {noise:.3g} / weight of each")
     event = GaussianEvent(1.0 / mu)
     return MeasurePlan(event, 1, summary, strategy, grid, error=error)
 
