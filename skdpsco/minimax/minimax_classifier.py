@@ -38,7 +38,7 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
         them privately.
     {epsilon, delta, ledger, max_records_per_unit, radius_of_game, feature_bound, fit_intercept}
     {classes, class_weight, solver_of_game}
-        With classes as tasks, "gradient-descent" minimises their mean loss, not the largest.
+        With classes as tasks "auto" usually is "gradient-descent", which minimises their mean loss.
     {n_iter, random_state}
 
     Attributes
