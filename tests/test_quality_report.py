@@ -48,7 +48,7 @@ def test_pairs_see_what_single_columns_do_not():
     assert np.diag(found.by_pair).max() == 0.0
     x, late = 0, 4
     assert found.by_pair[x, late] == found.by_pair.max() > 0.2
-    assert "those by x and late." in str(found)
+    assert "(those by x and late)." in str(found)
 
 
 @pytest.mark.parametrize(

@@ -241,10 +241,10 @@ class PrivateGroupDRO(PrivateLinearModel):
         y : array-like of shape (n_samples,) or None, default=None
             Classes, or targets of a regression; None if the blocks hold them.
         sensitive_features : array-like, str or list of str
-            The group of every record: labels, of shape (n_samples,) or (n_samples, n_columns),
-            whose products are groups if there are several columns; names of columns of X, which are
-            then no features; or boolean columns, one for each group, for groups that overlap.
-            Required.
+            The group of every record; required. Either labels, of shape (n_samples,), or
+            (n_samples, n_columns) if groups are combinations of several labels; or names of columns
+            of X, which then are not features; or one boolean column for each group, if groups
+            overlap.
         {units}
 
         {outcome}

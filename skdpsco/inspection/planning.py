@@ -313,11 +313,10 @@ def plan(
 ) -> PrivacyPlan:
     """What a fit of an estimator to records of this shape would release and cost.
 
-    It sees no data, costs nothing and charges no ledger. It follows a fit to an array of zeros up
-    to its charge. All that is planned until then follows from parameters and public sizes, as in
-    every fit, so a fit to data of this shape releases exactly this. Where several targets have a
-    fit each, the releases are those of the first fit, within its part of the cost; the others
-    need not find the units of features again.
+    It sees no data, costs nothing and charges no ledger. What a fit releases follows from
+    parameters and public sizes alone, so a fit to data of this shape releases exactly this. If
+    several targets have a fit each, the releases are those of the first fit, within its part of
+    the cost; the others need not find bounds, centres and scales of the features again.
 
     Parameters
     ----------

@@ -56,10 +56,10 @@ class QualityReport:
     columns : tuple of str
     by_pair : ndarray of shape (n_columns, n_columns)
         Total variation between counts by two columns: the share of records that would have to move
-        to other cells. The diagonal is that of single columns. Numbers are cut at the sixteenths of
-        the real ones.
+        to other cells. The diagonal is that of single columns. Numbers are divided at 16-quantiles
+        of the real ones.
     by_chance : float
-        Mean over pairs if the records of both tables are mixed, and divided at random.
+        The mean over pairs after the records of both tables are mixed and divided at random.
     shares : dict
         By column, the names of its parts, and the shares of real and of synthetic records in them.
     target : str or None
@@ -147,12 +147,13 @@ class QualityReport:
     def __str__(self) -> str:
         d = len(self.columns)
         words = f"{'Counts by two columns' if d > 1 else 'The counts'} differ by "
-        words += f"{_over_pairs(self.by_pair):.3f} of the records ({self.by_chance:.3f} by chance)"
+        words += f"{_over_pairs(self.by_pair):.3f} of the records"
+        words += f"{' on average' if d > 1 else ''} ({self.by_chance:.3f} by chance alone)"
         if d > 1:
             pairs = np.where(np.eye(d, dtype=bool), -1.0, self.by_pair)
             worst = divmod(int(pairs.argmax()), d)
             a, b = (self.columns[j] for j in worst)
-            words += f", at most by {self.by_pair[worst]:.3f}, those by {a} and {b}"
+            words += f", and by at most {self.by_pair[worst]:.3f} (those by {a} and {b})"
         if self.score is not None:
             words += (
                 f". Trees that predict {self.target} have {self.score_name} {self.score:.3f} on "

@@ -34,7 +34,7 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     ----------
     {epsilon, delta, ledger, max_records_per_unit}
     covariance : {"full", "diagonal"}, default="full"
-        "diagonal" takes features for uncorrelated: better for many features and few records.
+        "diagonal" assumes uncorrelated features, and suits many features and few records.
     priors : array-like of shape (n_classes,) or None, default=None
         Probabilities of the classes in sorted order, > 0. None takes the released shares.
     {class_weight}

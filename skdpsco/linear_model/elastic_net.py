@@ -28,7 +28,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         Share of the l1 penalty, in [0, 1].
     {feature_bound, target_bounds, solver, n_iter, fit_intercept, max_weight}
     {standard_errors}
-        With an l1 penalty they are those of coefficients without it.
+        With an l1 penalty, they are for the coefficients without it.
     {relation, random_state}
 
     Attributes

@@ -25,7 +25,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     Parameters
     ----------
     losses : {"squared", "huber", "absolute"}, loss or list of these, default="squared"
-        Losses of the residual over the spread of y, from `skdpsco.losses`, such as
+        Losses of residuals, in units of the spread of y, from `skdpsco.losses`, such as
         ``[Quantile(0.3), Quantile(0.7)]``, or your own: see :doc:`/extending`. Each is a task, so
         their scales matter.
     tasks : {"columns"} or None, default=None

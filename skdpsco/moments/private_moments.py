@@ -118,7 +118,7 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
     mean_ : ndarray of shape (n_columns,)
         Means of the features, then of the targets.
     covariance_ : ndarray of shape (n_columns, n_columns)
-        Covariances, divided by n_samples; small eigenvalues are raised to the noise.
+        Covariances, divided by n_samples. Small eigenvalues are raised to the noise.
     correlation_ : ndarray of shape (n_columns, n_columns)
     moments_ : ReleasedMoments
         All that was released.

@@ -127,7 +127,7 @@ class PrivateStandardScaler(OneToOneFeatureMixin, ColumnTransform):
     ----------
     mean_ : ndarray of shape (n_features,)
     var_ : ndarray of shape (n_features,) or None
-        Noisy variances, raised to the noise; None without ``with_std``.
+        Noisy variances, at least as large as their noise; None without ``with_std``.
     scale_ : ndarray of shape (n_features,) or None
         Square roots of ``var_``.
     lower_, upper_ : ndarray of shape (n_features,)

@@ -28,9 +28,9 @@ class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
     """Turn the columns of a declared table into features in [-1, 1].
 
     Numbers are clipped to their bounds, which are mapped onto [-1, 1]. Booleans become 0 and 1, and
-    every category becomes a column of zeros and ones. A column that may be missing has an indicator
-    besides. The map does not depend on the data, so it costs no privacy budget, and replacing one
-    record changes only one row of the output.
+    every category becomes a column of zeros and ones. Another column indicates missing values, if
+    they are declared. The map does not depend on the data, so it costs no privacy budget, and
+    replacing one record changes only one row of the output.
 
     Parameters
     ----------
@@ -59,12 +59,12 @@ class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
     value has a result, since an error or a warning would reveal that it occurs:
 
     - A missing number becomes the declared ``fill``, by default the middle of its bounds; a missing
-      boolean becomes 0; a missing category becomes zeros. The indicator is 1 where it is declared
-      that values may be missing.
+      boolean becomes 0; a missing category becomes zeros. If missing values are declared, the
+      indicator is 1.
     - A category that is not declared becomes zeros.
-    - What is neither a number nor a boolean counts as missing in a column of these.
+    - In columns of numbers and booleans, anything else counts as missing.
 
-    `Schema.validate` finds such values where they are mistakes.
+    `Schema.validate` finds such values before a fit.
 
     Examples
     --------
@@ -321,7 +321,7 @@ def make_private_pipeline(
     sparse_output : bool, default=False
         Whether the encoder of a schema returns a CSR matrix, which suits hundreds of categories.
     record_wise : list of str or callable, default=()
-        Names of steps, and functions, that you declare to treat every record by itself.
+        Steps, by name, and functions that treat every record by itself. You vouch for this.
 
     Returns
     -------
