@@ -220,7 +220,7 @@ def test_domain_of_a_schema():
 
 
 def test_what_no_schema_declares():
-    with pytest.raises(ValueError, match="radius is nothing that a schema declares"):
+    with pytest.raises(ValueError, match="radius must not be a schema"):
         SCHEMA.declared("radius")
     with pytest.raises(ValueError, match="declares no groups"):
         SCHEMA.declared("groups")

@@ -276,12 +276,12 @@ def test_several_targets_begin_at_public_records():
 
 BAD_PUBLIC = [
     (PrivateRidge, X, "public_data must be a pair"),
-    (PrivateRidge, (X[:1], Y[:1]), "There is no fit to public_data"),
+    (PrivateRidge, (X[:1], Y[:1]), "A fit to public_data is impossible"),
     (PrivateRidge, (X[:9], Y[:8]), "public_data"),
-    (PrivateRidge, (X[:9] * np.nan, Y[:9]), "There is no fit to public_data"),
+    (PrivateRidge, (X[:9] * np.nan, Y[:9]), "A fit to public_data is impossible"),
     (PrivateRidge, (X[:, :3], Y), "one coefficient for each of 4 columns"),
     (PrivateLasso, (X, Y), "init must be None for this fit"),
-    (PrivateLinearSVC, (X, Y > 99.0), "There is no fit to public_data"),
+    (PrivateLinearSVC, (X, Y > 99.0), "A fit to public_data is impossible"),
 ]
 
 

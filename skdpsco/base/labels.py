@@ -160,7 +160,7 @@ def class_factors(class_weight: Any, classes: np.ndarray) -> np.ndarray:
     if isinstance(class_weight, str):
         raise ValueError(
             f"class_weight={class_weight!r} would count the labels of the data. Declare a dict of "
-            "weights, such as one over the share that is publicly known of each class."
+            "weights, such as one over the publicly known share of each class."
         )
     for label, weight in class_weight.items():
         places = np.flatnonzero([label == one for one in classes.tolist()])

@@ -52,7 +52,7 @@ class PublicStart(NamedTuple):
         """
         n_outputs, n_features = shape
         if finds_bounds:
-            raise ValueError("feature_bound must be declared where a fit begins at init.")
+            raise ValueError("feature_bound must be declared if init is given.")
         if self.coef.shape[1] != n_features:
             raise ValueError(
                 f"init must have one coefficient for each of {n_features} columns of X, got "
@@ -160,7 +160,7 @@ def learnt_from(model: Any, public_data: Any, init: Any) -> tuple[PublicStart, A
                 begun = checked_start(_public_fit(model, half)) if init is known else start
                 known = _public_fit(model, rest, begun)
         except ValueError as error:
-            raise ValueError(f"There is no fit to public_data. {error}") from error
+            raise ValueError(f"A fit to public_data is impossible. {error}") from error
     return start, known._units, model.feature_bound
 
 

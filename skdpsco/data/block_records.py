@@ -76,8 +76,8 @@ def as_blocks(X: Any, y: Any, numeric: bool = True) -> RowBlocks | None:
         )
     if blocks.n_targets > 1:
         raise ValueError(
-            "y must have one column: of models that take blocks, PrivateRidge, PrivateElasticNet, "
-            "PrivateLasso and PrivateMoments have several targets."
+            "y must have one column: with blocks, only PrivateRidge, PrivateElasticNet, "
+            "PrivateLasso and PrivateMoments take several targets."
         )
     return blocks.checked_numeric() if numeric else blocks
 

@@ -441,7 +441,7 @@ class Schema:
                 raise ValueError("groups: the schema declares no groups.")
             return self.columns[self.groups].values()
         if parameter not in ("classes", "target_bound"):
-            raise ValueError(f"{parameter} is nothing that a schema declares.")
+            raise ValueError(f"{parameter} must not be a schema, which does not declare it.")
         needed = "categories" if parameter == "classes" else "bounds"
         if self.target is None or self.is_regression != (needed == "bounds"):
             raise ValueError(f"{parameter}: the schema declares no target with {needed}.")

@@ -87,7 +87,7 @@ def of_units(units: Any, k: int, random_state: Any, given: dict[str, Any]) -> li
     """
     if is_blocks(given["X"]) or hasattr(type(given["X"]), "_released"):
         raise ValueError(
-            "units must be None unless X holds records in memory, of which some are drawn; got "
+            "units must be None unless X holds records in memory, from which a fit draws; got "
             f"{type(given['X']).__name__}. See draw_records."
         )
     number = _numbers(units)

@@ -158,8 +158,8 @@ class CompositeModel(PrivateLinearModel):
         if self._init is not None and self._begins_at_scores:
             if not isinstance(solver, BEGINNING):
                 raise ValueError(
-                    "solver must be 'auto', 'gradient-descent' or 'sgd' where this model begins at "
-                    f"init, got {self.solver!r}."
+                    "solver must be 'auto', 'gradient-descent' or 'sgd' if init is given, got "
+                    f"{self.solver!r}."
                 )
         return solver
 

@@ -234,8 +234,8 @@ def check_private(
     for item in record_wise:
         if hasattr(item, "get_params"):
             raise TypeError(
-                f"record_wise must contain names of steps or functions, got {item!r}. A search "
-                "fits clones of instances."
+                f"record_wise must contain names of steps or functions, got {item!r}: a "
+                "search fits clones, not this instance."
             )
     check_private_steps(
         *estimators,
