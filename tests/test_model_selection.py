@@ -158,7 +158,7 @@ def test_attributes():
     search = searched(PrivateLogisticL1(), LABELS)
     params = [{"radius": radius} for radius in GRID["radius"]]
     assert search.cv_results_.keys() == {"params", "param_radius", "std_noise"}
-    assert "scores of candidates are not shown" in str(search.privacy_)
+    assert "only the choice is released, not the scores of candidates" in str(search.privacy_)
     assert search.cv_results_["params"] == params
     assert search.cv_results_["param_radius"].tolist() == GRID["radius"]
     assert not hasattr(search, "best_score_")

@@ -241,7 +241,7 @@ def test_bad_input_costs_nothing(moments):
         PrivatePCA(D + 1, ledger=ledger).fit(moments)
     with pytest.raises(ValueError, match="NaN"):
         PrivateMoments(ledger=ledger).fit(X, np.full(N, np.nan))
-    with pytest.raises(TypeError, match="not to moments"):
+    with pytest.raises(TypeError, match="needs records, not moments"):
         PrivateLogisticRegression(ledger=ledger).fit(moments)
     with pytest.raises(ValueError, match="y must be None"):
         PrivateRidge(ledger=ledger).fit(moments, Y)

@@ -244,7 +244,7 @@ def test_bad_targets_cost_nothing():
         model.fit(RowBlocks.from_arrays(X, wrong, block_size=500))
     with pytest.raises(ValueError, match="y"):
         PrivateGridSearchCV(model, {"alpha": [0.1, 1.0]}, ledger=ledger).fit(X, Y)
-    with pytest.raises(TypeError, match="not to moments"):
+    with pytest.raises(TypeError, match="needs records, not moments"):
         PrivateHuberRegressor(ledger=ledger).fit(PrivateMoments().fit(X))
     assert [charge for charge in ledger.charges() if charge.rho > 0] == []
 
