@@ -12,7 +12,7 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Probability that the guarantee fails, in (0, 1), far below one over n_samples.
+    Probability that the guarantee may fail, in (0, 1), far below one over n_samples.
 
 [ledger]
 ledger : Ledger or None, default=None
@@ -20,7 +20,7 @@ ledger : Ledger or None, default=None
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
-    How many records of each person to use, and to protect together. See :doc:`/persons`.
+    How many records of each person to use, and protect together. See :doc:`/persons`.
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
