@@ -1,8 +1,8 @@
 """Private densities of the columns of a table. Proof: docs/proofs/additive.md, section 1.
 
-Every column is counted on a tree: halves of its range, halves of these, and so on. A node divides
-what its parent holds by its own noisy counts as far as noise lets them be believed, so that many
-records give a fine density and few records a flat one.
+Every column is counted on a tree: quarters of its range, quarters of these, and so on. A node
+divides what its parent holds by its own noisy counts as far as noise lets them be believed, so that
+many records give a fine density and few records a flat one.
 """
 
 import math
@@ -42,10 +42,10 @@ class DensityTuning(NamedTuple):
     share : float
         Share of mu**2 of all counts.
     fall : float
-        Share of a level over that of the level above it, which has half as many nodes.
+        Share of a level over that of the level above it.
     levels, closer_levels : int
-        Depth of the tree of a column, and of the second one, of columns whose entries lie within a
-        few cells.
+        Depth of the tree of a column, whose nodes have four parts, and of the second one, of
+        columns whose entries lie within a few cells.
     steep : float
         The bound of a column over the width around 0 within which cells are equally wide. Beyond,
         their width is in proportion to the distance from 0.
@@ -59,10 +59,10 @@ class DensityTuning(NamedTuple):
         A second tree divides so many cells at most, if they hold this share of the entries.
     """
 
-    share: float = 0.08
+    share: float = 0.16
     fall: float = 0.7
-    levels: int = 8
-    closer_levels: int = 6
+    levels: int = 4
+    closer_levels: int = 3
     steep: float = 64.0
     reach_ratio: float = 100.0
     most_reach: float = 8.0
@@ -73,6 +73,11 @@ class DensityTuning(NamedTuple):
 
 
 DENSITIES = DensityTuning()
+QUARTERS = 4  # of a node; two levels of halves would cost twice as much
+N_CELLS = QUARTERS**DENSITIES.levels
+N_CLOSER = QUARTERS**DENSITIES.closer_levels
+WHOLE_LEVELS = tuple(f"level {k + 1}" for k in range(DENSITIES.levels))
+CLOSER_LEVELS = tuple(f"closer level {k + 1}" for k in range(DENSITIES.closer_levels))
 
 
 class Density(NamedTuple):
@@ -155,13 +160,13 @@ class DensityPlan:
         ]
         kinds += [(j, len(self.columns[j].values)) for j in others]
         counts = entry_counts(X, y, kinds)
-        cells = np.array(counts[:d]).reshape(d, 2 + (1 << DENSITIES.levels))
-        halves = cells[:, 2:].reshape(d, 2, 1 << DENSITIES.levels - 1).sum(axis=2)
-        first = np.concatenate([np.hstack([cells[:, :2], halves]).ravel(), *counts[d:]])
+        cells = np.array(counts[:d]).reshape(d, 2 + N_CELLS)
+        parts = cells[:, 2:].reshape(d, QUARTERS, N_CELLS // QUARTERS).sum(axis=2)
+        first = np.concatenate([np.hstack([cells[:, :2], parts]).ravel(), *counts[d:]])
         deviation = gaussian_mechanism(
-            rng, first, self.grid("level 1", len(self.columns), len(first))
+            rng, first, self.grid(WHOLE_LEVELS[0], len(self.columns), len(first))
         )
-        own = first[: 4 * d].reshape(d, 4)
+        own = first[: (2 + QUARTERS) * d].reshape(d, 2 + QUARTERS)
         n = max(own.sum() / d, 1.0) if self.n_samples is None else self.n_samples
         missing, zero = (believed(own[:, k], deviation, n) for k in (0, 1))
         rest = np.maximum(n - missing - zero, 0.0)
@@ -169,16 +174,16 @@ class DensityPlan:
         if d:
             pairs = zip(trees, found.tolist(), strict=True)
             expected = np.array([tree.expected(bound) for tree, bound in pairs])
-            halves = halved(rest[:, None], own[:, 2:], deviation, lean(expected, 2))
-            weights = [*(whole := self.tree(cells[:, 2:], halves, "level", rng, expected))]
+            parts = divided(rest[:, None], own[:, 2:], deviation, expected)
+            weights = [*(whole := self.tree(cells[:, 2:], parts, WHOLE_LEVELS[1:], rng, expected))]
             narrow, starts = self.narrow(whole)
             for j, start in zip(narrow, starts, strict=True):
                 trees[j] = trees[j].closer(start)
             if len(narrow):
                 finer = np.array(entry_counts(X, y, [(numbers[j], trees[j].edges) for j in narrow]))
                 total = whole[narrow].sum(axis=1, keepdims=True)
-                finer, flat = finer[:, 2:], np.ones((len(finer), 1 << DENSITIES.closer_levels))
-                finer = self.tree(finer, total, "closer level", rng, flat)
+                finer, flat = finer[:, 2:], np.ones((len(finer), N_CLOSER))
+                finer = self.tree(finer, total, CLOSER_LEVELS, rng, flat)
                 for j, some in zip(narrow, finer, strict=True):
                     weights[j] = some
         known: dict[int, Density | Shares] = {}
@@ -186,7 +191,7 @@ class DensityPlan:
             parts = np.append(weights[k], [zero[k], missing[k]])
             parts = parts / max(parts.sum(), 1e-300)
             known[j] = Density(trees[k].edges, parts[:-2], float(parts[-2]), float(parts[-1]))
-        ends = np.cumsum([4 * d, *map(len, counts[d:])])
+        ends = np.cumsum([(2 + QUARTERS) * d, *map(len, counts[d:])])
         for j, (start, end) in zip(others, pairwise(ends), strict=True):
             known[j] = category_shares(first[start:end], deviation, n)
         return [known[j] for j in range(len(self.columns))]
@@ -195,7 +200,7 @@ class DensityPlan:
         self,
         counts: np.ndarray,
         weights: np.ndarray,
-        name: str,
+        levels: Sequence[str],
         rng: np.random.Generator,
         expected: np.ndarray,
     ) -> np.ndarray:
@@ -203,13 +208,11 @@ class DensityPlan:
 
         ``expected`` has the weights of cells before any count.
         """
-        d, n_cells = counts.shape
-        while weights.shape[1] < n_cells:
-            n_nodes = 2 * weights.shape[1]
-            noisy = counts.reshape(d * n_nodes, -1).sum(axis=1)
-            grid = self.grid(f"{name} {n_nodes.bit_length() - 1}", d, len(noisy))
-            deviation = gaussian_mechanism(rng, noisy, grid)
-            weights = halved(weights, noisy.reshape(d, -1), deviation, lean(expected, n_nodes))
+        d = len(counts)
+        for level in levels:
+            noisy = counts.reshape(d * QUARTERS * weights.shape[1], -1).sum(axis=1)
+            deviation = gaussian_mechanism(rng, noisy, self.grid(level, d, len(noisy)))
+            weights = divided(weights, noisy.reshape(d, -1), deviation, expected)
         return weights
 
     def narrow(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -234,10 +237,10 @@ class Cells(NamedTuple):
         ``found`` is the bound of most numbers, or infinite.
         """
         if not low <= 0.0 <= high:
-            return cls(np.linspace(low, high, (1 << DENSITIES.levels) + 1))
+            return cls(np.linspace(low, high, N_CELLS + 1))
         unit = min(found, max(-low, high)) / DENSITIES.steep
         first, last = math.asinh(low / unit), math.asinh(high / unit)
-        edges = np.sinh(np.linspace(first, last, (1 << DENSITIES.levels) + 1)) * unit
+        edges = np.sinh(np.linspace(first, last, N_CELLS + 1)) * unit
         edges[[0, -1]] = low, high
         return cls(edges)
 
@@ -253,7 +256,7 @@ class Cells(NamedTuple):
     def closer(self, start: int) -> "Cells":
         """Cells that are equally wide, within a few of these."""
         low, high = self.edges[start], self.edges[start + DENSITIES.few]
-        return Cells(np.linspace(low, high, (1 << DENSITIES.closer_levels) + 1))
+        return Cells(np.linspace(low, high, N_CLOSER + 1))
 
 
 def found_ranges(
@@ -299,6 +302,19 @@ def lean(weights: np.ndarray, n_nodes: int) -> np.ndarray:
     left, right = parts[:, ::2], parts[:, 1::2]
     found: np.ndarray = (left - right) / np.maximum(left + right, 1e-300)
     return found
+
+
+def divided(
+    weights: np.ndarray, counts: np.ndarray, deviation: float, expected: np.ndarray
+) -> np.ndarray:
+    """Weights of parts of nodes, half by half, from noisy counts of the parts."""
+    d, n = counts.shape
+    while weights.shape[1] < n:
+        n_nodes = 2 * weights.shape[1]
+        sums = counts.reshape(d, n_nodes, -1).sum(axis=2)
+        noise = deviation * math.sqrt(n / n_nodes)
+        weights = halved(weights, sums, noise, lean(expected, n_nodes))
+    return weights
 
 
 def halved(
@@ -361,15 +377,13 @@ def plan_densities(
     ValueError
         If the noise is too large for the grids.
     """
-    names = [f"level {k}" for k in range(1, DENSITIES.levels + 1)]
-    names += [f"closer level {k}" for k in range(1, DENSITIES.closer_levels + 1)]
     d = sum(not column.values for column in columns)
-    names = names if d else names[:1]
+    names = (*WHOLE_LEVELS, *CLOSER_LEVELS) if d else WHOLE_LEVELS[:1]
     weights = DENSITIES.fall ** np.arange(len(names))
     shares = (share * weights / weights.sum()).tolist()
     multipliers, event = share_mu(mu, {n: (s, 1) for n, s in zip(names, shares, strict=True)})
     plan = DensityPlan(n_samples, columns, multipliers, event, added)
     for name in names:  # for all columns, and for one
-        plan.grid(name, len(columns), sum(4 + len(c.values) for c in columns) << DENSITIES.levels)
+        plan.grid(name, len(columns), N_CELLS * sum(2 + QUARTERS + len(c.values) for c in columns))
         plan.grid(name, 1, 1)
     return plan

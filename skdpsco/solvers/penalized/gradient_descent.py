@@ -108,7 +108,7 @@ class GradientDescentTuning(NamedTuple):
     max_passes: int = 5000
     length: float = 2.0
     first: float = 0.5
-    along: float = 0.5
+    along: float = 0.35
     intercept: float = 0.4
     off_centre: float = 0.5
     few_passes: float = 8.0
@@ -206,6 +206,8 @@ class Coordinates(NamedTuple):
         Mean of the penalty's curvatures.
     target : float
         Root mean square of the targets, or a bound.
+    sizes : ndarray of shape (n_features,), or float
+        Mean squares of the columns in these coordinates, of which 1 is the largest.
     """
 
     scale: np.ndarray
@@ -213,6 +215,7 @@ class Coordinates(NamedTuple):
     mean_square_norm: float
     penalty: float = 0.0
     target: float = 1.0
+    sizes: Any = 1.0
 
 
 class GradientDescent:
@@ -393,8 +396,12 @@ class GradientDescent:
                 if traits_of(problem.loss).quadratic and plan.metric_grid is None:
                     # Along b the curvature is at least b'b over b'inv(H)b, which is explained.
                     total = plan.kept * problem.mean_weight * coordinates.target**2
-                    bent = excess(first, noise**2, GRADIENT_DESCENT.sure) / max(total, 1e-300)
-                    step = min(step, GRADIENT_DESCENT.along / max(bent, 1e-300))
+                    # So it is along b times its columns' sizes, which are at most 1.
+                    sizes = np.tile(coordinates.sizes, problem.loss.n_outputs)
+                    bent = excess(first, noise**2, GRADIENT_DESCENT.sure, sizes=sizes)
+                    bent /= max(total, 1e-300)
+                    safe = GRADIENT_DESCENT.along / bent if bent else usual_length(problem, trace)
+                    step = min(step, safe)
             last, last_gradient = point, gradient
             new = self.restrained(problem, coordinates, model.proximal_step(point, gradient, step))
             move = new - old
@@ -496,7 +503,12 @@ def first_length(plan: Any, problem: CompositeProblem, trace: float) -> float:
     if plan.metric_grid is not None:
         return METRIC.length / smoothness
     longer = GRADIENT_DESCENT.first / math.sqrt(trace) if problem.centred else 0.0
-    return max(GRADIENT_DESCENT.length / trace, longer) / smoothness
+    return max(usual_length(problem, trace), longer / smoothness)
+
+
+def usual_length(problem: CompositeProblem, trace: float) -> float:
+    """Length of a step if nothing is known of the curvatures but their sum, ``trace``."""
+    return GRADIENT_DESCENT.length / trace / (likely_smoothness(problem.loss) * problem.mean_weight)
 
 
 def least_clip(plan: GradientDescentPlan, loss: Any) -> float:
@@ -552,14 +564,15 @@ def release_coordinates(
         released = release_scales(plan.scales, X, y, rng)
         target = released.target
         mean_square = mean_square or released.mean_square[: d - problem.intercept]
-    size: float = d  # mean squared norm of the records, with ones
+    sizes = np.ones(d)
     if plan.preconditioned and mean_square is not None:
         scale[: d - problem.intercept] = np.sqrt(mean_square)
     elif problem.mean_square is not None:  # sizes of columns are those of a prior
         square = np.asarray(problem.mean_square)
         largest_square = float(square.max()) or 1.0  # if all features are 0
         scale[: d - problem.intercept] = math.sqrt(largest_square)
-        size = float(square.sum()) / largest_square + problem.intercept
+        sizes[: d - problem.intercept] = square / largest_square
+    size = float(sizes.sum())  # mean squared norm of the records, with ones
     penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
     shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
     # No penalty shrinks an intercept, so its noise would drown predictions that are shrunk.
@@ -582,7 +595,7 @@ def release_coordinates(
     # Only records of a `Mixture` of quantiles whose weights have moved may exceed the second bound.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
     bound = min(clip * math.sqrt(mean_square_norm), most)
-    return Coordinates(scale, bound, mean_square_norm, penalty, target)
+    return Coordinates(scale, bound, mean_square_norm, penalty, target, sizes)
 
 
 def noisy_gradient(
@@ -602,6 +615,10 @@ def noisy_gradient(
         # Derivatives in the predictions of all classes sum to 0: any other part is noise.
         classes = out.reshape(problem.loss.n_outputs, -1)
         classes -= classes.mean(axis=0)
+    if problem.mean_square is not None:
+        # So are gradients of features that are 0 in all records.
+        features = out.reshape(problem.loss.n_outputs, -1)[:, : len(problem.mean_square)]
+        features *= np.array(problem.mean_square) > 0.0
     return out
 
 

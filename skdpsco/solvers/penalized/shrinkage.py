@@ -145,7 +145,9 @@ class Descended(NamedTuple):
         return Descended(*parts)
 
 
-def excess(x: np.ndarray, variance: float, doubt: float = 0.0, taken: float = 0.0) -> float:
+def excess(
+    x: np.ndarray, variance: float, doubt: float = 0.0, taken: float = 0.0, sizes: Any = 1.0
+) -> float:
     """The square of ``x`` minus that of noise in its entries that are not 0, but at least 0.
 
     Parameters
@@ -157,9 +159,12 @@ def excess(x: np.ndarray, variance: float, doubt: float = 0.0, taken: float = 0.
         Standard deviations of the square of the noise that are ignored.
     taken : float, default=0.0
         Product of ``x`` with what a penalty has subtracted from it.
+    sizes : ndarray or float, default=1.0
+        Weights of the squares of entries.
     """
-    m = np.count_nonzero(x)
-    return max(float((x * x).sum()) + taken - (m + doubt * math.sqrt(2.0 * m)) * variance, 0.0)
+    w = sizes * (x != 0.0)
+    noise = float(w.sum()) + doubt * math.sqrt(2.0 * float((w * w).sum()))
+    return max(float((w * x * x).sum()) + taken - noise * variance, 0.0)
 
 
 def best_factor(square: float, noise: float, reached: float) -> float:
