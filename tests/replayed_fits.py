@@ -177,6 +177,7 @@ FITS = {
     "classes in a round ball": lambda: PrivateLinearClassifier(classes=[0, 1], n_iter=3),
     "round ball": lambda: PrivateLinearRegressor(solver="projected-descent", n_iter=3),
     "path of classes": lambda: PrivateLogisticL1(**BALL),
+    "vertices of classes": lambda: PrivateLogisticL1(solver="frank-wolfe", **BALL),
     "path": lambda: PrivateLasso(n_iter=5, target_bound=2.0),
     "scaled components": lambda: PrivateStandardScaler(lower=-1.0, upper=1.0),
     "scaled raw components": lambda: PrivateStandardScaler(),

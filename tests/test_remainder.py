@@ -306,6 +306,10 @@ def test_the_worst_of_two_costs_covers_both():
     for delta, cost in itertools.product((1e-9, 1e-3, 0.1), (noise, draw)):
         assert epsilon_of(worst, delta) >= epsilon_of(cost, delta)
     assert worst_of((noise, GaussianEvent(9.0), ExponentialMechanismEvent(0.01))) == noise
+    many, one = RepeatedEvent(ExponentialMechanismEvent(0.1), 100), ExponentialMechanismEvent(1.05)
+    assert rho_of(one) > rho_of(many)
+    assert gdp_of(one) > gdp_of(many)  # but with delta = 0 the many cost ten times as much
+    assert worst_of((many, one)) == ZCDPEvent(rho_of(one))
 
 
 def covers(curve, worst, costs):
