@@ -76,7 +76,7 @@ def test_words_come_before_numbers():
 
 def test_pure_privacy_is_said_where_no_noise_is_gaussian():
     draws = RepeatedEvent(ExponentialMechanismEvent(0.2), 3)
-    assert "or epsilon  0.6001  (with delta = 0" in str(a_report(event=draws))
+    assert "or epsilon  0.600003  (with delta = 0" in str(a_report(event=draws))
     for event in (GaussianEvent(2.0), compose(draws, GaussianEvent(2.0)), NoOpEvent()):
         assert "or epsilon" not in str(a_report(event=event))
     moments = a_report(event=NoOpEvent(), released=compose(draws, GaussianEvent(2.0)))

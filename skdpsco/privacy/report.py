@@ -150,7 +150,7 @@ class PrivacyReport:
         neighbours = f"{self.relation}, number of records {secrecy}"
         secret = "REPRODUCIBLE (random_state was set)" if self.seeded else "secret"
         pure = pure_epsilon_of(self.event if self.released is None else self.released)
-        shown = f"{pure * (1 + 6e-5):.4g}"  # rounded up
+        shown = f"{pure * (1 + 5e-6):.6g}"  # rounded up
         return [
             ("epsilon", f"{self.epsilon:g}", MEANINGS["epsilon"]),
             ("delta", f"{self.delta:g}", MEANINGS["delta"]),
