@@ -66,7 +66,9 @@ BY_STEPS = {"solver": "gradient-descent", "n_iter": 3}
 BALL = {"classes": [0, 1], "radius": 3.0, "n_iter": 5}
 ADDED = {"relation": "add-or-remove-one"}
 TARGETS = {"target_bound": 2.0, "feature_bound": 1.0}
-TABLE = Schema({"0": {"bounds": [-1, 1], "missing": True}, "1": {"bounds": [-2, 2]}})
+TABLE = Schema(
+    {"0": {"bounds": [-1, 1], "missing": True}, "1": {"bounds": [-2, 2]}, "c": ["u", "v"]}
+)
 FITS = {
     "moments": lambda: PrivateMoments(feature_bound=None),
     "several": lambda: PrivateRidge(feature_bound=None),
@@ -99,7 +101,15 @@ FITS = {
     "added to quantiles": lambda: PrivateQuantileRegressor(n_iter=3, **ADDED),
     "added to counts": lambda: PrivatePoissonRegressor(n_iter=3, **ADDED),
     "added to margins of classes": lambda: PrivateLinearSVC(classes=[0, 1], n_iter=3, **ADDED),
-    "added to curves of classes": lambda: PrivateAdditiveClassifier(classes=[0, 1], **ADDED),
+    "added to curves of classes": lambda: PrivateAdditiveClassifier(
+        classes=[0, 1], schema=TABLE, **ADDED
+    ),
+    "added to curves of counts": lambda: PrivateAdditiveRegressor(
+        loss="poisson", schema=TABLE, **ADDED
+    ),
+    "added to curves of outliers": lambda: PrivateAdditiveRegressor(
+        loss="huber", schema=TABLE, **ADDED
+    ),
     "added to a round ball": lambda: PrivateLinearRegressor(p=2, n_iter=4, **ADDED),
     "added to a sharp ball of classes with weights": lambda: PrivateLinearClassifier(
         p=1, class_weight={0: 0.2}, max_weight=2.0, classes=[0, 1], n_iter=4, **ADDED
@@ -192,7 +202,7 @@ FITS = {
     "curves of outliers with missing numbers": lambda: PrivateAdditiveRegressor(
         loss="huber", schema=TABLE
     ),
-    "curves of counts": lambda: PrivateAdditiveRegressor(loss="poisson"),
+    "curves of counts": lambda: PrivateAdditiveRegressor(loss="poisson", schema=TABLE),
     "curves of classes with missing numbers": lambda: PrivateAdditiveClassifier(
         classes=[0, 1, 2], schema=TABLE
     ),
@@ -287,7 +297,10 @@ def neighbours(name, rng, k=1, alike=False):
             y = np.column_stack([y > 0.0, np.abs(y)])
             x = y if "components" in name else x
         if "curves" in name:
-            x = pd.DataFrame(x, columns=["0", "1"])
+            letters = ["u", "v", "w"]  # of which the table does not know the last
+            x = pd.DataFrame(x, columns=["0", "1"]).assign(c="u")
+            x.loc[: k - 1, "c"] = rng.choice(letters, k)
+            x.loc[k:, "c"] = "u" if alike else np.where(X[k:, 1] > 0, "u", "v")
         yield x, () if "components" in name else (y,), more
 
 
