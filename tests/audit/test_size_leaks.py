@@ -5,7 +5,7 @@ Where it is public, `tests/audit/test_miscalibration.py` replaces records of as 
 
 import numpy as np
 import pytest
-from replayed_fits import FITS, Recorder, neighbours, replays
+from replayed_fits import COMMON, FITS, Recorder, neighbours, replays
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of few records, and of a seed
 WITH_ADDED = [name for name in FITS if "added" in name]
@@ -31,9 +31,7 @@ def test_an_added_record_tells_no_more_than_is_charged(name, monkeypatch):
 def test_charges_do_not_depend_on_the_number(name, monkeypatch):
     recorder = Recorder(monkeypatch)
     X, y, more = next(neighbours(name, np.random.default_rng(0)))
-    few = {key: value[:9] if len(value) == len(X) else value for key, value in more.items()
-           if key != "init"}  # fmt: skip
-    few |= {key: value for key, value in more.items() if key == "init"}
+    few = {key: value if key in COMMON else value[:9] for key, value in more.items()}
     model = FITS[name]().set_params(epsilon=30.0, delta=1e-3)
     _, rho = recorder.fit(model, (X, y, more))
     assert recorder.fit(model, (X[:9], tuple(part[:9] for part in y), few))[1] == rho
