@@ -41,12 +41,13 @@ from skdpsco.privacy import (
     gdp_of,
     is_gaussian,
     mu_of,
+    pure_epsilon_of,
     rho_of,
     zcdp_delta,
     zcdp_epsilon,
     zcdp_rho,
 )
-from skdpsco.privacy.accounting import _mills, zcdp_beside
+from skdpsco.privacy.accounting import _mills, for_units, zcdp_beside
 from skdpsco.privacy.report import PrivacyReport
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -89,9 +90,18 @@ def test_budget_refuses_what_is_not_a_real_number(bad):
 
 
 @each("use", [Budget, Ledger, lambda _, delta: PrivateRidge(delta=delta).fit([[0.0]], [0.0])])
-def test_a_delta_of_0_is_said_not_to_be_offered(use):
-    with pytest.raises(ValueError, match="no solver offers pure differential privacy, delta=0"):
+def test_a_delta_of_0_is_said_to_be_no_budget(use):
+    with pytest.raises(ValueError, match=r"does not cover delta=0.*PrivateQuantileClipper"):
         use(1.0, 0)
+
+
+def test_pure_epsilons_add_up_and_only_those():
+    noisy_max, pure = LaplaceNoisyMaxEvent(0.3), PureDPEvent(0.2)
+    event = compose(RepeatedEvent(ExponentialMechanismEvent(0.1), 4), noisy_max, pure)
+    assert pure_epsilon_of(event) == pytest.approx(0.9, rel=1e-14)
+    assert pure_epsilon_of(NoOpEvent()) == 0.0
+    for other in (GaussianEvent(9.0), ZCDPEvent(1e-9), for_units(pure, 2)):
+        assert pure_epsilon_of(compose(event, other)) == math.inf
 
 
 def test_budget_is_a_value():

@@ -1,6 +1,6 @@
 """Moments and models whose number of records is private: their plans, and what is refused.
 
-What neighbours change in every release is in audit/test_whole_fits.py.
+What neighbours change in every release is in audit/test_size_leaks.py.
 """
 
 import itertools

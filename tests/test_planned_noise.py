@@ -1,4 +1,6 @@
-"""Compare drawn noise with planned noise, for every solver and stage: `noise_children`.
+"""Budgets that are spent twice: compare drawn noise with its charge, for every solver and stage.
+
+`noise_children` runs them, and whole fits of every public estimator.
 
 All kernels run in plain Python there, so that no draw of noise goes unseen.
 """
@@ -32,9 +34,11 @@ PARTS = {
     "TreeFrankWolfe, generalised": 6,
     # Half of rho on the training part, half on the validation part, half on the fit of the best;
     # what is granted to a fit leaves room for rounding.
-    "PrivateGridSearchCV, sums": 1.5 - 1e-9,
+    "search": 1.5 - 1e-9,
     "PrivateGridSearchCV, winner": 1.5 - 1e-9,
     "PrivateRidge, several": 1 - 1e-9,
+    "several": 1 - 1e-9,
+    "init of several": 1 - 1e-9,
     "PrivateMoments, units": 1 / 9,  # what is charged is for three records at once
 }
 # Draws of vertices, on each of which a record bears by another weight: their proofs add that up.
@@ -47,6 +51,8 @@ WEIGHED = {
 }
 # A sample's draws cost less than their noise alone would: those are compared one by one.
 SAMPLED = {"SGD"}
+# Densities have finer levels, which are charged, for columns that lie within few cells.
+COARSE = "curves", "bent"
 # How often columns far from 0 are searched for, of four rounds that are charged.
 ROUNDS = {"PrivateRidge, raw": 1, "PrivateRidge, far": 3}
 # Plans that are made again in a run, since they need to know what is released or drawn first.
@@ -131,6 +137,9 @@ def test_noise_that_is_drawn_costs_what_is_charged(observed):
         / case["charged"]
         for name, case in observed.items()
     }
+    coarse = {name for name in observed if name.removeprefix("added to ").startswith(COARSE)}
+    assert all(0.9 < ratios[name] < 1.0 for name in coarse)
+    special |= coarse
     expected = {name: PARTS.get(name, 1.0) for name in observed if name not in special}
     assert {name: ratios[name] for name in expected} == pytest.approx(expected, rel=1e-10)
     assert {name: [made for _, made in observed[name]["rounds"]] for name in ROUNDS} == {

@@ -29,6 +29,7 @@ from skdpsco.privacy import (
     gdp_of,
     is_gaussian,
     mu_of,
+    pure_epsilon_of,
     rho_of,
 )
 from skdpsco.privacy.events import leaves
@@ -306,6 +307,10 @@ def test_the_worst_of_two_costs_covers_both():
     for delta, cost in itertools.product((1e-9, 1e-3, 0.1), (noise, draw)):
         assert epsilon_of(worst, delta) >= epsilon_of(cost, delta)
     assert worst_of((noise, GaussianEvent(9.0), ExponentialMechanismEvent(0.01))) == noise
+    many, one = RepeatedEvent(ExponentialMechanismEvent(0.1), 100), ExponentialMechanismEvent(1.05)
+    assert rho_of(one) > rho_of(many)
+    assert gdp_of(one) > gdp_of(many)  # but with delta = 0 the many cost ten times as much
+    assert worst_of((many, one)) == ZCDPEvent(rho_of(one))
 
 
 def covers(curve, worst, costs):
@@ -314,16 +319,18 @@ def covers(curve, worst, costs):
     return all(curve(worst, e) >= curve(cost, e) for e in epsilons for cost in costs)
 
 
-def test_a_third_currency_would_not_compare_costs():
-    """The accountant may use rho and mu only: docs/proofs/boosted_mirror_descent.md."""
+def test_a_third_currency_is_compared_too():
+    """Pure privacy: docs/proofs/boosted_mirror_descent.md."""
     noise, draw = GaussianEvent(2.0), ExponentialMechanismEvent(1.0)
-    assert worst_of((noise, draw)) == draw
+    assert rho_of(draw) >= rho_of(noise)
+    assert gdp_of(draw) >= gdp_of(noise)
+    worst = worst_of((noise, draw))
 
     def by_three(event, epsilon):
-        pure = event.epsilon0 if event == draw else math.inf
-        return 0.0 if epsilon >= pure else delta_of(event, epsilon)
+        return 0.0 if epsilon >= pure_epsilon_of(event) else delta_of(event, epsilon)
 
-    assert covers(delta_of, draw, (noise, draw))
+    for curve in (delta_of, by_three):
+        assert covers(curve, worst, (noise, draw))
     assert not covers(by_three, draw, (noise, draw))
 
 

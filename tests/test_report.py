@@ -13,7 +13,14 @@ from sklearn.preprocessing import StandardScaler
 
 from skdpsco import PrivateGridSearchCV, PrivateLasso, PrivateLogisticL1, PrivateRidge
 from skdpsco.preprocessing import PublicBoundsScaler
-from skdpsco.privacy import GaussianEvent, rho_of
+from skdpsco.privacy import (
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    NoOpEvent,
+    RepeatedEvent,
+    compose,
+    rho_of,
+)
 from skdpsco.privacy.report import PrivacyReport, ReleasedStep
 
 CAPTION = "Differential privacy</caption>"
@@ -66,6 +73,15 @@ def test_words_come_before_numbers():
         "tells apart)",
         "noise       secret  (whether a seed can reproduce it)",
     ]
+
+
+def test_pure_privacy_is_said_where_no_noise_is_gaussian():
+    draws = RepeatedEvent(ExponentialMechanismEvent(0.2), 3)
+    assert "or epsilon  0.600003  (with delta = 0" in str(a_report(event=draws))
+    for event in (GaussianEvent(2.0), compose(draws, GaussianEvent(2.0)), NoOpEvent()):
+        assert "or epsilon" not in str(a_report(event=event))
+    moments = a_report(event=NoOpEvent(), released=compose(draws, GaussianEvent(2.0)))
+    assert "or epsilon" not in str(moments)
 
 
 def test_seeded_noise_is_conspicuous():

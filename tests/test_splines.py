@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
-from recorded_releases import RecordedReleases
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
@@ -17,11 +16,9 @@ from skdpsco import (
     Schema,
     make_private_pipeline,
 )
-from skdpsco.additive import densities
 from skdpsco.inspection import privacy_report
 from skdpsco.preprocessing import PrivateSplineTransformer
-from skdpsco.privacy import Budget, NoOpEvent
-from skdpsco.scaling import feature_bounds, quantiles
+from skdpsco.privacy import NoOpEvent
 
 pytestmark = [
     # Seeds make the tests deterministic; tests/test_random.py tests the warning.
@@ -138,48 +135,6 @@ def test_other_columns_are_passed_on():
 
 
 # --- privacy
-
-
-class Releases(RecordedReleases):
-    """Whole fits, whose releases are replayed."""
-
-    def __init__(self, monkeypatch):
-        super().__init__(monkeypatch, densities, feature_bounds, quantiles)
-
-    def run(self, splines, X, outputs):
-        self.begin(outputs)
-        splines.fit(X)
-        return self.units, self.seen
-
-
-@each(
-    "splines",
-    [
-        PrivateSplineTransformer(random_state=0),
-        PrivateSplineTransformer(lower=-5, upper=5, random_state=0),
-        PrivateSplineTransformer(
-            lower=-5, upper=5, relation="add-or-remove-one", columns=[0, 2], random_state=0
-        ),
-    ],
-)
-def test_neighbours_change_releases_by_no_more_than_is_paid_for(monkeypatch, splines):
-    """All noise is Gaussian, of scale 2**24: the squares of changes over it add up to mu**2."""
-    rng = np.random.default_rng(0)
-    C = rng.normal(size=(400, 3))
-    C[:, 2] *= 1e-3
-    releases = Releases(monkeypatch)
-    units, seen = releases.run(splines, C, None)
-    budget, added = Budget(splines.epsilon, splines.delta), splines.relation != "replace-one"
-    largest = 0.0
-    for value in (0.0, 1e12, -1e12, 4.9, 1e-9):
-        other = C.copy()
-        other[7] = value
-        changed, _ = releases.run(splines, np.delete(C, 7, axis=0) if added else other, seen)
-        assert [len(u) for u in units] == [len(u) for u in changed]
-        squares = [((a - b) ** 2).sum() / 4.0**24 for a, b in zip(units, changed, strict=True)]
-        assert sum(squares) <= budget.mu**2
-        largest = max(largest, sum(squares))
-    assert largest > 0.0
 
 
 def test_a_pipeline_is_private_and_splines_after_it_have_bounds():

@@ -19,11 +19,11 @@ from skdpsco.additive.densities import (
 )
 from skdpsco.additive.pairs import PairFunction, PairPlan, Products, plan_pairs
 from skdpsco.additive.shapes import (
-    SHAPES,
     ShapeFunction,
     Shapes,
     bases_of,
     n_functions_of,
+    ratio_of,
     variances_of,
 )
 from skdpsco.additive.table import ColumnRecords, TableColumn
@@ -50,7 +50,6 @@ UNKNOWN_RANGES = (
     "Columns of numbers without a declared range are clipped to [-1, 1]: there are too few records "
     "to find ranges privately. Declare them in a schema."
 )
-USUAL_RATIO = SHAPES.rough_ratio
 
 
 class Table:
@@ -255,13 +254,8 @@ class SumOfShapes(PrivateLinearModel):
         return None if y is None else self._encode_block(y)
 
     def _ratio(self, n_samples: int, columns: tuple[TableColumn, ...]) -> float:
-        """The n mu of the fit over the root of the number of columns.
-
-        Where the number of records is private, it is a usual one.
-        """
-        if self._relation == ADD_OR_REMOVE:
-            return USUAL_RATIO
-        return n_samples * self._budget().mu / math.sqrt(max(len(columns), 1))
+        added = self._relation == ADD_OR_REMOVE
+        return ratio_of(n_samples, self._budget().mu, len(columns), added)
 
     def _pair_plan(self, n_samples: int, columns: tuple[TableColumn, ...], mu: float) -> PairPlan:
         """How pairs are chosen: not where sums are of records that may be added."""

@@ -3,6 +3,7 @@
 Proof that they are post-processing of densities: docs/proofs/additive.md, section 2.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -15,12 +16,12 @@ from skdpsco.additive.densities import Density, Shares
 from skdpsco.additive.table import TableColumn, codes_of
 
 __all__ = [
-    "SHAPES",
     "ShapeFunction",
     "Shapes",
     "bases_of",
     "ends_of",
     "n_functions_of",
+    "ratio_of",
     "roughness_of",
     "variances_of",
 ]
@@ -188,6 +189,11 @@ def write_values(x, knots, values, missing, zero, out):
             part = min(part, 1.0) if part > 0.0 else 0.0
             for k in range(n_outputs):
                 out[i, k] = values[j, k] + part * (values[j + 1, k] - values[j, k])
+
+
+def ratio_of(n_samples: int, mu: float, n_columns: int, added: bool) -> float:
+    """The n mu of a fit over the root of the number of columns; a usual one if n is private."""
+    return SHAPES.rough_ratio if added else n_samples * mu / math.sqrt(max(n_columns, 1))
 
 
 def roughness_of(ratio: float) -> float:

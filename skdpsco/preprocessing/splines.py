@@ -25,7 +25,7 @@ from skdpsco._validation import (
     is_number,
 )
 from skdpsco.additive.densities import Density, DensityPlan, found_ranges, plan_densities
-from skdpsco.additive.shapes import ends_of
+from skdpsco.additive.shapes import ends_of, ratio_of
 from skdpsco.additive.table import CLOSEST, TableColumn
 from skdpsco.base.advice import counted
 from skdpsco.base.transformer import ColumnTransform
@@ -58,7 +58,7 @@ class KnotPlan:
         How ranges are found, if none are declared.
     densities : DensityPlan
     ratio : float
-        The n mu of the fit over the root of the number of columns.
+        The n mu of the fit over the root of the number of columns; a usual one if n is private.
     event : Event
     """
 
@@ -251,7 +251,7 @@ class PrivateSplineTransformer(ColumnTransform):
         shown = MOST_RECORDS_ADDED if added else n
         planned = partial(self._planned, n_samples=shown, n_features=d)
         columns = tuple(TableColumn(f"x{j}") for j in self.columns_)
-        ratio, bounds, events = n * available.mu / math.sqrt(d), None, []
+        ratio, bounds, events = ratio_of(n, available.mu, d, added), None, []
         if ranges is None:
             bounds = planned(lambda spend: plan_bounds(n, d, spend.rho), available)
             available, events = left_after(available, bounds.event), [bounds.event]

@@ -14,7 +14,10 @@ __all__ = [
 ]
 
 NO_PURE_PRIVACY = (
-    "no solver offers pure differential privacy, delta=0, since all costs are counted in zCDP"
+    "costs are counted in zCDP, which does not cover delta=0. With a small delta, reports of these "
+    "name an epsilon for delta=0 as well: PrivateQuantileClipper with lower and upper, "
+    "PrivateLogisticL1 with solver='frank-wolfe', PrivateFeatureSelector with classes and "
+    "feature_bound, PrivateSynthesizer with a domain and solver='multiplicative-weights'"
 )
 
 LONGEST_TEXT, MOST_SHOWN = 100, 10

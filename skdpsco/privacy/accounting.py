@@ -65,6 +65,7 @@ __all__ = [
     "gdp_of",
     "is_gaussian",
     "mu_of",
+    "pure_epsilon_of",
     "rho_of",
     "zcdp_beside",
     "zcdp_delta",
@@ -95,6 +96,12 @@ _MU: dict[type, Callable[..., float]] = {
     NoOpEvent: lambda event: 0.0,
     GaussianEvent: lambda event: 1 / event.noise_multiplier,
     ExponentialMechanismEvent: lambda event: mu_of_draw(event.epsilon0),
+}
+_PURE: dict[type, Callable[..., float]] = {
+    NoOpEvent: lambda event: 0.0,
+    ExponentialMechanismEvent: lambda event: event.epsilon0,
+    PureDPEvent: lambda event: event.epsilon0,
+    LaplaceNoisyMaxEvent: lambda event: event.epsilon0,
 }
 # These have Renyi curves of their own.
 _CURVES = (
@@ -171,6 +178,18 @@ def gdp_of(event: Event) -> float:
         return math.inf
     squares = (count * _MU[type(leaf)](leaf) ** 2 for leaf, count in found)
     return math.sqrt(math.fsum(squares)) * (1 + 1e-15)
+
+
+def pure_epsilon_of(event: Event) -> float:
+    """Return an epsilon for which `event` is (epsilon, 0)-DP, infinity if none is known.
+
+    It is the sum of all epsilon0, and infinite with any Gaussian noise, and for costs that are
+    known in zCDP only, such as those of units of several records.
+    """
+    found = _known_leaves(event)
+    if any(type(leaf) not in _PURE for leaf, _ in found):
+        return math.inf
+    return math.fsum(count * _PURE[type(leaf)](leaf) for leaf, count in found) * (1 + 1e-15)
 
 
 def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:

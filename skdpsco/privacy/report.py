@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
-from .accounting import rho_of
+from .accounting import pure_epsilon_of, rho_of
 from .events import Event, event_of, leaves
 from .registry import deployment
 from .relations import ADD_OR_REMOVE
@@ -23,6 +23,7 @@ SEEDED = (
 MEANINGS = {
     "epsilon": "natural logarithm of the factor by which odds may change",
     "delta": "chance that, at worst, everything is revealed",
+    "pure": "with delta = 0, since no noise of this fit is Gaussian",
     "rho": "cost in zero-concentrated differential privacy, a unit in which costs add up",
 }
 
@@ -148,9 +149,12 @@ class PrivacyReport:
         secrecy = "private" if self.relation == ADD_OR_REMOVE else "public"
         neighbours = f"{self.relation}, number of records {secrecy}"
         secret = "REPRODUCIBLE (random_state was set)" if self.seeded else "secret"
+        pure = pure_epsilon_of(self.event if self.released is None else self.released)
+        shown = f"{pure * (1 + 5e-6):.6g}"  # rounded up
         return [
             ("epsilon", f"{self.epsilon:g}", MEANINGS["epsilon"]),
             ("delta", f"{self.delta:g}", MEANINGS["delta"]),
+            *([("or epsilon", shown, MEANINGS["pure"])] if 0.0 < pure < math.inf else []),
             ("rho (zCDP)", f"{self.rho:.6g}", MEANINGS["rho"]),
             ("neighbours", neighbours, "data sets that the result hardly tells apart"),
             ("noise", secret, "whether a seed can reproduce it"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .accounting import allows, gdp_of, is_gaussian, mu_of, rho_of
+from .accounting import allows, gdp_of, is_gaussian, mu_of, pure_epsilon_of, rho_of
 from .budget import Budget
 from .events import (
     Event,
@@ -139,5 +139,6 @@ def worst_of(events: Sequence[Event]) -> Event:
     if all(map(is_gaussian, events)):
         return max(events, key=mu_of)
     rho, mu = max(map(rho_of, events)), max(map(gdp_of, events))
+    pure = max(map(pure_epsilon_of, events))
     covering = (cost for cost in events if rho_of(cost) >= rho and mu <= gdp_of(cost) < math.inf)
-    return next(covering, ZCDPEvent(rho))
+    return next((cost for cost in covering if pure_epsilon_of(cost) >= pure), ZCDPEvent(rho))
