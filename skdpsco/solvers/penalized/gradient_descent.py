@@ -400,8 +400,9 @@ class GradientDescent:
                     sizes = np.tile(coordinates.sizes, problem.loss.n_outputs)
                     bent = excess(first, noise**2, GRADIENT_DESCENT.sure, sizes=sizes)
                     bent /= max(total, 1e-300)
-                    safe = GRADIENT_DESCENT.along / bent if bent else usual_length(problem, trace)
-                    step = min(step, safe)
+                    if bent == 0.0 and self.has_prior(problem):  # columns may have a common factor
+                        step = usual_length(problem, trace)
+                    step = min(step, GRADIENT_DESCENT.along / max(bent, 1e-300))
             last, last_gradient = point, gradient
             new = self.restrained(problem, coordinates, model.proximal_step(point, gradient, step))
             move = new - old
