@@ -215,8 +215,8 @@ class PrivateLinearModel(PrivateEstimator):
         **fit_params : dict
             ``sample_weight``, an array-like of shape (n_samples,), if ``max_weight`` is declared.
             Optional starting points of models with a penalty: ``init``, a fitted linear model of
-            other records, and ``public_data``, a pair (X, y) of records that need no protection. See
-            :doc:`/public-data`.
+            other records, and ``public_data``, a pair (X, y) of records that need no protection.
+            See :doc:`/public-data`.
 
         {outcome}
         """
@@ -572,7 +572,9 @@ class PrivateLinearModel(PrivateEstimator):
                 said = (self._clipping_note(units), *assumptions)
                 said = (*said, *self._weight_notes(), *assumed_of(prepared.solver, plan))
                 found = {line for _, _, line in steps}  # not assumed, and said there
-                release.assumptions = tuple(line for line in dict.fromkeys(said) if line not in found)
+                release.assumptions = tuple(
+                    line for line in dict.fromkeys(said) if line not in found
+                )
 
         if bounds is None or is_auto(self.feature_bound):
             self.feature_bound_ = units.bounds
@@ -843,12 +845,11 @@ class PrivateLinearModel(PrivateEstimator):
         Returns
         -------
         pipeline : sklearn.pipeline.Pipeline
-            A scaler that clips, then a fitted linear or equivalent model: a `MinMaxScaler` that clips
-            features to ``feature_range_``, and a `LogisticRegression`,
-            an `SGDClassifier` for losses without probabilities, or an `MLPRegressor` of two units,
-            which clip predictions to ``target_range_``; a `LinearRegression` if there is no such
-            range. The scaler takes dense X only: pass parts of a sparse X as arrays,
-            ``X[:1000].toarray()``.
+            A scaler that clips, then a fitted linear or equivalent model: a `MinMaxScaler` that
+            clips features to ``feature_range_``, and a `LogisticRegression`, an `SGDClassifier` for
+            losses without probabilities, or an `MLPRegressor` of two units, which clip predictions
+            to ``target_range_``; a `LinearRegression` if there is no such range. The scaler takes
+            dense X only: pass parts of a sparse X as arrays, ``X[:1000].toarray()``.
 
         Raises
         ------

@@ -46,7 +46,8 @@ class ScoreMixin:
     ) -> float:
         """Accuracy of a classifier, or R^2 of a regressor.
 
-        It is computed without noise: do not publish it for private records. With several targets it is the mean of their scores.
+        It is computed without noise: do not publish it for private records. With several targets it
+        is the mean of their scores.
 
         Parameters
         ----------

@@ -16,17 +16,17 @@ delta : float, default=1e-6
 
 [ledger]
 ledger : Ledger or None, default=None
-    Records the cost of each fit and refuses overspending: see :doc:`/ledger`. None counts nothing.
+    Counts costs and refuses overspending: see :doc:`/ledger`. None counts nothing.
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
-    Most records used per person, and protected together: needs ``units``, see :doc:`/persons`.
-    None protects each record alone.
+    Most records used per person, protected together; needs ``units``. None protects each record
+    alone. See :doc:`/persons`.
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
     Public bound on ``|X|``, to which features are clipped. "auto" and None find bounds with at most
-    7 % of the budget. With a numeric radius or row norm, "auto" is 1, and None is refused. See
+    7 % of the budget; with numeric ``radius`` or ``row_norm``, "auto" is 1 and None is refused. See
     :doc:`/clipping`.
 
 [target_bound]
@@ -88,8 +88,8 @@ standard_errors : bool, default=False
 
 [relation]
 relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-    "replace-one" hides what a record says; "add-or-remove-one" also hides the number of records.
-    See :doc:`/neighbours`.
+    "replace-one" hides what a record says; "add-or-remove-one" also how many there are. See
+    :doc:`/neighbours`.
 
 [random_state]
 random_state : int, RandomState instance or None, default=None

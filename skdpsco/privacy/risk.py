@@ -96,7 +96,7 @@ class Risk:
 
     def lines(self) -> list[str]:
         """The same in sentences."""
-        thing, other, which = _neighbours(self.relation)
+        thing, other, which = _alternatives(self.relation)
         factor = math.exp(min(self.epsilon, 700.0))
         change = f"at most {_up(factor, 3):,.6g}" if factor < _LARGE else "more than a million"
         least, *others = zip(FALSE_ALARMS, self._rates(FALSE_ALARMS), strict=True)
@@ -151,7 +151,7 @@ def _phi(x: float) -> float:
     return math.erfc(-x / math.sqrt(2)) / 2
 
 
-def _neighbours(relation: str) -> tuple[str, str, str]:
+def _alternatives(relation: str) -> tuple[str, str, str]:
     """What is protected, what may be in its place, and what an attacker asks about the two."""
     k = records_of_unit(relation) or 1
     thing = "one record" if k == 1 else f"one unit of at most {k} records"
