@@ -4,7 +4,8 @@ A first private model
 
 Does an image show a digit from 0 to 4, or from 5 to 9? The images are scikit-learn's handwritten
 digits: 1,797 records of 64 pixels. They stand in for records that deserve protection. We fit a
-logistic regression to them without privacy and then with it, and see what the second guarantees.
+logistic regression to them without privacy and then with it, and see what the private model
+guarantees.
 """
 
 import matplotlib.pyplot as plt
@@ -47,8 +48,8 @@ print(model.privacy_)
 
 # %%
 # Steps before a model count too. ``privacy_report`` looks at a whole pipeline; here there is only
-# the model. Had a ``StandardScaler`` been fitted to the records, the report would say that it is
-# not private.
+# the model. If the pipeline contained a ``StandardScaler``, the report would say that it is not
+# private; it cannot see steps that were run outside.
 print(privacy_report(model))
 
 # %%

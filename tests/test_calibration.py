@@ -124,16 +124,16 @@ def test_typical_scores_are_the_means_of_normal_ones(mean, deviation):
 @pytest.mark.parametrize("make", MODELS + IN_BALLS)
 def test_it_is_reported(make):
     lines = str(fitted(make)[0].privacy_).splitlines()
-    assert any("slope and offset" in line for line in lines)
+    assert any("calibration of predictions" in line for line in lines)
     for params in ({"fit_intercept": False}, {"epsilon": 0.01}):
         lines = str(fitted(make, **params)[0].privacy_).splitlines()
-        assert not any("slope and offset" in line for line in lines)
+        assert not any("calibration of predictions" in line for line in lines)
 
 
 @pytest.mark.parametrize("make", IN_BALLS)
 def test_a_given_ball_that_may_hold_the_intercept_is_not_calibrated(make):
     lines = str(fitted(make, radius=3.0)[0].privacy_).splitlines()
-    assert not any("slope and offset" in line for line in lines)
+    assert not any("calibration of predictions" in line for line in lines)
 
 
 def test_a_given_ball_is_not_left():

@@ -126,7 +126,7 @@ def test_report_and_ledger():
     with pytest.raises(BudgetExceededError):
         model.fit(X, y)
     assert len(ledger.history()) == 1
-    assert "targets are clipped to +-3" in str(regressor(target_bound=3.0).fit(X, y).privacy_)
+    assert "targets are clipped to ±3" in str(regressor(target_bound=3.0).fit(X, y).privacy_)
 
 
 # ------------------------------------------------------------------------------ solvers

@@ -45,33 +45,32 @@ def a_report(**changes):
 
 def test_words_come_before_numbers():
     report = a_report(
-        assumptions=("features are clipped to +-1", "the 2 labels are public"),
+        assumptions=("features are clipped to ±1", "the 2 labels are public"),
         steps=(
-            ReleasedStep("bounds of the features", 21, 0.2, "features are clipped to +-1"),
+            ReleasedStep("bounds of the features", 21, 0.2, "features are clipped to ±1"),
             ReleasedStep("shares of the classes", 1, math.nan, ""),
         ),
     )
     assert str(report).splitlines() == [
-        "risk        Seeing the result changes the odds that one record was used, and not another "
-        "in its place, by a factor of at most 2.72.",
-        "            Besides, there is a chance of 1 in 1,000,000 that, at worst, everything is "
-        "revealed.",
-        "            Someone who knows all other records and guesses whether it was used, where "
-        "both are equally likely, is right at most 59.9 % of the time.",
-        "            An attack that accuses 0.1 % of the records that were not used finds at most "
-        "0.28 % of those that were; one that accuses 1 %, at most 2.8 %; one that accuses 10 %, "
-        "at most 22 %.",
-        "budget      20.0 % on bounds of the features: features are clipped to +-1",
+        "risk        Seeing the result changes the odds between one record and any other in its "
+        "place by a factor of at most 2.72.",
+        "            With probability at most 1 in 1,000,000 this may fail; at worst, everything "
+        "is then revealed.",
+        "            Starting at 50:50, someone who knows all other records tells which was used "
+        "at most 59.9 % of the time, on average.",
+        "            At a false-positive rate of 0.1 %, the true-positive rate of an attack is at "
+        "most 0.28 %; at 1 %, at most 2.8 %; at 10 %, at most 22 %.",
+        "budget      20.0 % of rho on bounds of the features: features are clipped to ±1",
         "            shares of the classes",
-        "assumes     features are clipped to +-1",
+        "assumes     features are clipped to ±1",
         "            the 2 labels are public",
         "epsilon     1  (natural logarithm of the factor by which odds may change)",
-        "delta       1e-06  (chance that, at worst, everything is revealed)",
+        "delta       1e-06  (chance that this fails; at worst, everything is then revealed)",
         "rho (zCDP)  0.0125  (cost in zero-concentrated differential privacy, a unit in which "
         "costs add up)",
         "neighbours  replace-one, number of records public  (data sets that the result hardly "
         "tells apart)",
-        "noise       secret  (whether a seed can reproduce it)",
+        "noise       secret  (no seed was set)",
     ]
 
 
@@ -123,8 +122,8 @@ def test_report_of_a_fit(Estimator):
     assert (report.epsilon, report.delta, report.seeded) == (2.0, 1e-5, False)
     assert report.relation == "replace-one"
     assert report.rho == rho_of(report.event)
-    assert "[1 .. 3], one bound per column" in str(report)
-    about_y = "targets are clipped to +-6" if Estimator is PrivateLasso else "(read off y)"
+    assert "±b per column, b from 1 to 3" in str(report)
+    about_y = "targets are clipped to ±6" if Estimator is PrivateLasso else "(read off y)"
     assert about_y in str(report)
     # The table holds only what was public before the fit.
     again = Estimator(epsilon=2, delta=1e-5, radius=2.0, feature_bound=[1, 2, 3]).fit(X[::-1], y)

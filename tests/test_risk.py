@@ -184,10 +184,13 @@ def test_risk_grows_with_epsilon(event_of):
 @pytest.mark.parametrize(
     ("relation", "said"),
     [
-        ("replace-one", "that one record was used, and not another in its place,"),
-        ("add-or-remove-one", "that one record was used, and not left out,"),
-        ("replace-one within groups", "one record was used, and not another of its groups,"),
-        ("replace one unit of at most 4 records", "that one unit of at most 4 records was used,"),
+        ("replace-one", "between one record and any other in its place by"),
+        ("add-or-remove-one", "between the use of one record and its absence by"),
+        ("replace-one within groups", "one record and another of its groups in its place by"),
+        (
+            "replace one unit of at most 4 records",
+            "one unit of at most 4 records and any other in its place",
+        ),
     ],
 )
 def test_words_name_what_is_protected(relation, said):

@@ -186,7 +186,7 @@ def test_every_regression_finds_a_far_target(make):
     for bound in (None, 1e7):
         model = make(target_bound=bound, epsilon=4.0, random_state=0).fit(X, y, **groups)
         assert model.score(X, y) > 0.5
-        assert "targets are clipped to +-" in str(model.privacy_)
+        assert "targets are clipped to ±" in str(model.privacy_)
         assert epsilon_of(model.privacy_.event, model.delta) <= 4.0
 
 

@@ -247,7 +247,7 @@ class PrivateAdditiveModel(PrivateEstimator):
         Returns
         -------
         frame : pandas.DataFrame
-            Its columns are column, at (a knot, a category, 0 or None for what is missing), and
+            Its columns are column, at (a knot, a category or 0; None for missing values), and
             value, or one value for each class.
         """
         import pandas as pd
@@ -314,7 +314,7 @@ class PrivateAdditiveModel(PrivateEstimator):
         Raises
         ------
         ValueError
-            If it is not such a text, or lacks a key.
+            If it is not output of `to_json`, or lacks a key.
         """
         model: Self = read_model(cls, text)
         return model
@@ -367,7 +367,7 @@ class PrivateAdditiveModel(PrivateEstimator):
 class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
     """Differentially private additive classification: log-odds are sums of functions of columns.
 
-    The functions of numbers are smooth curves; each category has one number.
+    The functions of numbers are smooth curves; each category adds one number.
 
     Parameters
     ----------
@@ -382,14 +382,13 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
 
     See Also
     --------
-    PrivateAdditiveRegressor : For numbers.
+    PrivateAdditiveRegressor : For numeric targets.
     PrivateLogisticRegression : For linear log-odds, and for sparse or very many columns.
 
     Notes
     -----
     {guarantee}
-    Values that are missing or not declared have a function value of their own. Proof:
-    :doc:`/proofs/additive`.
+    Missing values get a value of their own, as do undeclared ones. Proof: :doc:`/proofs/additive`.
 
     References
     ----------
@@ -499,7 +498,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
 class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
     """Differentially private additive regression: predictions are sums of functions of columns.
 
-    The functions of numbers are smooth curves; each category has one number.
+    The functions of numbers are smooth curves; each category adds one number.
 
     Parameters
     ----------
@@ -523,8 +522,7 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
     Notes
     -----
     {guarantee}
-    Values that are missing or not declared have a function value of their own. Proof:
-    :doc:`/proofs/additive`.
+    Missing values get a value of their own, as do undeclared ones. Proof: :doc:`/proofs/additive`.
 
     References
     ----------

@@ -214,9 +214,9 @@ class PrivateLinearModel(PrivateEstimator):
         {units}
         **fit_params : dict
             ``sample_weight``, an array-like of shape (n_samples,), if ``max_weight`` is declared.
-            ``init``, a fitted linear model of other records, and ``public_data``, a pair (X, y) of
-            records that need no protection, from which models with a penalty start: see
-            :doc:`/public-data`.
+            Optional starting points of models with a penalty: ``init``, a fitted linear model of
+            other records, and ``public_data``, a pair (X, y) of records that need no protection.
+            See :doc:`/public-data`.
 
         {outcome}
         """
@@ -571,7 +571,10 @@ class PrivateLinearModel(PrivateEstimator):
                 release.steps = ReleasedStep.all_of((*counted, *steps), event)
                 said = (self._clipping_note(units), *assumptions)
                 said = (*said, *self._weight_notes(), *assumed_of(prepared.solver, plan))
-                release.assumptions = tuple(dict.fromkeys(said))
+                found = {line for _, _, line in steps}  # not assumed, and said there
+                release.assumptions = tuple(
+                    line for line in dict.fromkeys(said) if line not in found
+                )
 
         if bounds is None or is_auto(self.feature_bound):
             self.feature_bound_ = units.bounds
@@ -842,11 +845,11 @@ class PrivateLinearModel(PrivateEstimator):
         Returns
         -------
         pipeline : sklearn.pipeline.Pipeline
-            A `MinMaxScaler` that clips features to ``feature_range_``, and a `LogisticRegression`,
-            an `SGDClassifier` for losses without probabilities, or an `MLPRegressor` of two units,
-            which clip predictions to ``target_range_``; a `LinearRegression` if there is no such
-            range. The scaler takes dense X only: pass parts of a sparse X as arrays,
-            ``X[:1000].toarray()``.
+            A scaler that clips, then a fitted linear or equivalent model: a `MinMaxScaler` that
+            clips features to ``feature_range_``, and a `LogisticRegression`, an `SGDClassifier` for
+            losses without probabilities, or an `MLPRegressor` of two units, which clip predictions
+            to ``target_range_``; a `LinearRegression` if there is no such range. The scaler takes
+            dense X only: pass parts of a sparse X as arrays, ``X[:1000].toarray()``.
 
         Raises
         ------

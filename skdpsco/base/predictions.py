@@ -44,9 +44,10 @@ class ScoreMixin:
     def score(
         self, X: MatrixLike, y: TargetLike = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Accuracy of a classifier, or R^2 of a regressor, without noise.
+        """Accuracy of a classifier, or R^2 of a regressor.
 
-        With several targets it is the mean of their scores.
+        It is computed without noise: do not publish it for private records. With several targets it
+        is the mean of their scores.
 
         Parameters
         ----------

@@ -12,20 +12,22 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Probability that the guarantee may fail, in (0, 1), far below one over n_samples.
+    Probability that the guarantee may fail, in (0, 1). Choose it far below 1/n_samples.
 
 [ledger]
 ledger : Ledger or None, default=None
-    Account that is charged. See :doc:`/ledger`.
+    Counts costs and refuses overspending: see :doc:`/ledger`. None counts nothing.
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
-    How many records of each person to use, and protect together. See :doc:`/persons`.
+    Most records used per person, protected together; needs ``units``. None protects each record
+    alone. See :doc:`/persons`.
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
-    Public bound on ``|X|``, to which features are clipped. "auto" finds bounds with at most 7 % of
-    the budget. See :doc:`/clipping`.
+    Public bound on ``|X|``, to which features are clipped. "auto" and None find bounds with at most
+    7 % of the budget; with numeric ``radius`` or ``row_norm``, "auto" is 1 and None is refused. See
+    :doc:`/clipping`.
 
 [target_bound]
 target_bound : float, Schema or None, default=None
@@ -60,7 +62,7 @@ solver : str or solver, default="auto"
 
 [n_iter]
 n_iter : int or "auto", default="auto"
-    Number of private steps, in [1, 10000].
+    Number of noisy solver steps, in [1, 10000].
 
 [fit_intercept]
 fit_intercept : bool, default=True
@@ -72,11 +74,12 @@ classes : array-like of shape (n_classes,), Schema or None, default=None
 
 [class_weight]
 class_weight : dict or None, default=None
-    Public weights of classes, in [1e-6, 1e6], by label. Others weigh one.
+    Public weights of classes, in [1e-6, 1e6], by label. Unlisted classes have weight
+    1.
 
 [max_weight]
 max_weight : float or None, default=None
-    Public bound on ``sample_weight``. The noise grows with it.
+    Public bound on ``sample_weight``, which None refuses. The noise grows with it.
 
 [standard_errors]
 standard_errors : bool, default=False
@@ -85,7 +88,8 @@ standard_errors : bool, default=False
 
 [relation]
 relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-    "add-or-remove-one" also hides the number of records. See :doc:`/neighbours`.
+    "replace-one" hides what a record says; "add-or-remove-one" also how many there are. See
+    :doc:`/neighbours`.
 
 [random_state]
 random_state : int, RandomState instance or None, default=None
@@ -111,8 +115,8 @@ schema : Schema or None, default=None
 
 [monotone]
 monotone : dict or None, default=None
-    Columns, by name, whose curves may not fall (1) or may not rise (-1). Columns of arrays are
-    called "x0", "x1" and so on.
+    By name of a column: 1 if its curve never decreases, -1 if it never increases. Columns of arrays
+    are called "x0", "x1" and so on.
 
 [pairs]
 pairs : "auto", list of tuple of two str, or None, default="auto"
@@ -141,7 +145,7 @@ intercept_ : ndarray of shape (1,) or (n_classes,)
 
 [feature_bound_]
 feature_bound_ : ndarray of shape (n_features,)
-    Bounds that were found.
+    Bounds in use, if none were declared.
 
 [feature_range_]
 feature_range_ : ndarray of shape (2, n_features)
@@ -160,7 +164,8 @@ n_iter_ : int
 
 [errors]
 coef_covariance_, coef_standard_error_, uncertainty_
-    Only with standard errors.
+    Covariance and standard errors of the coefficients, and all that intervals need. Only with
+    standard errors.
 
 [task_weights_]
 task_weights_ : ndarray of shape (n_losses, n_tasks)
@@ -234,7 +239,7 @@ units : array-like of shape (n_samples,) or None, default=None
 Returns
 -------
 self : object
-    The fitted estimator. If a fit fails, it keeps the results of an earlier one.
+    The fitted estimator. If a fit fails, the estimator keeps the results of an earlier one.
 
 Raises
 ------

@@ -44,8 +44,8 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     Notes
     -----
     {guarantee}
-    Several targets share the budget. A fit to a `PrivateMoments` costs nothing more, and ignores
-    ``solver``. Proof: :doc:`/proofs/gradient_descent`.
+    Several targets share the budget. Passing a fitted `PrivateMoments` as X costs nothing more;
+    ``solver`` is then ignored. Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------
@@ -148,8 +148,8 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     Notes
     -----
     {guarantee}
-    Several targets share the budget. A fit to a `PrivateMoments` costs nothing more, and ignores
-    ``solver``. Proof: :doc:`/proofs/gradient_descent`.
+    Several targets share the budget. Passing a fitted `PrivateMoments` as X costs nothing more;
+    ``solver`` is then ignored. Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------

@@ -663,7 +663,7 @@ def _assumptions(plan: Any, bounds: np.ndarray, n_features: int) -> tuple[str, .
     lines = [clipping_note(bounds[:n_features])]
     if len(bounds) > n_features:
         listed = ", ".join(f"{bound:g}" for bound in bounds[n_features:])
-        lines.append(f"targets are clipped to +-{listed}")
+        lines.append(f"targets are clipped to ±{listed}")
     if plan.n_samples is None:
         lines.append(f"there are at most {most_records(plan)} records")
     if plan.conditioning is not None:

@@ -22,7 +22,7 @@ SEEDED = (
 )
 MEANINGS = {
     "epsilon": "natural logarithm of the factor by which odds may change",
-    "delta": "chance that, at worst, everything is revealed",
+    "delta": "chance that this fails; at worst, everything is then revealed",
     "pure": "with delta = 0, since no noise of this fit is Gaussian",
     "rho": "cost in zero-concentrated differential privacy, a unit in which costs add up",
 }
@@ -79,7 +79,7 @@ class ReleasedStep(NamedTuple):
         return tuple(cls.of(name, event, whole, found) for name, event, found in steps)
 
     def __str__(self) -> str:
-        spent = "" if math.isnan(self.share) else f"{100 * self.share:.1f} % on "
+        spent = "" if math.isnan(self.share) else f"{100 * self.share:.1f} % of rho on "
         return f"{spent}{self.name}{f': {self.found}' if self.found else ''}"
 
 
@@ -148,7 +148,7 @@ class PrivacyReport:
         """Names, values and meanings of the parameters of the guarantee."""
         secrecy = "private" if self.relation == ADD_OR_REMOVE else "public"
         neighbours = f"{self.relation}, number of records {secrecy}"
-        secret = "REPRODUCIBLE (random_state was set)" if self.seeded else "secret"
+        secret = "REPRODUCIBLE" if self.seeded else "secret"
         pure = pure_epsilon_of(self.event if self.released is None else self.released)
         shown = f"{pure * (1 + 5e-6):.6g}"  # rounded up
         return [
@@ -157,7 +157,7 @@ class PrivacyReport:
             *([("or epsilon", shown, MEANINGS["pure"])] if 0.0 < pure < math.inf else []),
             ("rho (zCDP)", f"{self.rho:.6g}", MEANINGS["rho"]),
             ("neighbours", neighbours, "data sets that the result hardly tells apart"),
-            ("noise", secret, "whether a seed can reproduce it"),
+            ("noise", secret, "random_state was set" if self.seeded else "no seed was set"),
         ]
 
     def to_dict(self) -> dict[str, Any]:

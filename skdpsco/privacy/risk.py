@@ -96,20 +96,20 @@ class Risk:
 
     def lines(self) -> list[str]:
         """The same in sentences."""
-        thing, instead = _neighbour(self.relation)
+        thing, other, which = _alternatives(self.relation)
         factor = math.exp(min(self.epsilon, 700.0))
         change = f"at most {_up(factor, 3):,.6g}" if factor < _LARGE else "more than a million"
         least, *others = zip(FALSE_ALARMS, self._rates(FALSE_ALARMS), strict=True)
-        found = (f"one that accuses {percent(a)}, at most {percent(rate)}" for a, rate in others)
+        found = (f"at {percent(a)}, at most {percent(rate)}" for a, rate in others)
         return [
-            f"Seeing the result changes the odds that {thing} was used, {instead}, by a factor of "
+            f"Seeing the result changes the odds between {thing} and {other} by a factor of "
             f"{change}.",
-            f"Besides, there is a chance of {_one_in(self.delta)} that, at worst, everything is "
-            "revealed.",
-            "Someone who knows all other records and guesses whether it was used, where both are "
-            f"equally likely, is right at most {percent(self.accuracy, 3)} of the time.",
-            f"An attack that accuses {percent(least[0])} of the records that were not used finds "
-            f"at most {percent(least[1])} of those that were; {'; '.join(found)}.",
+            f"With probability at most {_one_in(self.delta)} this may fail; at worst, everything "
+            "is then revealed.",
+            f"Starting at 50:50, someone who knows all other records tells {which} at most "
+            f"{percent(self.accuracy, 3)} of the time, on average.",
+            f"At a false-positive rate of {percent(least[0])}, the true-positive rate of an attack "
+            f"is at most {percent(least[1])}; {'; '.join(found)}.",
         ]
 
     def __str__(self) -> str:
@@ -151,12 +151,14 @@ def _phi(x: float) -> float:
     return math.erfc(-x / math.sqrt(2)) / 2
 
 
-def _neighbour(relation: str) -> tuple[str, str]:
-    """What is protected, and what may be in its place."""
+def _alternatives(relation: str) -> tuple[str, str, str]:
+    """What is protected, what may be in its place, and what an attacker asks about the two."""
     k = records_of_unit(relation) or 1
-    instead = {ADD_OR_REMOVE: "and not left out", WITHIN_GROUPS: "and not another of its groups"}
     thing = "one record" if k == 1 else f"one unit of at most {k} records"
-    return thing, instead.get(relation, "and not another in its place")
+    if relation == ADD_OR_REMOVE:
+        return f"the use of {thing}", "its absence", "whether it was used"
+    another = "another of its groups" if relation == WITHIN_GROUPS else "any other"
+    return thing, f"{another} in its place", "which was used"
 
 
 def _up(x: float, digits: int) -> float:

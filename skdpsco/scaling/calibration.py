@@ -246,7 +246,7 @@ class CalibrationPlan:
     n_samples: int
     spread_grid: float | None
 
-    name: ClassVar[str] = "slope and offset of the scores"
+    name: ClassVar[str] = "calibration of predictions"
 
     def release(
         self,

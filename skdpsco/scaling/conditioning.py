@@ -269,7 +269,7 @@ class ConditioningPlan:
 
     def note(self, conditioning: Conditioning) -> str:
         """What was decided, for the report."""
-        return "features are measured from their centres" if self.centred else ""
+        return "features are centred" if self.centred else ""
 
     @property
     def centred(self) -> bool:

@@ -145,8 +145,8 @@ class BoundPlan:
 def clipping_note(bounds: np.ndarray) -> str:
     """A line for the report."""
     low, high = float(bounds.min()), float(bounds.max())
-    brief = f"{low:g}" if low == high else f"[{low:g} .. {high:g}], one bound per column"
-    return f"features are clipped to +-{brief}"
+    brief = f"{low:g}" if low == high else f"b per column, b from {low:g} to {high:g}"
+    return f"features are clipped to ±{brief}"
 
 
 def plan_bounds(

@@ -167,7 +167,7 @@ class TargetPlan:
 
     def note(self, target: Target) -> str:
         """A line for the report."""
-        return f"targets are clipped to +-{target.bound:g}"
+        return f"targets are clipped to ±{target.bound:g}"
 
 
 def least_n_mu() -> float:
