@@ -16,7 +16,7 @@ delta : float, default=1e-6
 
 [ledger]
 ledger : Ledger or None, default=None
-    Counts costs and refuses overspending. See :doc:`/ledger`.
+    Counts costs, refuses overspending. See :doc:`/ledger`.
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
@@ -60,7 +60,7 @@ solver : str or solver, default="auto"
 
 [n_iter]
 n_iter : int or "auto", default="auto"
-    Number of noisy solver steps, in [1, 10000].
+    Noisy solver steps, in [1, 10000].
 
 [fit_intercept]
 fit_intercept : bool, default=True
