@@ -8,15 +8,15 @@ __all__ = ["fill_docstrings"]
 TEXTS = """
 [epsilon]
 epsilon : float, default=1.0
-    Privacy budget, > 0. Smaller is more private.
+    Privacy budget, > 0. Smaller protects more.
 
 [delta]
 delta : float, default=1e-6
-    Probability that the guarantee may fail, in (0, 1); choose far below 1/n_samples.
+    Chance that privacy fails, in (0, 1), far below one over n_samples.
 
 [ledger]
 ledger : Ledger or None, default=None
-    Counts costs, refuses overspending. See :doc:`/ledger`.
+    Counts costs and refuses overspending. See :doc:`/ledger`.
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
@@ -72,11 +72,11 @@ classes : array-like of shape (n_classes,), Schema or None, default=None
 
 [class_weight]
 class_weight : dict or None, default=None
-    Public weights of classes, in [1e-6, 1e6], by label. Unlisted ones weigh 1.
+    Public weights of classes, in [1e-6, 1e6], by label. Unlisted ones weigh one.
 
 [max_weight]
 max_weight : float or None, default=None
-    Public bound on ``sample_weight``, which None refuses. Noise grows with it.
+    Public bound on ``sample_weight``, refused if None. Noise grows with it.
 
 [standard_errors]
 standard_errors : bool, default=False
@@ -85,7 +85,7 @@ standard_errors : bool, default=False
 
 [relation]
 relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-    The default hides what records say, "add-or-remove-one" also their number. See
+    The default hides what records say; "add-or-remove-one" also their number. See
     :doc:`/neighbours`.
 
 [random_state]
