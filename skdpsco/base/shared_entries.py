@@ -8,26 +8,24 @@ __all__ = ["fill_docstrings"]
 TEXTS = """
 [epsilon]
 epsilon : float, default=1.0
-    Privacy budget, > 0. Smaller is more private.
+    Privacy budget, > 0. Smaller protects more.
 
 [delta]
 delta : float, default=1e-6
-    Probability that the guarantee may fail, in (0, 1). Choose it far below 1/n_samples.
+    Chance that privacy fails, in (0, 1), far below one over n_samples.
 
 [ledger]
 ledger : Ledger or None, default=None
-    Counts costs and refuses overspending: see :doc:`/ledger`. None counts nothing.
+    Counts costs and refuses overspending. See :doc:`/ledger`.
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
-    Most records used per person, protected together; needs ``units``. None protects each record
-    alone. See :doc:`/persons`.
+    Most records used per person, protected together; needs ``units``. See :doc:`/persons`.
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
     Public bound on ``|X|``, to which features are clipped. "auto" and None find bounds with at most
-    7 % of the budget; with numeric ``radius`` or ``row_norm``, "auto" is 1 and None is refused. See
-    :doc:`/clipping`.
+    7 % of the budget. See :doc:`/clipping`.
 
 [target_bound]
 target_bound : float, Schema or None, default=None
@@ -62,7 +60,7 @@ solver : str or solver, default="auto"
 
 [n_iter]
 n_iter : int or "auto", default="auto"
-    Number of noisy solver steps, in [1, 10000].
+    Noisy solver steps, in [1, 10000].
 
 [fit_intercept]
 fit_intercept : bool, default=True
@@ -74,12 +72,11 @@ classes : array-like of shape (n_classes,), Schema or None, default=None
 
 [class_weight]
 class_weight : dict or None, default=None
-    Public weights of classes, in [1e-6, 1e6], by label. Unlisted classes have weight
-    1.
+    Public weights of classes, in [1e-6, 1e6], by label. Unlisted ones weigh one.
 
 [max_weight]
 max_weight : float or None, default=None
-    Public bound on ``sample_weight``, which None refuses. The noise grows with it.
+    Public bound on ``sample_weight``, refused if None. Noise grows with it.
 
 [standard_errors]
 standard_errors : bool, default=False
@@ -88,12 +85,12 @@ standard_errors : bool, default=False
 
 [relation]
 relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-    "replace-one" hides what a record says; "add-or-remove-one" also how many there are. See
+    The default hides what records say; "add-or-remove-one" also their number. See
     :doc:`/neighbours`.
 
 [random_state]
 random_state : int, RandomState instance or None, default=None
-    For tests only: whoever knows it can remove the noise.
+    For tests only: it reveals the noise.
 
 [p]
 p : float, default=2.0
@@ -145,7 +142,7 @@ intercept_ : ndarray of shape (1,) or (n_classes,)
 
 [feature_bound_]
 feature_bound_ : ndarray of shape (n_features,)
-    Bounds in use, if none were declared.
+    In use, if not declared.
 
 [feature_range_]
 feature_range_ : ndarray of shape (2, n_features)
@@ -164,8 +161,7 @@ n_iter_ : int
 
 [errors]
 coef_covariance_, coef_standard_error_, uncertainty_
-    Covariance and standard errors of the coefficients, and all that intervals need. Only with
-    standard errors.
+    Only with standard errors, the last for intervals.
 
 [task_weights_]
 task_weights_ : ndarray of shape (n_losses, n_tasks)
@@ -178,10 +174,12 @@ n_rounds_ : int
 [radius_of_l1_ball]
 radius : float or "auto", default="auto"
     Bound on the l1 norm of the coefficients, > 0. "auto" chooses it with a tenth of the budget.
+    With a number, ``feature_bound="auto"`` is 1, and None is refused.
 
 [radius_of_lp_ball]
 radius : float or "auto", default="auto"
-    Bound on the norm of coefficients and intercepts, > 0. The noise grows with it.
+    Bound on the norm of coefficients and intercepts, > 0. Noise grows with it. With a number, here
+    or in ``row_norm``, ``feature_bound="auto"`` is 1, and None is refused.
 
 [solver_of_game]
 solver : str or solver, default="auto"
@@ -191,11 +189,12 @@ solver : str or solver, default="auto"
 
 [radius_of_l2_ball]
 radius : float or "auto", default="auto"
-    Bound on the l2 norm of the coefficients, > 0.
+    Bound on the l2 norm of the coefficients, > 0. With a number, ``feature_bound="auto"`` is 1.
 
 [radius_of_game]
 radius : float or "auto", default="auto"
-    Bound on the l1 norm of coefficients and intercepts, > 0.
+    Bound on the l1 norm of coefficients and intercepts, > 0. With a number,
+    ``feature_bound="auto"`` is 1.
 
 [radius_]
 radius_ : float
