@@ -54,8 +54,8 @@ def test_words_come_before_numbers():
     assert str(report).splitlines() == [
         "risk        Seeing the result changes the odds between one record and any other in its "
         "place by a factor of at most 2.72.",
-        "            With probability at most 1 in 1,000,000 this may fail; at worst, everything "
-        "is then revealed.",
+        "            With probability at most 1 in 1,000,000 this does not hold; at worst, "
+        "everything is then revealed.",
         "            Starting at 50:50, someone who knows all other records tells which was used "
         "at most 59.9 % of the time, on average.",
         "            At a false-positive rate of 0.1 %, the true-positive rate of an attack is at "

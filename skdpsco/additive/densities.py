@@ -60,7 +60,7 @@ class DensityTuning(NamedTuple):
     """
 
     share: float = 0.16
-    fall: float = 0.7
+    fall: float = 0.55
     levels: int = 4
     closer_levels: int = 3
     steep: float = 64.0

@@ -571,10 +571,7 @@ class PrivateLinearModel(PrivateEstimator):
                 release.steps = ReleasedStep.all_of((*counted, *steps), event)
                 said = (self._clipping_note(units), *assumptions)
                 said = (*said, *self._weight_notes(), *assumed_of(prepared.solver, plan))
-                found = {line for _, _, line in steps}  # not assumed, and said there
-                release.assumptions = tuple(
-                    line for line in dict.fromkeys(said) if line not in found
-                )
+                release.assumptions = tuple(dict.fromkeys(said))
 
         if bounds is None or is_auto(self.feature_bound):
             self.feature_bound_ = units.bounds

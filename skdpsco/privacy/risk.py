@@ -104,8 +104,8 @@ class Risk:
         return [
             f"Seeing the result changes the odds between {thing} and {other} by a factor of "
             f"{change}.",
-            f"With probability at most {_one_in(self.delta)} this may fail; at worst, everything "
-            "is then revealed.",
+            f"With probability at most {_one_in(self.delta)} this does not hold; at worst, "
+            "everything is then revealed.",
             f"Starting at 50:50, someone who knows all other records tells {which} at most "
             f"{percent(self.accuracy, 3)} of the time, on average.",
             f"At a false-positive rate of {percent(least[0])}, the true-positive rate of an attack "
