@@ -69,6 +69,7 @@ TARGETS = {"target_bound": 2.0, "feature_bound": 1.0}
 TABLE = Schema(
     {"0": {"bounds": [-1, 1], "missing": True}, "1": {"bounds": [-2, 2]}, "c": ["u", "v"]}
 )
+RAW_TABLE = Schema({"c": ["u", "v"]})  # bounds of numbers are found
 FITS = {
     "moments": lambda: PrivateMoments(feature_bound=None),
     "several": lambda: PrivateRidge(feature_bound=None),
@@ -202,11 +203,13 @@ FITS = {
     "curves of outliers with missing numbers": lambda: PrivateAdditiveRegressor(
         loss="huber", schema=TABLE
     ),
+    "curves of raw numbers": lambda: PrivateAdditiveRegressor(schema=RAW_TABLE),
     "curves of counts": lambda: PrivateAdditiveRegressor(loss="poisson", schema=TABLE),
     "curves of classes with missing numbers": lambda: PrivateAdditiveClassifier(
         classes=[0, 1, 2], schema=TABLE
     ),
     "added to curves with missing numbers": lambda: PrivateAdditiveRegressor(schema=TABLE, **ADDED),
+    "added to curves of raw numbers": lambda: PrivateAdditiveRegressor(schema=RAW_TABLE, **ADDED),
     "synthetic components with missing numbers": lambda: PrivateSynthesizer(
         domain=Bins([-1, 0, 1], points=[0], missing=True),
         random_state=0,  # what follows the release is drawn, too

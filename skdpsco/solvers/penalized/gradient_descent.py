@@ -21,7 +21,13 @@ from skdpsco.solvers.base import Plan, Result, check_bound_on, check_derivatives
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.solvers.penalized.metric import METRIC, metric_grid, metric_pays, release_metric
 from skdpsco.solvers.penalized.problem import CompositeProblem
-from skdpsco.solvers.penalized.shrinkage import Descended, GradientSteps, excess, set_length
+from skdpsco.solvers.penalized.shrinkage import (
+    Descended,
+    GradientSteps,
+    excess,
+    prior_sizes,
+    set_length,
+)
 
 __all__ = [
     "GRADIENT_DESCENT",
@@ -206,8 +212,6 @@ class Coordinates(NamedTuple):
         Mean of the penalty's curvatures.
     target : float
         Root mean square of the targets, or a bound.
-    sizes : ndarray of shape (n_features,), or float
-        Mean squares of the columns in these coordinates, of which 1 is the largest.
     """
 
     scale: np.ndarray
@@ -215,7 +219,6 @@ class Coordinates(NamedTuple):
     mean_square_norm: float
     penalty: float = 0.0
     target: float = 1.0
-    sizes: Any = 1.0
 
 
 class GradientDescent:
@@ -306,8 +309,7 @@ class GradientDescent:
         """
         if not self.has_prior(problem):
             return problem.n_features
-        square = np.array(problem.mean_square)
-        return float(square.sum()) / (float(square.max()) or 1.0) + problem.intercept
+        return float(prior_sizes(problem).sum()) + problem.intercept
 
     def shrinks(self, problem: CompositeProblem) -> bool:
         """Whether the length of the coefficients is corrected."""
@@ -394,10 +396,13 @@ class GradientDescent:
             if t == 0:
                 first = gradient
                 if traits_of(problem.loss).quadratic and plan.metric_grid is None:
-                    # Along b the curvature is at least b'b over b'inv(H)b, which is explained.
+                    # Along b the curvature is at least b'b over b'inv(H)b, which is explained. With
+                    # entries of b times weights of at most 1, it is at least the weighted b'b.
                     total = plan.kept * problem.mean_weight * coordinates.target**2
-                    # So it is along b times its columns' sizes, which are at most 1.
-                    sizes = np.tile(coordinates.sizes, problem.loss.n_outputs)
+                    sizes: Any = 1.0
+                    if self.has_prior(problem):
+                        sizes = np.append(prior_sizes(problem), [1.0] * problem.intercept)
+                        sizes = np.tile(sizes, problem.loss.n_outputs)
                     bent = excess(first, noise**2, GRADIENT_DESCENT.sure, sizes=sizes)
                     bent /= max(total, 1e-300)
                     if bent == 0.0 and self.has_prior(problem):  # columns may have a common factor
@@ -565,15 +570,13 @@ def release_coordinates(
         released = release_scales(plan.scales, X, y, rng)
         target = released.target
         mean_square = mean_square or released.mean_square[: d - problem.intercept]
-    sizes = np.ones(d)
+    size: float = d  # mean squared norm of the records, with ones
     if plan.preconditioned and mean_square is not None:
         scale[: d - problem.intercept] = np.sqrt(mean_square)
     elif problem.mean_square is not None:  # sizes of columns are those of a prior
-        square = np.asarray(problem.mean_square)
-        largest_square = float(square.max()) or 1.0  # if all features are 0
+        largest_square = max(problem.mean_square) or 1.0  # if all features are 0
         scale[: d - problem.intercept] = math.sqrt(largest_square)
-        sizes[: d - problem.intercept] = square / largest_square
-    size = float(sizes.sum())  # mean squared norm of the records, with ones
+        size = float(prior_sizes(problem).sum()) + problem.intercept
     penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
     shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
     # No penalty shrinks an intercept, so its noise would drown predictions that are shrunk.
@@ -596,7 +599,7 @@ def release_coordinates(
     # Only records of a `Mixture` of quantiles whose weights have moved may exceed the second bound.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
     bound = min(clip * math.sqrt(mean_square_norm), most)
-    return Coordinates(scale, bound, mean_square_norm, penalty, target, sizes)
+    return Coordinates(scale, bound, mean_square_norm, penalty, target)
 
 
 def noisy_gradient(
@@ -617,7 +620,7 @@ def noisy_gradient(
         classes = out.reshape(problem.loss.n_outputs, -1)
         classes -= classes.mean(axis=0)
     if problem.mean_square is not None:
-        # So are gradients of features that are 0 in all records.
+        # Features that are 0 in all records have gradients of noise alone.
         features = out.reshape(problem.loss.n_outputs, -1)[:, : len(problem.mean_square)]
         features *= np.array(problem.mean_square) > 0.0
     return out

@@ -17,6 +17,7 @@ __all__ = [
     "Descended",
     "GradientSteps",
     "excess",
+    "prior_sizes",
     "set_length",
 ]
 
@@ -220,6 +221,13 @@ def own_factors(x: np.ndarray, variance: float, square: float, reached: float) -
     return np.minimum(by_law @ (laws / total) / reached, 1.0).reshape(x.shape)
 
 
+def prior_sizes(problem: Any) -> np.ndarray:
+    """Mean squares of the features, of which 1 is the largest unless all features are 0."""
+    squares = np.array(problem.mean_square)
+    sizes: np.ndarray = squares / (float(squares.max()) or 1.0)
+    return sizes
+
+
 def prior_factors(
     x: np.ndarray, variance: np.ndarray, reached: np.ndarray, sizes: np.ndarray, most: float
 ) -> np.ndarray:
@@ -296,8 +304,7 @@ def set_length(
         scales = isinstance(problem.penalty, L1 | L2 | ElasticNet)
         W[:, :d] *= factor if scales else min(factor, 1.0)
     elif how == "prior":
-        squares = np.array(problem.mean_square)
-        sizes, which = np.unique(squares / (float(squares.max()) or 1.0), return_inverse=True)
+        sizes, which = np.unique(prior_sizes(problem), return_inverse=True)
         moved = steps.responses(curvature * sizes)[0]
         came = np.clip(-(curvature * sizes + steps.penalty) * moved.sum(axis=0), 0.0, 1.0)
         noise = np.square(moved).T @ np.square(steps.noises)
