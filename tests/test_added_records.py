@@ -127,7 +127,7 @@ def test_every_model_with_a_penalty_or_in_a_ball_can(make):
     assert ledger.charges()[0].rho == pytest.approx(report.rho)
     assert report.relation == ledger.weakest_relation() == ADD_OR_REMOVE
     assert "number of records private" in str(report)
-    assert "2.0 % of rho on number of records: about" in str(report)
+    assert "2.0 % on number of records: about" in str(report)
     assert plan(make(epsilon=0.9, ledger=ledger, **ADDED), 1000, 2).event == report.event
 
 

@@ -354,7 +354,7 @@ def test_what_is_stored_is_released():
     assert names[:2] == ["range of the target", "densities of the columns"]
     assert model.privacy_.epsilon == 1.0
     assert model.privacy_.assumptions == (
-        "numbers beyond the outer knots of a column count as these",
+        "numbers beyond the range of a column count as its nearer end",
     )
 
 

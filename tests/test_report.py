@@ -52,24 +52,23 @@ def test_words_come_before_numbers():
         ),
     )
     assert str(report).splitlines() == [
-        "risk        Seeing the result changes the odds between one record and any other in its "
-        "place by a factor of at most 2.72.",
+        "risk        The result changes the odds that one record was used rather than any "
+        "other in its place by a factor of at most 2.72.",
         "            With probability at most 1 in 1,000,000 this does not hold; at worst, "
         "everything is then revealed.",
-        "            Starting at 50:50, someone who knows all other records tells which was used "
-        "at most 59.9 % of the time, on average.",
+        "            Starting at 50:50, someone who knows all other records is right about which "
+        "was used at most 59.9 % of the time, averaged over results.",
         "            At a false-positive rate of 0.1 %, the true-positive rate of an attack is at "
         "most 0.28 %; at 1 %, at most 2.8 %; at 10 %, at most 22 %.",
-        "budget      20.0 % of rho on bounds of the features: features are clipped to ±1",
+        "budget      20.0 % on bounds of the features: features are clipped to ±1",
         "            shares of the classes",
-        "assumes     features are clipped to ±1",
-        "            the 2 labels are public",
+        "assumes     the 2 labels are public",  # bounds are said above
         "epsilon     1  (natural logarithm of the factor by which odds may change)",
         "delta       1e-06  (chance that this fails; at worst, everything is then revealed)",
         "rho (zCDP)  0.0125  (cost in zero-concentrated differential privacy, a unit in which "
         "costs add up)",
-        "neighbours  replace-one, number of records public  (data sets that the result hardly "
-        "tells apart)",
+        "neighbours  replace-one, number of records public  (data sets that differ so can hardly "
+        "be told apart)",
         "noise       secret  (no seed was set)",
     ]
 

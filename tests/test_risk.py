@@ -184,12 +184,15 @@ def test_risk_grows_with_epsilon(event_of):
 @pytest.mark.parametrize(
     ("relation", "said"),
     [
-        ("replace-one", "between one record and any other in its place by"),
-        ("add-or-remove-one", "between the use of one record and its absence by"),
-        ("replace-one within groups", "one record and another of its groups in its place by"),
+        ("replace-one", "one record was used rather than any other in its place by"),
+        ("add-or-remove-one", "one record was used rather than left out by"),
+        (
+            "replace-one within groups",
+            "one record was used rather than another of its groups in its place by",
+        ),
         (
             "replace one unit of at most 4 records",
-            "one unit of at most 4 records and any other in its place",
+            "one unit of at most 4 records was used rather than any other in its place",
         ),
     ],
 )

@@ -291,7 +291,7 @@ class SumOfShapes(PrivateLinearModel):
         return (*super()._advice(problem, mu), *((UNKNOWN_RANGES,) if few else ()))
 
     def _clipping_note(self, units: Any) -> str:
-        return "numbers beyond the outer knots of a column count as these"
+        return "numbers beyond the range of a column count as its nearer end"
 
     def _design(self, X: Any, bounds: np.ndarray, intercept: bool) -> Any:
         if not isinstance(X, Table):

@@ -388,7 +388,8 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
     Notes
     -----
     {guarantee}
-    Missing values get a value of their own, as do undeclared ones. Proof: :doc:`/proofs/additive`.
+    Missing values, and categories that are not declared, share one value of a function. Proof:
+    :doc:`/proofs/additive`.
 
     References
     ----------
@@ -522,7 +523,8 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
     Notes
     -----
     {guarantee}
-    Missing values get a value of their own, as do undeclared ones. Proof: :doc:`/proofs/additive`.
+    Missing values, and categories that are not declared, share one value of a function. Proof:
+    :doc:`/proofs/additive`.
 
     References
     ----------

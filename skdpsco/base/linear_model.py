@@ -208,7 +208,7 @@ class PrivateLinearModel(PrivateEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for most solvers:
             see :doc:`/scaling`. `PrivateRidge`, `PrivateElasticNet` and `PrivateLasso` also take a
-            fitted `PrivateMoments`, or what it selects, at no cost.
+            fitted `PrivateMoments`, or a part of it, at no cost.
         y : array-like of shape (n_samples,), (n_samples, n_targets) or None, default=None
             None if X holds the targets. Only some models take several.
         {units}

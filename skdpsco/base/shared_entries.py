@@ -12,32 +12,28 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Chance that privacy fails, in (0, 1), far below one over n_samples.
+    Probability that privacy fails, in (0, 1), far below one over n_samples.
 
 [ledger]
 ledger : Ledger or None, default=None
-    Counts costs and refuses overspending. See :doc:`/ledger`.
+    Refuses fits beyond its budget. See :doc:`/ledger`.
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
-    Most records used per person, protected together; needs ``units``. See :doc:`/persons`.
+    Most records used per person in ``units``, who is protected as a whole. See :doc:`/persons`.
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
-    Public bound on ``|X|``, to which features are clipped. "auto" and None find bounds with at most
-    7 % of the budget. See :doc:`/clipping`.
+    Public bound to which ``|X|`` is clipped. "auto" and None find bounds with at most 7 % of the
+    budget. See :doc:`/clipping`.
 
 [target_bound]
 target_bound : float, Schema or None, default=None
-    Public bound on ``|y|``, to which targets are clipped. None finds one privately.
+    Public bound to which ``|y|`` is clipped. None finds one privately.
 
 [target_bounds]
 target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
-    Public bound on ``|y|``, to which targets are clipped. None finds one privately.
-
-[target_bound_of_ball]
-target_bound : float, Schema or None, default=None
-    Public bound on ``|y|``, to which targets are clipped. None finds one if ``radius`` is "auto".
+    Public bound to which ``|y|`` is clipped. None finds one privately.
 
 [descent]
 solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
@@ -60,7 +56,7 @@ solver : str or solver, default="auto"
 
 [n_iter]
 n_iter : int or "auto", default="auto"
-    Noisy solver steps, in [1, 10000].
+    Noisy steps, in [1, 10000]. "auto" suits budget and shape of X.
 
 [fit_intercept]
 fit_intercept : bool, default=True
@@ -72,11 +68,11 @@ classes : array-like of shape (n_classes,), Schema or None, default=None
 
 [class_weight]
 class_weight : dict or None, default=None
-    Public weights of classes, in [1e-6, 1e6], by label. Unlisted ones weigh one.
+    Public weights of classes, in [1e-6, 1e6], by label; one if not listed.
 
 [max_weight]
 max_weight : float or None, default=None
-    Public bound on ``sample_weight``, refused if None. Noise grows with it.
+    Public bound to which ``sample_weight`` is clipped; noise grows with it. None refuses weights.
 
 [standard_errors]
 standard_errors : bool, default=False
@@ -85,8 +81,7 @@ standard_errors : bool, default=False
 
 [relation]
 relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-    The default hides what records say; "add-or-remove-one" also their number. See
-    :doc:`/neighbours`.
+    What is hidden: values of a record, or also its presence. See :doc:`/neighbours`.
 
 [random_state]
 random_state : int, RandomState instance or None, default=None
@@ -98,13 +93,13 @@ p : float, default=2.0
 
 [row_norm]
 row_norm : float or None, default=None
-    Public bound on the l2 norm of a record whose features are divided by their bounds. Longer
-    records are scaled down. None means sqrt(n_features). The noise grows with it.
+    Public bound to which the l2 norm of a record, divided by the feature bounds, is scaled down.
+    Noise grows with it. None means sqrt(n_features).
 
 [row_norm_of_moments]
 row_norm : float or None, default=None
-    Public bound, > 0, on the l2 norm of a record, target included, divided by its bounds. Longer
-    ones are scaled down. None finds one privately.
+    Public bound, > 0, to which the l2 norm of a record and its targets, divided by their bounds,
+    is scaled down. None finds one privately.
 
 [schema]
 schema : Schema or None, default=None
@@ -142,7 +137,7 @@ intercept_ : ndarray of shape (1,) or (n_classes,)
 
 [feature_bound_]
 feature_bound_ : ndarray of shape (n_features,)
-    In use, if not declared.
+    Bounds in use, unless declared.
 
 [feature_range_]
 feature_range_ : ndarray of shape (2, n_features)
@@ -161,15 +156,15 @@ n_iter_ : int
 
 [errors]
 coef_covariance_, coef_standard_error_, uncertainty_
-    Only with standard errors, the last for intervals.
+    Only with ``standard_errors``.
 
 [task_weights_]
 task_weights_ : ndarray of shape (n_losses, n_tasks)
-    Weights of the worst mixture of tasks.
+    Weights of the tasks; the worst have the largest.
 
 [n_rounds_]
 n_rounds_ : int
-    Only with recursive solvers.
+    Only with "recursive-regularisation".
 
 [radius_of_l1_ball]
 radius : float or "auto", default="auto"
@@ -206,15 +201,15 @@ path_ : RadiusPath
 
 [shape_functions_]
 shape_functions_ : dict of str to ShapeFunction
-    The function that each column adds to a prediction, by name.
+    Function that each column adds to a prediction, by name.
 
 [pair_functions_]
 pair_functions_ : dict of tuple of two str to PairFunction
-    The functions that pairs of columns add, by names.
+    Functions that pairs of columns add, by names.
 
 [densities_]
 densities_ : dict of str to Density or Shares
-    How the values of each column are distributed, by name.
+    Private estimates of how each column is distributed, by name.
 
 [n_features_in_]
 n_features_in_ : int
@@ -224,6 +219,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
 [privacy_]
 privacy_ : PrivacyReport
+    Prints guarantee and cost.
 
 [guarantee]
 `fit` is (epsilon, delta)-differentially private for the replacement of one record. By default the
@@ -231,8 +227,8 @@ shape of X is public. See :doc:`/threat-model`.
 
 [units]
 units : array-like of shape (n_samples,) or None, default=None
-    The person, or other unit, to whom each record belongs. It needs ``max_records_per_unit``, and
-    X in memory.
+    The person, or other unit, to whom each record belongs. Needs ``max_records_per_unit``, and X in
+    memory.
 
 [outcome]
 Returns

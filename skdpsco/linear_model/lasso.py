@@ -28,6 +28,7 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     Parameters
     ----------
     {epsilon, delta, ledger, max_records_per_unit, radius_of_l1_ball, feature_bound, target_bounds}
+        With a number as ``radius``, None is ``radius * max(feature_bound)``.
     {solver_of_l1_ball, n_iter, fit_intercept, max_weight, relation, random_state}
 
     Attributes

@@ -24,7 +24,7 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     loss : {"squared", "huber", "absolute"} or loss, default="squared"
         Loss of the residual over the spread of y: "squared" is linear beyond 1, "huber" beyond 0.1.
         Or a loss of `skdpsco.losses`, such as `Quantile`, or your own: see :doc:`/extending`.
-    {p, radius_of_lp_ball, feature_bound, row_norm, target_bound_of_ball, solver_of_lp_ball, n_iter}
+    {p, radius_of_lp_ball, feature_bound, row_norm, target_bound, solver_of_lp_ball, n_iter}
     {fit_intercept, max_weight, relation, random_state}
 
     Attributes

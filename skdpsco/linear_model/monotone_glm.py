@@ -52,7 +52,7 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
         The identity is for any numbers, the others for targets in [0, 1]. See `Link` for your own.
     {epsilon, delta, ledger, max_records_per_unit}
     {radius_of_l2_ball, feature_bound}
-    {target_bound_of_ball}
+    {target_bound}
         Only for the identity.
     {fit_intercept}
     solver : {"auto", "gradient-descent", "mirror-prox"}, default="auto"

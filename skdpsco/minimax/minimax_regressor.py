@@ -31,7 +31,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     tasks : {"columns"} or None, default=None
         With "columns", each column of y is a task.
     {epsilon, delta, ledger, max_records_per_unit, radius_of_game, feature_bound}
-    {target_bound_of_ball, fit_intercept, solver_of_game, n_iter, random_state}
+    {target_bound, fit_intercept, solver_of_game, n_iter, random_state}
 
     Attributes
     ----------

@@ -96,18 +96,18 @@ class MomentRelease:
 class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
     """Differentially private means and covariances of a table: one release answers many questions.
 
-    `PrivateRidge`, `PrivateElasticNet`, `PrivateLasso` and `PrivatePCA` take a fitted
-    `PrivateMoments` in place of records, with any columns, target and penalty, at no further cost.
+    `PrivateRidge`, `PrivateElasticNet`, `PrivateLasso` and `PrivatePCA` take it in place of
+    records, with any columns, target and penalty, at no further cost.
 
     Parameters
     ----------
     {epsilon, delta, ledger, max_records_per_unit, feature_bound, target_bounds}
     conditioning : "auto" or None, default="auto"
-        "auto" centres and scales columns privately. See :doc:`/clipping`.
+        "auto" centres and scales columns privately.
     classes : array-like, Schema or None, default=None
-        All labels, if y holds labels, for `PrivateLinearDiscriminantAnalysis`.
+        All labels of y, for `PrivateLinearDiscriminantAnalysis`.
     groups : array-like of shape (n_groups,) or None, default=None
-        All groups, such as sites or years, whose moments are released as well; see `group`.
+        All groups, such as sites, whose moments are released as well; see `group`.
     {max_weight, row_norm_of_moments}
     {relation}
         It needs declared bounds.

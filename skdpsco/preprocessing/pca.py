@@ -137,7 +137,7 @@ class PrivatePCA(
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), blocks or moments
             Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table. Moments are a
-            fitted `PrivateMoments`, or what it selects, at no cost.
+            fitted `PrivateMoments`, or a part of it, at no cost.
         y : None
             Ignored.
         {units}

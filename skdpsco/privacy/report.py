@@ -79,7 +79,7 @@ class ReleasedStep(NamedTuple):
         return tuple(cls.of(name, event, whole, found) for name, event, found in steps)
 
     def __str__(self) -> str:
-        spent = "" if math.isnan(self.share) else f"{100 * self.share:.1f} % of rho on "
+        spent = "" if math.isnan(self.share) else f"{100 * self.share:.1f} % on "
         return f"{spent}{self.name}{f': {self.found}' if self.found else ''}"
 
 
@@ -100,7 +100,7 @@ class PrivacyReport:
         Whether the noise was reproducible. If so, the guarantee holds only against those who do not
         know the seed.
     assumptions : tuple of str
-        What must be public, or true, for the guarantee to hold.
+        What must be public, or true, for the guarantee to hold, and the bounds in use.
     relation : str
         Which data sets are neighbours. With "replace-one" they differ in one record; with
         "replace-one within groups" this record is also in the same groups in both, and with
@@ -132,11 +132,12 @@ class PrivacyReport:
 
     def rows(self) -> list[tuple[str, str]]:
         """What the report says in words, each line with a name or none."""
+        found = {step.found for step in self.steps}  # said under "budget"
         parts = {
             "CAUTION": [SEEDED] if self.seeded else [],
             "risk": self.risk.lines(),
             "budget": list(map(str, self.steps)),
-            "assumes": self.assumptions,
+            "assumes": [one for one in self.assumptions if one not in found],
         }
         return [
             ("" if i else name, line)
@@ -156,7 +157,7 @@ class PrivacyReport:
             ("delta", f"{self.delta:g}", MEANINGS["delta"]),
             *([("or epsilon", shown, MEANINGS["pure"])] if 0.0 < pure < math.inf else []),
             ("rho (zCDP)", f"{self.rho:.6g}", MEANINGS["rho"]),
-            ("neighbours", neighbours, "data sets that the result hardly tells apart"),
+            ("neighbours", neighbours, "data sets that differ so can hardly be told apart"),
             ("noise", secret, "random_state was set" if self.seeded else "no seed was set"),
         ]
 

@@ -102,12 +102,12 @@ class Risk:
         least, *others = zip(FALSE_ALARMS, self._rates(FALSE_ALARMS), strict=True)
         found = (f"at {percent(a)}, at most {percent(rate)}" for a, rate in others)
         return [
-            f"Seeing the result changes the odds between {thing} and {other} by a factor of "
-            f"{change}.",
+            f"The result changes the odds that {thing} was used rather than {other} by a "
+            f"factor of {change}.",
             f"With probability at most {_one_in(self.delta)} this does not hold; at worst, "
             "everything is then revealed.",
-            f"Starting at 50:50, someone who knows all other records tells {which} at most "
-            f"{percent(self.accuracy, 3)} of the time, on average.",
+            f"Starting at 50:50, someone who knows all other records is right about {which} "
+            f"at most {percent(self.accuracy, 3)} of the time, averaged over results.",
             f"At a false-positive rate of {percent(least[0])}, the true-positive rate of an attack "
             f"is at most {percent(least[1])}; {'; '.join(found)}.",
         ]
@@ -156,7 +156,7 @@ def _alternatives(relation: str) -> tuple[str, str, str]:
     k = records_of_unit(relation) or 1
     thing = "one record" if k == 1 else f"one unit of at most {k} records"
     if relation == ADD_OR_REMOVE:
-        return f"the use of {thing}", "its absence", "whether it was used"
+        return thing, "left out", "whether it was used"
     another = "another of its groups" if relation == WITHIN_GROUPS else "any other"
     return thing, f"{another} in its place", "which was used"
 
