@@ -56,7 +56,7 @@ solver : str or solver, default="auto"
 
 [n_iter]
 n_iter : int or "auto", default="auto"
-    Noisy steps, in [1, 10000]. "auto" suits budget and shape of X.
+    Noisy steps, in [1, 10000]; "auto" depends on budget and shape of X.
 
 [fit_intercept]
 fit_intercept : bool, default=True
@@ -93,13 +93,13 @@ p : float, default=2.0
 
 [row_norm]
 row_norm : float or None, default=None
-    Public bound to which the l2 norm of a record, divided by the feature bounds, is scaled down.
-    Noise grows with it. None means sqrt(n_features).
+    Public bound on the l2 norm of a record whose features are divided by their bounds. Longer
+    records are scaled down. None means sqrt(n_features). Noise grows with it.
 
 [row_norm_of_moments]
 row_norm : float or None, default=None
-    Public bound, > 0, to which the l2 norm of a record and its targets, divided by their bounds,
-    is scaled down. None finds one privately.
+    Public bound, > 0, on the l2 norm of a record, target included, divided by its bounds. Longer
+    ones are scaled down. None finds one privately.
 
 [schema]
 schema : Schema or None, default=None
@@ -168,13 +168,15 @@ n_rounds_ : int
 
 [radius_of_l1_ball]
 radius : float or "auto", default="auto"
-    Bound on the l1 norm of the coefficients, > 0. "auto" chooses it with a tenth of the budget.
-    With a number, ``feature_bound="auto"`` is 1, and None is refused.
+    Bound on the l1 norm of the coefficients, > 0, for features stretched to the largest
+    ``feature_bound``. "auto" chooses it with a tenth of the budget. With a number,
+    ``feature_bound="auto"`` is 1, and None is refused.
 
 [radius_of_lp_ball]
 radius : float or "auto", default="auto"
-    Bound on the norm of coefficients and intercepts, > 0. Noise grows with it. With a number, here
-    or in ``row_norm``, ``feature_bound="auto"`` is 1, and None is refused.
+    Bound on the norm of coefficients and intercepts, > 0, for features stretched to the largest
+    ``feature_bound``. Noise grows with it. With a number, here or in ``row_norm``,
+    ``feature_bound="auto"`` is 1, and None is refused.
 
 [solver_of_game]
 solver : str or solver, default="auto"
@@ -184,12 +186,13 @@ solver : str or solver, default="auto"
 
 [radius_of_l2_ball]
 radius : float or "auto", default="auto"
-    Bound on the l2 norm of the coefficients, > 0. With a number, ``feature_bound="auto"`` is 1.
+    Bound on the l2 norm of the coefficients, > 0, for features stretched to the largest
+    ``feature_bound``. With a number, ``feature_bound="auto"`` is 1.
 
 [radius_of_game]
 radius : float or "auto", default="auto"
-    Bound on the l1 norm of coefficients and intercepts, > 0. With a number,
-    ``feature_bound="auto"`` is 1.
+    Bound on the l1 norm of coefficients and intercepts, > 0, for features stretched to the largest
+    ``feature_bound``. With a number, ``feature_bound="auto"`` is 1.
 
 [radius_]
 radius_ : float

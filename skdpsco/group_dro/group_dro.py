@@ -92,7 +92,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     Parameters
     ----------
     loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
-        The first two are for two classes, the others for numbers.
+        The first two for two classes, the others for numbers.
     groups : array-like or None, default=None
         All groups: labels, or tuples of labels. None makes those in ``sensitive_features`` public.
     group_membership : {"public", "private"}, default="public"
@@ -100,9 +100,9 @@ class PrivateGroupDRO(PrivateLinearModel):
     group_prior : array-like of shape (n_groups,) or None, default=None
         Public shares of the groups, for private membership. None finds them privately.
     objective : {"worst", "cvar", "average"}, default="worst"
-        Mean loss to minimise: of the worst group, of several worst groups ("cvar"), or of all.
+        Mean loss to minimise: of the worst group, of several ("cvar"), or of all.
     average_weight : float, default=0.0
-        Weight of the mean loss of all records in the objective, in [0, 1].
+        Weight of the average loss in the objective, in [0, 1].
     cvar_level : float, default=0.2
         Share of the records in the worst groups of "cvar", in (0, 1].
     {epsilon, delta, ledger, max_records_per_unit, radius_of_l2_ball, feature_bound}
@@ -119,7 +119,7 @@ class PrivateGroupDRO(PrivateLinearModel):
     classes_ : ndarray of shape (2,)
     groups_ : ndarray of shape (n_groups,)
     group_weights_ : ndarray of shape (n_groups,)
-        Weights of the groups; the worst have the largest.
+        The worst groups have the largest.
     sensitive_columns_ : tuple
         Columns of X that hold groups.
     {n_iter_, n_rounds_, feature_bound_, feature_range_, target_range_}

@@ -27,7 +27,7 @@ AUTO_THRESHOLD = 0.3
 
 
 class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedModel):
-    """Differentially private robust regression: the Huber loss, with an l2 penalty.
+    """Differentially private robust regression: Huber loss and l2 penalty.
 
     It minimises ``2 * sum_i huber(y_i - x_i'w - b) + alpha * ||w||^2``, as
     `sklearn.linear_model.HuberRegressor` does for a known scale: huber(r) is ``r^2 / 2``, and
