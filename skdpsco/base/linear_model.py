@@ -210,7 +210,7 @@ class PrivateLinearModel(PrivateEstimator):
             see :doc:`/scaling`. `PrivateRidge`, `PrivateElasticNet` and `PrivateLasso` also take a
             fitted `PrivateMoments`, or a part of it, at no cost.
         y : array-like of shape (n_samples,), (n_samples, n_targets) or None, default=None
-            None if X holds the targets. Only some models take several.
+            None if blocks hold the targets. Only some models take several.
         {units}
         **fit_params : dict
             ``sample_weight``, an array-like of shape (n_samples,), if ``max_weight`` is declared.
