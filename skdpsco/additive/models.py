@@ -338,7 +338,9 @@ class PrivateAdditiveModel(PrivateEstimator):
     def score(
         self, X: MatrixLike, y: TargetLike = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Accuracy, R^2, or D^2 for the losses "poisson" and "gamma", without noise.
+        """Accuracy of a classifier, R^2 of a regressor, or D^2 for "poisson" and "gamma".
+
+        It is computed without noise: do not publish it for private records.
 
         Parameters
         ----------
