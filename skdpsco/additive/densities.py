@@ -43,9 +43,8 @@ class DensityTuning(NamedTuple):
         Share of mu**2 of all counts.
     fall : float
         Share of a level over that of the level above it.
-    levels, closer_levels : int
-        Depth of the tree of a column, whose nodes have four parts, and of the second one, of
-        columns whose entries lie within a few cells.
+    levels : int
+        Depth of the tree of a column, whose nodes have four parts.
     steep : float
         The bound of a column over the width around 0 within which cells are equally wide. Beyond,
         their width is in proportion to the distance from 0.
@@ -55,29 +54,22 @@ class DensityTuning(NamedTuple):
     uneven, empty : float
         Typical difference of the shares of two halves from what is expected before any count; and
         half the probability that one of them is empty.
-    few, within : int, float
-        A second tree divides so many cells at most, if they hold this share of the entries.
     """
 
     share: float = 0.16
     fall: float = 0.55
-    levels: int = 4
-    closer_levels: int = 3
+    levels: int = 5
     steep: float = 64.0
     reach_ratio: float = 100.0
     most_reach: float = 8.0
     uneven: float = 0.5
     empty: float = 0.3
-    few: int = 8
-    within: float = 0.98
 
 
 DENSITIES = DensityTuning()
 QUARTERS = 4  # of a node; two levels of halves would cost twice as much
 N_CELLS = QUARTERS**DENSITIES.levels
-N_CLOSER = QUARTERS**DENSITIES.closer_levels
-WHOLE_LEVELS = tuple(f"level {k + 1}" for k in range(DENSITIES.levels))
-CLOSER_LEVELS = tuple(f"closer level {k + 1}" for k in range(DENSITIES.closer_levels))
+LEVELS = tuple(f"level {k + 1}" for k in range(DENSITIES.levels))
 
 
 class Density(NamedTuple):
@@ -164,7 +156,7 @@ class DensityPlan:
         parts = cells[:, 2:].reshape(d, QUARTERS, N_CELLS // QUARTERS).sum(axis=2)
         first = np.concatenate([np.hstack([cells[:, :2], parts]).ravel(), *counts[d:]])
         deviation = gaussian_mechanism(
-            rng, first, self.grid(WHOLE_LEVELS[0], len(self.columns), len(first))
+            rng, first, self.grid(LEVELS[0], len(self.columns), len(first))
         )
         own = first[: (2 + QUARTERS) * d].reshape(d, 2 + QUARTERS)
         n = max(own.sum() / d, 1.0) if self.n_samples is None else self.n_samples
@@ -175,17 +167,7 @@ class DensityPlan:
             pairs = zip(trees, found.tolist(), strict=True)
             expected = np.array([tree.expected(bound) for tree, bound in pairs])
             parts = divided(rest[:, None], own[:, 2:], deviation, expected)
-            weights = [*(whole := self.tree(cells[:, 2:], parts, WHOLE_LEVELS[1:], rng, expected))]
-            narrow, starts = self.narrow(whole)
-            for j, start in zip(narrow, starts, strict=True):
-                trees[j] = trees[j].closer(start)
-            if len(narrow):
-                finer = np.array(entry_counts(X, y, [(numbers[j], trees[j].edges) for j in narrow]))
-                total = whole[narrow].sum(axis=1, keepdims=True)
-                finer, flat = finer[:, 2:], np.ones((len(finer), N_CLOSER))
-                finer = self.tree(finer, total, CLOSER_LEVELS, rng, flat)
-                for j, some in zip(narrow, finer, strict=True):
-                    weights[j] = some
+            weights = [*self.tree(cells[:, 2:], parts, rng, expected)]
         known: dict[int, Density | Shares] = {}
         for k, j in enumerate(numbers):
             parts = np.append(weights[k], [zero[k], missing[k]])
@@ -200,29 +182,19 @@ class DensityPlan:
         self,
         counts: np.ndarray,
         weights: np.ndarray,
-        levels: Sequence[str],
         rng: np.random.Generator,
         expected: np.ndarray,
     ) -> np.ndarray:
-        """Weights of the cells of some columns, from weights of nodes above and counts of cells.
+        """Weights of the cells of some columns, from their counts and the weights of level 1.
 
         ``expected`` has the weights of cells before any count.
         """
         d = len(counts)
-        for level in levels:
+        for level in LEVELS[1:]:
             noisy = counts.reshape(d * QUARTERS * weights.shape[1], -1).sum(axis=1)
             deviation = gaussian_mechanism(rng, noisy, self.grid(level, d, len(noisy)))
             weights = divided(weights, noisy.reshape(d, -1), deviation, expected)
         return weights
-
-    def narrow(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Columns whose entries lie within a few cells, and the first of these cells."""
-        few = DENSITIES.few
-        within = np.cumsum(np.pad(weights, ((0, 0), (1, 0))), axis=1)
-        sums = within[:, few:] - within[:, :-few]
-        found = sums.max(axis=1) >= DENSITIES.within * np.maximum(within[:, -1], 1e-300)
-        narrow = np.flatnonzero(found)
-        return narrow, sums[narrow].argmax(axis=1)
 
 
 class Cells(NamedTuple):
@@ -252,11 +224,6 @@ class Cells(NamedTuple):
         """
         size, x = found / 2.0**FEATURE_BOUNDS.room, self.edges
         return np.diff(x if math.isinf(size) else x / np.hypot(x, size))
-
-    def closer(self, start: int) -> "Cells":
-        """Cells that are equally wide, within a few of these."""
-        low, high = self.edges[start], self.edges[start + DENSITIES.few]
-        return Cells(np.linspace(low, high, N_CLOSER + 1))
 
 
 def found_ranges(
@@ -378,7 +345,7 @@ def plan_densities(
         If the noise is too large for the grids.
     """
     d = sum(not column.values for column in columns)
-    names = (*WHOLE_LEVELS, *CLOSER_LEVELS) if d else WHOLE_LEVELS[:1]
+    names = LEVELS if d else LEVELS[:1]
     weights = DENSITIES.fall ** np.arange(len(names))
     shares = (share * weights / weights.sum()).tolist()
     multipliers, event = share_mu(mu, {n: (s, 1) for n, s in zip(names, shares, strict=True)})

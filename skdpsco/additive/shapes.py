@@ -50,7 +50,7 @@ class ShapeTuning(NamedTuple):
     least_variance: float = 0.02
     ends: float = 0.02
     rare: float = 0.02
-    flat: float = 1e-4
+    flat: float = 1e-3
 
 
 SHAPES = ShapeTuning()

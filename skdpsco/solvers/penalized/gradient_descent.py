@@ -403,7 +403,7 @@ class GradientDescent:
                     if self.has_prior(problem):
                         sizes = np.append(prior_sizes(problem), [1.0] * problem.intercept)
                         sizes = np.tile(sizes, problem.loss.n_outputs)
-                    bent = excess(first, noise**2, GRADIENT_DESCENT.sure, sizes=sizes)
+                    bent = excess(first, noise**2, sizes=sizes)
                     bent /= max(total, 1e-300)
                     if bent == 0.0 and self.has_prior(problem):  # columns may have a common factor
                         step = usual_length(problem, trace)
