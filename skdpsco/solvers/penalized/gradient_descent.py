@@ -405,8 +405,6 @@ class GradientDescent:
                         sizes = np.tile(sizes, problem.loss.n_outputs)
                     bent = excess(first, noise**2, sizes=sizes)
                     bent /= max(total, 1e-300)
-                    if bent == 0.0 and self.has_prior(problem):  # columns may have a common factor
-                        step = usual_length(problem, trace)
                     step = min(step, GRADIENT_DESCENT.along / max(bent, 1e-300))
             last, last_gradient = point, gradient
             new = self.restrained(problem, coordinates, model.proximal_step(point, gradient, step))
@@ -509,12 +507,7 @@ def first_length(plan: Any, problem: CompositeProblem, trace: float) -> float:
     if plan.metric_grid is not None:
         return METRIC.length / smoothness
     longer = GRADIENT_DESCENT.first / math.sqrt(trace) if problem.centred else 0.0
-    return max(usual_length(problem, trace), longer / smoothness)
-
-
-def usual_length(problem: CompositeProblem, trace: float) -> float:
-    """Length of a step if nothing is known of the curvatures but their sum, ``trace``."""
-    return GRADIENT_DESCENT.length / trace / (likely_smoothness(problem.loss) * problem.mean_weight)
+    return max(GRADIENT_DESCENT.length / trace, longer) / smoothness
 
 
 def least_clip(plan: GradientDescentPlan, loss: Any) -> float:
