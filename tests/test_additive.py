@@ -71,7 +71,6 @@ def test_counts_change_by_their_sensitivity(monkeypatch, added):
     rng = np.random.default_rng(0)
     n = 50_000
     numbers, codes = rng.uniform(-1, 1, (n, 2)), rng.integers(0, 2, (n, 1))
-    numbers[:, 1] = 0.5 + 1e-3 * numbers[:, 1]  # so that its cells are divided once more
     plan = plan_densities(n, columns, 0.5, added)
     recorded = RecordedReleases(monkeypatch, densities)
     ranges = np.array([[-1.0, 1.0]] * 2)
@@ -94,7 +93,7 @@ def test_counts_change_by_their_sensitivity(monkeypatch, added):
         after = units(numbers, codes, seen)
     spent = [((a - b) ** 2).sum() / 4.0**24 for a, b in zip(before, after, strict=True)]
     planned = [m**-2.0 for m in plan.multipliers.values()]
-    assert len(planned) == 7
+    assert len(planned) == 5
     assert all(s <= p for s, p in zip(spent, planned, strict=True))
     assert all(s >= 0.99 * p for s, p in zip(spent, planned, strict=True))
 

@@ -51,8 +51,6 @@ WEIGHED = {
 }
 # A sample's draws cost less than their noise alone would: those are compared one by one.
 SAMPLED = {"SGD"}
-# Densities have finer levels, which are charged, for columns that lie within few cells.
-COARSE = "curves", "bent"
 # How often columns far from 0 are searched for, of four rounds that are charged.
 ROUNDS = {"PrivateRidge, raw": 1, "PrivateRidge, far": 3}
 # Plans that are made again in a run, since they need to know what is released or drawn first.
@@ -137,9 +135,6 @@ def test_noise_that_is_drawn_costs_what_is_charged(observed):
         / case["charged"]
         for name, case in observed.items()
     }
-    coarse = {name for name in observed if name.removeprefix("added to ").startswith(COARSE)}
-    assert {n: ratios[n] for n in coarse if not 0.9 < ratios[n] < 1.0} == {}
-    special |= coarse
     expected = {name: PARTS.get(name, 1.0) for name in observed if name not in special}
     assert {name: ratios[name] for name in expected} == pytest.approx(expected, rel=1e-10)
     assert {name: [made for _, made in observed[name]["rounds"]] for name in ROUNDS} == {
