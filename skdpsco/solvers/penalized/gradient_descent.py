@@ -400,10 +400,12 @@ class GradientDescent:
                     # entries of b times weights of at most 1, it is at least the weighted b'b.
                     total = plan.kept * problem.mean_weight * coordinates.target**2
                     sizes: Any = 1.0
-                    if self.has_prior(problem):
+                    doubt = GRADIENT_DESCENT.sure
+                    if self.has_prior(problem):  # which shrinks what is too long
+                        doubt = 0.0
                         sizes = np.append(prior_sizes(problem), [1.0] * problem.intercept)
                         sizes = np.tile(sizes, problem.loss.n_outputs)
-                    bent = excess(first, noise**2, sizes=sizes)
+                    bent = excess(first, noise**2, doubt, sizes=sizes)
                     bent /= max(total, 1e-300)
                     step = min(step, GRADIENT_DESCENT.along / max(bent, 1e-300))
             last, last_gradient = point, gradient
