@@ -6,9 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from skdpsco import (
+    PrivateAdditiveClassifier,
     PrivateLasso,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
@@ -19,13 +22,16 @@ from skdpsco import (
     PrivateMoments,
     PrivateMonotoneGLM,
     PrivateRidge,
+    Schema,
     UtilityWarning,
 )
 from skdpsco._random import collected_advice, warn_utility
 from skdpsco.base.advice import PublicNumbers, advice_on
+from skdpsco.inspection import plan
 from skdpsco.privacy import Budget
 from skdpsco.scaling.target import least_n_mu
 
+BOUNDED = Schema({name: {"bounds": [-1, 1]} for name in "abcd"})
 FINE = PublicNumbers(1000, 20, Budget(1.0, 1e-6).mu, 1.0, 1e-6)
 
 
@@ -108,6 +114,39 @@ def test_bounds_that_are_not_found_are_said_to_be_1(model, finds):
     for units in (1.0, 1000.0):
         lines = said(model, X * units, X[:, 0])
         assert [("'auto' means 1" in line) for line in lines] == [True] * (not finds)
+
+
+@pytest.mark.parametrize(
+    ("model", "declared"),
+    [
+        (PrivateRidge(target_bound=1.0), {"feature_bound": 1.0}),
+        (PrivateRidge(target_bound=1.0, feature_bound=None), {"feature_bound": 1.0}),
+        (PrivateLogisticRegression(classes=[False, True]), {"feature_bound": 1.0}),
+        (PrivateAdditiveClassifier(classes=[False, True]), {"schema": BOUNDED}),
+    ],
+)
+def test_too_few_records_for_bounds_are_said_to_be_so(model, declared):
+    """The number in the advice would do, one less would not, and it does not depend on values."""
+    n, (classifies, d) = 100, (hasattr(model, "classes"), len(BOUNDED.features))
+    X = pd.DataFrame(np.random.default_rng(0).uniform(-1, 1, (n, d)), columns=BOUNDED.features)
+    y = np.arange(n) % 2 == 0 if classifies else np.linspace(-1.0, 1.0, n)
+    (line,) = said(model, X, y)
+    assert "100 records are too few" in line
+    assert f"Declare {'the ranges' if 'schema' in declared else 'feature_bound'}" in line
+    assert said(model, 1000.0 * X, y) == [line]
+    assert said(clone(model).set_params(**declared), X, y) == []
+    added = clone(model).set_params(relation="add-or-remove-one")
+    assert said(added, X, y) == []  # their number is private
+    enough, epsilon = re.search(r"(\d+) records would do, or epsilon=([\d.]+)\.", line).groups()
+    assert plan(model, int(enough), d).warnings == ()
+    assert "too few" in plan(model, int(enough) - 1, d).warnings[0]
+    assert plan(clone(model).set_params(epsilon=float(epsilon)), n, d).warnings == ()
+
+
+def test_what_else_is_wrong_comes_with_the_bounds():
+    (line,) = plan(PrivateRidge(), 100, 4).warnings
+    assert re.search("scale of the target .* clipped to .* unless you declare feature_bound", line)
+    assert "clipped" not in plan(PrivateRidge(feature_bound=1.0), 100, 4).warnings[0]
 
 
 CLASSES = {"classes": [0, 1]}

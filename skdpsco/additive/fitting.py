@@ -41,15 +41,9 @@ from skdpsco.linear_model.quantile_regressor import PrivateQuantileRegressor
 from skdpsco.privacy import Event, NoOpEvent, compose
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.conditioning import CONDITIONING, Conditioning, ConditioningPlan
-from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, BoundPlan, plan_bounds
+from skdpsco.scaling.feature_bounds import BoundPlan, plan_bounds
 
 __all__ = ["FITTED_BY", "Labels"]
-
-
-UNKNOWN_RANGES = (
-    "Columns of numbers without a declared range are clipped to [-1, 1]: there are too few records "
-    "to find ranges privately. Declare them in a schema."
-)
 
 
 class Table:
@@ -214,6 +208,7 @@ class SumOfShapes(PrivateLinearModel):
     """
 
     _columns: tuple[TableColumn, ...]  # of a draft
+    _bounds_in: ClassVar[str] = "the ranges of columns in a schema"
     _planned_with: ClassVar[Any] = ()  # users do not know the parameters of what is fitted
     _wanted_pairs: Any = None  # of a draft: places of columns; None if they are chosen
     shapes_: tuple[ShapeFunction, ...]
@@ -284,11 +279,8 @@ class SumOfShapes(PrivateLinearModel):
 
         return planned(plan)
 
-    def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
-        columns, n_mu = self._columns, problem.n_samples * mu
-        unknown = any(not column.values and column.bounds is None for column in columns)
-        few = unknown and n_mu < FEATURE_BOUNDS.least_n_mu
-        return (*super()._advice(problem, mu), *((UNKNOWN_RANGES,) if few else ()))
+    def _seeks_bounds(self) -> bool:
+        return any(not column.values and column.bounds is None for column in self._columns)
 
     def _clipping_note(self, units: Any) -> str:
         return "numbers beyond the range of a column count as its nearer end"

@@ -48,6 +48,10 @@ class PublicNumbers(NamedTuple):
     least_n_mu : float
         The least n mu above which the scale of the target is found; 0 if it is declared, or if
         targets have no scale.
+    bounds_n_mu : float
+        The least n mu above which bounds of the features are found; 0 if they are declared.
+    bounds_in : str
+        Where users declare them.
     """
 
     n_samples: int
@@ -58,6 +62,8 @@ class PublicNumbers(NamedTuple):
     reach: float | None = None
     max_records_per_unit: int = 1
     least_n_mu: float = 0.0
+    bounds_n_mu: float = 0.0
+    bounds_in: str = "feature_bound"
 
 
 def advice_on(public: PublicNumbers) -> tuple[str, ...]:
@@ -67,29 +73,31 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
     median share of the accuracy above chance, or of the R^2, that is possible without noise is .00
     at n mu = 2.5 sqrt(d), .03 at 5 sqrt(d), .12 at 10 sqrt(d) and .55 at 20 sqrt(d).
     """
-    n, d, mu, epsilon, delta, reach, k, least_n_mu = public
+    n, d, mu, epsilon, delta, reach, _, least_n_mu, bounds_n_mu, bounds_in = public
     records, features = counted(n, "record"), counted(d, "feature")
-    says = "says" if n == 1 else "say"
+    says, are = ("says", "is") if n == 1 else ("say", "are")
     lines = []
     needed = CONDITIONING.least_ratio * math.sqrt(min(max(d, 1), MANY_FEATURES))
-    unknown = n * mu < least_n_mu
-    needed = max(needed, least_n_mu if unknown else 0.0)
-    if n * mu < needed:
-        enough = epsilon_of(GaussianEvent(n / (needed * k)), delta)
-        if unknown:  # its searches are planned in zCDP
-            rho = Budget(epsilon, delta).rho * (needed / (n * mu)) ** 2
-            enough = epsilon_of(ZCDPEvent(rho), delta)
-        known = 0.0 < enough < LARGEST_EPSILON
-        or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""
-        fault = (
+    if n * mu < least_n_mu:
+        lines.append(
             f"The scale of the target cannot be found from {records} at epsilon={epsilon:g}, and "
-            "predictions may be far off. Declare target_bound, close to the largest target."
-            if unknown
-            else f"The noise will be larger than what {records} {says} about {features} at "
-            f"epsilon={epsilon:g}."
+            "predictions may be far off. Declare target_bound, close to the largest target. "
+            f"Without it {_enough(public, max(needed, least_n_mu), True)}"
         )
-        without = "Without it " if unknown else ""
-        lines.append(f"{fault} {without}{math.ceil(needed / mu)} records would do{or_epsilon}.")
+    elif n * mu < needed:
+        lines.append(
+            f"The noise will be larger than what {records} {says} about {features} at "
+            f"epsilon={epsilon:g}. {_enough(public, needed, False)}"
+        )
+    if n * mu < bounds_n_mu:
+        if lines:
+            lines[0] += f" Features are clipped to [-1, 1] unless you declare {bounds_in}."
+        else:
+            lines.append(
+                f"This fit finds no bounds of features: {records} {are} too few at "
+                f"epsilon={epsilon:g}, and features are clipped to [-1, 1]. Declare {bounds_in}. "
+                f"Otherwise {_enough(public, bounds_n_mu, True)}"
+            )
     if delta > LARGEST_DELTA / n:
         lines.append(
             f"delta={delta:g} is large for {records}: it allows a fit to reveal one of them with "
@@ -101,6 +109,22 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
             f"{rounded_up(1.0 / reach):g} times as large, or radius='auto' if the model has it."
         )
     return tuple(lines)
+
+
+def _enough(public: PublicNumbers, needed: float, in_zcdp: bool) -> str:
+    """How many records, or which epsilon, would have the ``needed`` n mu.
+
+    ``in_zcdp`` says that what needs it is planned in zCDP.
+    """
+    n, _, mu, epsilon, delta, _, k, *_ = public
+    if in_zcdp:
+        rho = Budget(epsilon, delta).rho * (needed / (n * mu)) ** 2
+        enough = epsilon_of(ZCDPEvent(rho), delta)
+    else:
+        enough = epsilon_of(GaussianEvent(n / (needed * k)), delta)
+    known = 0.0 < enough < LARGEST_EPSILON
+    or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""
+    return f"{math.ceil(needed / mu)} records would do{or_epsilon}."
 
 
 def doubts_about(units: Any, feature_bound: Any, target_bound: float | None) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ from skdpsco.privacy.report import ReleasedStep
 from skdpsco.privacy.spending import Allowance, left_after
 from skdpsco.scaling.calibration import Curve, calibration_pays, curve_of, plan_calibration
 from skdpsco.scaling.conditioning import conditioning_pays, narrowed, plan_conditioning
-from skdpsco.scaling.feature_bounds import clipping_note, plan_bounds
+from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, clipping_note, plan_bounds
 from skdpsco.scaling.record_count import RECORD_COUNT, CountPlan, plan_count
 from skdpsco.scaling.stages import Stage, Units, known_stages, rehearsed, release_stages
 from skdpsco.scaling.target import Target, TargetPlan, declared_target, least_n_mu, plan_target
@@ -188,6 +188,8 @@ class PrivateLinearModel(PrivateEstimator):
     _by_blocks = False  # of a draft: whether its records come in blocks, over which sums are taken
     _alone = True  # of a draft: whether no other fit takes its ranges or its coefficients
 
+    _bounds_in: ClassVar[str] = "feature_bound"  # where users declare bounds of features
+
     _predicts_scores: ClassVar[bool] = True  # predictions follow from linear scores, as they are
 
     # Parameters that may be too extreme for a plan.
@@ -320,6 +322,10 @@ class PrivateLinearModel(PrivateEstimator):
             return self._init is None and not self._needs_bounds()
         return self.feature_bound is None
 
+    def _seeks_bounds(self) -> bool:
+        """Whether bounds are found if there are enough records, whatever the solver."""
+        return self._finds_bounds() and not (is_auto(self.feature_bound) and self._samples())
+
     def _needs_bounds(self) -> str:
         """What would have to be different for bounds to be found; empty if nothing would."""
         given = self._ball_is_given()
@@ -389,10 +395,16 @@ class PrivateLinearModel(PrivateEstimator):
         n, d = problem.n_samples, problem.n_features - problem.intercept
         budget, reach = self._budget(), self._largest_prediction(d)
         k = budget.max_records_per_unit
-        # The searches for the scale are planned in rho.
-        least = least_n_mu() * mu / math.sqrt(2.0 * budget.rho) if self._finds_target() else 0.0
-        public = PublicNumbers(n, d, mu, budget.epsilon, budget.delta, reach, k, least)
-        return advice_on(public)
+        in_rho = mu / math.sqrt(2.0 * budget.rho)  # the searches for units are planned in rho
+        least = (
+            least_n_mu() * in_rho * self._finds_target(),
+            FEATURE_BOUNDS.least_n_mu * in_rho * self._seeks_bounds(),
+        )
+        return advice_on(
+            PublicNumbers(
+                n, d, mu, budget.epsilon, budget.delta, reach, k, *least, self._bounds_in
+            )
+        )
 
     def _largest_prediction(self, n_features: int) -> float | None:
         """The largest prediction in the ball, in units of ``target_bound``; None if unknown."""
@@ -535,8 +547,7 @@ class PrivateLinearModel(PrivateEstimator):
                 raise RuntimeError(f"What {prepared.solver!r} costs follows from a private number.")
             event = compose(count.event, prepared.event)
             check_rows_of(task, prepared, intercept)
-        ones = self._samples() if bounds is None else (bounds == 1.0).all()
-        if is_auto(self.feature_bound) and ones:
+        if is_auto(self.feature_bound) and (prepared.first.bounds == 1.0).all():
             warnings = warnings or (BOUNDS_OF_1,)
         # Warnings name the line that called fit.
         with opened_design(self._design(X, prepared.first.bounds, intercept)) as design:

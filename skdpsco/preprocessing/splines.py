@@ -209,7 +209,7 @@ class PrivateSplineTransformer(ColumnTransform):
         if added:
             said += (f"there are at most {MOST_RECORDS_ADDED} records",)
         if plan.bounds is not None and not plan.bounds.grids:
-            needed = math.ceil(1.01 * FEATURE_BOUNDS.least_n_mu / available.mu)
+            needed = math.ceil(1.01 * FEATURE_BOUNDS.least_n_mu / math.sqrt(2.0 * available.rho))
             warnings = (TOO_FEW.format(counted(n, "record"), budget.epsilon, needed),)
         X = self._taken(X)
         with (
