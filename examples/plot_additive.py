@@ -26,8 +26,8 @@ dates = pd.to_datetime(table[["year", "month", "day"]]).dt
 table = table.assign(late=table["arr_delay"] > 0.0, weekday=dates.day_name(), day=dates.day_of_year)
 
 # %%
-# The code book: categories, and ranges that follow from what the columns mean. For an additive
-# model ranges may be left out, and are then found privately. In most hours no gusts of wind were
+# The code book: categories, and ranges that follow from what the columns mean. An additive model
+# finds the range of a column of numbers privately if the column is not in the schema. In most hours no gusts of wind were
 # recorded: the additive model has a value of its own for what is missing, while the linear one gets
 # a constant (``fill``) and a column that says so.
 columns = {"hour": {"bounds": [0, 24]}, "day": {"bounds": [1, 366]}, "late": "boolean"}
@@ -63,7 +63,7 @@ parts["adds"] = additive.explain(flight)[0].round(2)
 print(parts.sort_values("adds", key=abs, ascending=False))
 
 # %%
-# The columns that matter most come first. Bars say where the flights lie, a ring is the value of 0
-# itself, and a point on grey ground that of what is missing. All of it has been released by the
-# fit, so it may be shown and published like the coefficients of a linear model.
+# The columns that matter most come first. Bars say where the flights lie. A ring shows what a value
+# of exactly 0 adds, such as no rain, and a point on grey ground what a missing value adds. All of
+# it has been released by the fit, so it may be published like the coefficients of a linear model.
 display = ShapeDisplay.from_estimator(additive)

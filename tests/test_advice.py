@@ -149,6 +149,19 @@ def test_what_else_is_wrong_comes_with_the_bounds():
     assert "clipped" not in plan(PrivateRidge(feature_bound=1.0), 100, 4).warnings[0]
 
 
+@pytest.mark.parametrize("unknown", ["auto", None])
+def test_moments_say_which_bounds_are_not_found(unknown):
+    model = PrivateMoments(feature_bound=unknown, target_bound=1.0)
+    (line,) = plan(model, 150, 4).warnings
+    assert "finds no bounds of features: 150 records are too few" in line
+    enough = int(re.search(r"(\d+) records would do", line).group(1))
+    assert plan(model, enough, 4).warnings == ()
+    (line,) = plan(PrivateMoments(feature_bound=1.0), enough - 1, 4).warnings
+    assert "Declare target_bound" in line
+    assert f"{enough} records would do" in line
+    assert plan(PrivateMoments(feature_bound=1.0), enough, 4).warnings == ()
+
+
 CLASSES = {"classes": [0, 1]}
 MODELS = [
     (PrivateRidge, {}),

@@ -152,7 +152,7 @@ def doubts_about(units: Any, feature_bound: Any, target_bound: float | None) -> 
             lines.append(
                 "feature_bound seems to be more than 100 times too wide for "
                 f"{counted(wide, 'column')}, judging by the centre and scales that this fit has "
-                "released. Noise is in proportion to it: declare a closer bound, or let "
+                "released. It may cost accuracy: declare a closer bound, or let "
                 "feature_bound='auto' find one."
             )
     if target_bound is not None:

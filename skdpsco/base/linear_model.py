@@ -855,7 +855,7 @@ class PrivateLinearModel(PrivateEstimator):
         pipeline : sklearn.pipeline.Pipeline
             A scaler that clips, then a fitted linear or equivalent model: a `MinMaxScaler` that
             clips features to ``feature_range_``, and a `LogisticRegression`, an `SGDClassifier` for
-            losses without probabilities, or an `MLPRegressor` of two units, which clip predictions
+            losses without probabilities, or an `MLPRegressor`, whose two units clip predictions
             to ``target_range_``; a `LinearRegression` if there is no such range. The scaler takes
             dense X only: pass parts of a sparse X as arrays, ``X[:1000].toarray()``.
 

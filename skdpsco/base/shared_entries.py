@@ -25,7 +25,8 @@ max_records_per_unit : int or None, default=None
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
     Public bound to which ``|X|`` is clipped. "auto" and None find bounds with at most 7 % of the
-    budget. See :doc:`/clipping`.
+    budget; where that is impossible, "auto" means 1 and None is refused. With too few records both
+    mean 1. A warning tells of a bound of 1. See :doc:`/clipping`.
 
 [target_bound]
 target_bound : float, Schema or None, default=None
@@ -112,7 +113,8 @@ monotone : dict or None, default=None
 
 [pairs]
 pairs : "auto", list of tuple of two str, or None, default="auto"
-    Pairs of columns, by name, that get a function of both. "auto" chooses some privately.
+    Pairs of columns, by name, that get a function of both. "auto" chooses some privately; None means
+    no pairs.
 
 [classes_]
 classes_ : ndarray of shape (n_classes,)
@@ -137,7 +139,7 @@ intercept_ : ndarray of shape (1,) or (n_classes,)
 
 [feature_bound_]
 feature_bound_ : ndarray of shape (n_features,)
-    Bounds in use, unless declared.
+    Bounds that were found; only if none were declared.
 
 [feature_range_]
 feature_range_ : ndarray of shape (2, n_features)

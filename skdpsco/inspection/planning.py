@@ -187,6 +187,7 @@ class PrivacyPlan:
         lines = [
             f"rho={self.rho:.4g} is the cost in zero-concentrated differential privacy (zCDP): the "
             "costs of releases add up.",
+            "A stage has one row for each size of its noise.",
             "noise/sensitivity: standard deviation of the noise, divided by the largest change "
             "that one record makes.",
             "noise of a mean: the noise in the mean over all records of a number in [-1, 1].",

@@ -66,8 +66,8 @@ class PrivateGridSearchCV(  # type: ignore[override]
     """Grid search whose total cost, including tuning, is one (epsilon, delta).
 
     Candidates are scored, with noise, on held-out records, or on all records if the budget is
-    small. There is no cross-validation. The steps of a pipeline share the budget in proportion to
-    their own.
+    small. There is no cross-validation. Private steps of a pipeline share the budget, and
+    one with a larger ``epsilon`` gets a larger part.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ class PrivateGridSearchCV(  # type: ignore[override]
         "composition" with a ledger or blocks, and otherwise "random-stopping". See
         :doc:`/random-stopping`.
     scoring : {"accuracy", "r2", "neg_clipped_squared_error"}, PrivateScorer or None, default=None
-        None is "accuracy" for classifiers and "r2" for regressors. `make_private_scorer` makes
-        others.
+        None is "accuracy" for classifiers and "r2" for regressors. Squared errors are clipped at a
+        limit that is found privately. `make_private_scorer` makes other scorers.
     n_jobs : int or None, default=None
         Number of parallel fits, as in joblib.
     refit : bool or "auto", default="auto"
@@ -115,6 +115,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         Parameters and ``std_noise``, the noise in scores; scores only with ``return_scores``.
     scorer_ : PrivateScorer
     n_splits_ : int
+        Always 1.
     classes_ : ndarray
     {n_features_in_, feature_names_in_, privacy_}
 

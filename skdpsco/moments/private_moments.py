@@ -60,7 +60,7 @@ from skdpsco.moments.release import (
 from skdpsco.moments.released import MomentAnswers, ReleasedMoments
 from skdpsco.moments.table_sums import TableSums
 from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS
-from skdpsco.scaling.feature_bounds import clipping_note
+from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, clipping_note
 
 __all__ = ["MomentRelease", "PrivateMoments", "release_moments_of"]
 
@@ -370,7 +370,7 @@ def release_moments_of(
         try:
             plan = estimator._planned(lambda spend: planned(True, spend), available, most, d)
         except ValueError:  # no plan for all bounds that may be found
-            bounds[:d], tells = 1.0, False
+            bounds[:d] = 1.0
             plan = estimator._planned(lambda spend: planned(False, spend), available, most, d)
     else:
         plan = estimator._planned(lambda spend: planned(True, spend), available, most, d)
@@ -388,12 +388,12 @@ def release_moments_of(
             budget.epsilon,
             budget.delta,
             max_records_per_unit=budget.max_records_per_unit,
+            least_n_mu=FEATURE_BOUNDS.least_n_mu * np.isnan(bounds[d:]).any(),
+            bounds_n_mu=FEATURE_BOUNDS.least_n_mu * np.isnan(bounds[:d]).any(),
         )
         some = known // max(len(groups), 1)
         warnings = advice_on(public) or _noise_advice(some, len(bounds), available.mu)
-    none_found = plan.bounds is not None and not plan.bounds.grids
-    ones = none_found if tells else (bounds[:d] == 1.0).all()
-    if is_auto(estimator.feature_bound) and ones:
+    if is_auto(estimator.feature_bound) and (bounds[:d] == 1.0).all():
         warnings = warnings or (BOUNDS_OF_1,)
     with (
         one_blas_thread(),  # pieces already run in threads

@@ -269,7 +269,8 @@ class ConditioningPlan:
 
     def note(self, conditioning: Conditioning) -> str:
         """What was decided, for the report."""
-        return "features are centred" if self.centred else ""
+        done = ("centred",) * self.centred + ("scaled",) * self.scaled
+        return f"features are {' and '.join(done)}" if done else ""
 
     @property
     def centred(self) -> bool:
