@@ -27,9 +27,9 @@ table = table.assign(late=table["arr_delay"] > 0.0, weekday=dates.day_name(), da
 
 # %%
 # The code book: categories, and ranges that follow from what the columns mean. An additive model
-# finds the range of a column of numbers privately if the column is not in the schema. In most hours no gusts of wind were
-# recorded: the additive model has a value of its own for what is missing, while the linear one gets
-# a constant (``fill``) and a column that says so.
+# finds the range of a column of numbers privately if the column is not in the schema. In most hours
+# no gusts of wind were recorded: the additive model has a value of its own for what is missing,
+# while the linear one gets a constant (``fill``) and a column that says so.
 columns = {"hour": {"bounds": [0, 24]}, "day": {"bounds": [1, 366]}, "late": "boolean"}
 columns |= {"origin": ["EWR", "JFK", "LGA"], "distance": {"bounds": [0, 5000], "unit": "miles"}}
 columns["carrier"] = "9E AA AS B6 DL EV F9 FL HA MQ OO UA US VX WN YV".split()

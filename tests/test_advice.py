@@ -28,6 +28,7 @@ from skdpsco import (
 from skdpsco._random import collected_advice, warn_utility
 from skdpsco.base.advice import PublicNumbers, advice_on
 from skdpsco.inspection import plan
+from skdpsco.preprocessing import PrivateSplineTransformer
 from skdpsco.privacy import Budget
 from skdpsco.scaling.target import least_n_mu
 
@@ -195,3 +196,11 @@ def test_a_scale_that_is_not_found_is_said_once():
         assert found == said(make(epsilon=0.3), X, 0.0 * y)
         assert not any("scale" in text for text in said(make(target_bound=4e5), X, y))
         assert not any("scale" in text for text in said(make(epsilon=1.0), X, y))
+
+
+def test_splines_say_how_many_records_would_do():
+    X = np.random.default_rng(0).uniform(-1, 1, (175, 2))
+    (line,) = said(PrivateSplineTransformer(), X, None)
+    enough = int(re.search(r"(\d+) records would do", line).group(1))
+    assert enough > 175
+    assert said(PrivateSplineTransformer(), np.resize(X, (enough, 2)), None) == []

@@ -401,9 +401,7 @@ class PrivateLinearModel(PrivateEstimator):
             FEATURE_BOUNDS.least_n_mu * in_rho * self._seeks_bounds(),
         )
         return advice_on(
-            PublicNumbers(
-                n, d, mu, budget.epsilon, budget.delta, reach, k, *least, self._bounds_in
-            )
+            PublicNumbers(n, d, mu, budget.epsilon, budget.delta, reach, k, *least, self._bounds_in)
         )
 
     def _largest_prediction(self, n_features: int) -> float | None:

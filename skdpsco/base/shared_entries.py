@@ -113,8 +113,8 @@ monotone : dict or None, default=None
 
 [pairs]
 pairs : "auto", list of tuple of two str, or None, default="auto"
-    Pairs of columns, by name, that get a function of both. "auto" chooses some privately; None means
-    no pairs.
+    Pairs of columns, by name, that get a function of both. "auto" chooses some privately; None
+    means no pairs.
 
 [classes_]
 classes_ : ndarray of shape (n_classes,)
