@@ -61,7 +61,11 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0, strati
 
 for cost in (1.0, 5.0):
     model = PrivateLinearClassifier(
-        epsilon=4.0, loss=CostlyMiss(cost), row_norm=3.0, classes=["benign", "malignant"]
+        epsilon=4.0,
+        loss=CostlyMiss(cost),
+        feature_bound=1.0,
+        row_norm=3.0,
+        classes=["benign", "malignant"],
     )
     model.fit(X_train, y_train)
     found = recall_score(y_test, model.predict(X_test), pos_label="malignant")

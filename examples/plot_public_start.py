@@ -30,7 +30,7 @@ new = slice(N_PILOT + N_STUDY, None)
 # of the private fit.
 def score(epsilon, init):
     """Median accuracy of fits to the main study."""
-    model = PrivateLogisticRegression(epsilon=epsilon, classes=CLASSES)
+    model = PrivateLogisticRegression(epsilon=epsilon, feature_bound=1.0, classes=CLASSES)
     scores = [
         model.fit(X[study], y[study], init=init).score(X[new], y[new]) for _ in range(REPETITIONS)
     ]
