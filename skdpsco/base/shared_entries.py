@@ -25,8 +25,7 @@ max_records_per_unit : int or None, default=None
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
     Public bound to which ``|X|`` is clipped. "auto" and None find bounds with at most 7 % of the
-    budget; where that is impossible, "auto" means 1 and None is refused. With too few records both
-    mean 1. A warning tells of a bound of 1. See :doc:`/clipping`.
+    budget. Where a fit cannot, "auto" means 1. See :doc:`/clipping`.
 
 [target_bound]
 target_bound : float, Schema or None, default=None
@@ -139,7 +138,7 @@ intercept_ : ndarray of shape (1,) or (n_classes,)
 
 [feature_bound_]
 feature_bound_ : ndarray of shape (n_features,)
-    Bounds that were found; only if none were declared.
+    Set unless bounds are declared.
 
 [feature_range_]
 feature_range_ : ndarray of shape (2, n_features)

@@ -96,13 +96,13 @@ class PrivateGroupDRO(PrivateLinearModel):
     groups : array-like or None, default=None
         All groups: labels, or tuples of labels. None makes those in ``sensitive_features`` public.
     group_membership : {"public", "private"}, default="public"
-        Whether the group of each record is public or protected.
+        Whether a record's group is public or protected.
     group_prior : array-like of shape (n_groups,) or None, default=None
         Public shares of the groups, for private membership. None finds them privately.
     objective : {"worst", "cvar", "average"}, default="worst"
         Mean loss to minimise: of the worst group, of several ("cvar"), or of all.
     average_weight : float, default=0.0
-        Weight of the average loss in the objective, in [0, 1].
+        Weight of the average loss, in [0, 1].
     cvar_level : float, default=0.2
         Share of the records in the worst groups of "cvar", in (0, 1].
     {epsilon, delta, ledger, max_records_per_unit, radius_of_l2_ball, feature_bound}
