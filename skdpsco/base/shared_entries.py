@@ -24,16 +24,16 @@ max_records_per_unit : int or None, default=None
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
-    Public bound to which ``|X|`` is clipped. "auto" and None find bounds with at most 7 % of the
-    budget. Where a fit cannot, "auto" means 1. See :doc:`/clipping`.
+    Public bound that clips ``|X|``. "auto" and None find bounds with at most 7 % of the budget;
+    otherwise "auto" means 1. See :doc:`/clipping`.
 
 [target_bound]
 target_bound : float, Schema or None, default=None
-    Public bound to which ``|y|`` is clipped. None finds one privately.
+    Public bound that clips ``|y|``. None finds one privately.
 
 [target_bounds]
 target_bound : float, array-like of shape (n_targets,), Schema or None, default=None
-    Public bound to which ``|y|`` is clipped. None finds one privately.
+    Public bound that clips ``|y|``. None finds one privately.
 
 [descent]
 solver : {"auto", "gradient-descent", "sgd"} or solver, default="auto"
@@ -72,7 +72,7 @@ class_weight : dict or None, default=None
 
 [max_weight]
 max_weight : float or None, default=None
-    Public bound to which ``sample_weight`` is clipped; noise grows with it. None refuses weights.
+    Public bound that clips ``sample_weight``; noise grows with it. None refuses weights.
 
 [standard_errors]
 standard_errors : bool, default=False
@@ -138,7 +138,7 @@ intercept_ : ndarray of shape (1,) or (n_classes,)
 
 [feature_bound_]
 feature_bound_ : ndarray of shape (n_features,)
-    Set unless bounds are declared.
+    Unless bounds are declared.
 
 [feature_range_]
 feature_range_ : ndarray of shape (2, n_features)
