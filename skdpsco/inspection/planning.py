@@ -474,7 +474,7 @@ def epsilon_for(
     >>> from skdpsco import PrivateRidge
     >>> from skdpsco.inspection import epsilon_for
     >>> epsilon_for(PrivateRidge(), n_samples=300, n_features=10)
-    0.44
+    0.59
     """
     check_plannable(estimator)
     suffices = _criterion(coefficient_noise)
@@ -540,7 +540,7 @@ def n_for(
     >>> from skdpsco import PrivateRidge
     >>> from skdpsco.inspection import n_for
     >>> n_for(PrivateRidge(epsilon=0.5), n_features=10)
-    266
+    348
     """
     check_plannable(estimator)
     suffices = _criterion(coefficient_noise)

@@ -60,7 +60,7 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     >>> from skdpsco import PrivateLasso
     >>> X = np.random.default_rng(0).uniform(-1, 1, (20000, 50))
     >>> y = 2 * X[:, 0] - X[:, 3]
-    >>> PrivateLasso(epsilon=1.0, radius=3.0).fit(X, y).score(X, y) > 0.9
+    >>> PrivateLasso(radius=3.0, feature_bound=1.0).fit(X, y).score(X, y) > 0.9
     True
     """
 
