@@ -392,7 +392,9 @@ def release_moments_of(
             bounds_n_mu=FEATURE_BOUNDS.least_n_mu * np.isnan(bounds[:d]).any(),
         )
         some = known // max(len(groups), 1)
-        warnings = advice_on(public) or _noise_advice(some, len(bounds), available.mu)
+        warnings = advice_on(public)
+        if not advice_on(public._replace(bounds_n_mu=0.0)):
+            warnings = (*_noise_advice(some, len(bounds), available.mu), *warnings)
     if is_auto(estimator.feature_bound) and (bounds[:d] == 1.0).all():
         warnings = warnings or (BOUNDS_OF_1,)
     with (
