@@ -69,7 +69,7 @@ class DensityTuning(NamedTuple):
 DENSITIES = DensityTuning()
 QUARTERS = 4  # of a node; two levels of halves would cost twice as much
 N_CELLS = QUARTERS**DENSITIES.levels
-TREE_LEVELS = tuple(f"level {k + 1}" for k in range(DENSITIES.levels))
+DENSITY_LEVELS = tuple(f"level {k + 1}" for k in range(DENSITIES.levels))
 
 
 class Density(NamedTuple):
@@ -156,7 +156,7 @@ class DensityPlan:
         parts = cells[:, 2:].reshape(d, QUARTERS, N_CELLS // QUARTERS).sum(axis=2)
         first = np.concatenate([np.hstack([cells[:, :2], parts]).ravel(), *counts[d:]])
         deviation = gaussian_mechanism(
-            rng, first, self.grid(TREE_LEVELS[0], len(self.columns), len(first))
+            rng, first, self.grid(DENSITY_LEVELS[0], len(self.columns), len(first))
         )
         own = first[: (2 + QUARTERS) * d].reshape(d, 2 + QUARTERS)
         n = max(own.sum() / d, 1.0) if self.n_samples is None else self.n_samples
@@ -190,7 +190,7 @@ class DensityPlan:
         ``expected`` has the weights of cells before any count.
         """
         d = len(counts)
-        for level in TREE_LEVELS[1:]:
+        for level in DENSITY_LEVELS[1:]:
             noisy = counts.reshape(d * QUARTERS * weights.shape[1], -1).sum(axis=1)
             deviation = gaussian_mechanism(rng, noisy, self.grid(level, d, len(noisy)))
             weights = divided(weights, noisy.reshape(d, -1), deviation, expected)
@@ -345,7 +345,7 @@ def plan_densities(
         If the noise is too large for the grids.
     """
     d = sum(not column.values for column in columns)
-    names = TREE_LEVELS if d else TREE_LEVELS[:1]
+    names = DENSITY_LEVELS if d else DENSITY_LEVELS[:1]
     weights = DENSITIES.fall ** np.arange(len(names))
     shares = (share * weights / weights.sum()).tolist()
     multipliers, event = share_mu(mu, {n: (s, 1) for n, s in zip(names, shares, strict=True)})
