@@ -57,7 +57,7 @@ from skdpsco.privacy.accounting import for_units
 from skdpsco.scaling import quantiles
 from skdpsco.solvers import vertex_choice
 from skdpsco.solvers.l1 import vertex_path
-from skdpsco.survival import PrivateKaplanMeier, PrivateSurvivalRegressor
+from skdpsco.survival import PrivateKaplanMeier, PrivateLogRank, PrivateSurvivalRegressor
 
 N, D = 40, 2
 SIZES = [0.0, 1e-300, 0.3, 1.0, 7.0, 1e200]
@@ -215,6 +215,7 @@ FITS = {
         random_state=0,  # what follows the release is drawn, too
     ),
     "lives of components": lambda: PrivateKaplanMeier(times=[0.3, 1.0]),
+    "lives compared": lambda: PrivateLogRank(times=[0.3, 1.0], groups=[0, 1]),
     "lives": lambda: PrivateSurvivalRegressor(times=[0.3, 1.0]),
     "search": lambda: PrivateGridSearchCV(
         PrivateRidge(feature_bound=1.0, target_bound=2.0, **BY_STEPS),
@@ -299,6 +300,9 @@ def neighbours(name, rng, k=1, alike=False):
         if "lives" in name:
             y = np.column_stack([y > 0.0, np.abs(y)])
             x = y if "components" in name else x
+        if "compared" in name:  # one of their groups may have no other record
+            others = np.zeros(N - k, dtype=int) if alike else np.arange(N - k) % 2
+            x, y = y, np.append(rng.integers(2, size=k), others)
         if "curves" in name:
             letters = ["u", "v", "w"]  # of which the table does not know the last
             x = pd.DataFrame(x, columns=["0", "1"]).assign(c="u")

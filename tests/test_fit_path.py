@@ -15,7 +15,7 @@ import skdpsco
 from skdpsco.base import private_estimator
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.model_selection import PrivateGridSearchCV, private_cross_val_score
-from skdpsco.survival import PrivateKaplanMeier, PrivateSurvivalRegressor
+from skdpsco.survival import PrivateKaplanMeier, PrivateLogRank, PrivateSurvivalRegressor
 from skdpsco.synthesis import PrivateSynthesizer
 from skdpsco.variational import MatrixGame, solve_variational_inequality
 
@@ -34,10 +34,12 @@ MADE_WITH = {
     PrivateGridSearchCV: {"estimator": MODEL, "param_grid": {"radius": [1.0, 2.0]}},
     PrivateSynthesizer: {"domain": [[0, 1]] * 3},
     PrivateKaplanMeier: {"times": [1.0]},
+    PrivateLogRank: {"times": [1.0], "groups": [0, 1]},
     PrivateSurvivalRegressor: {"times": [1.0]},
 }
 OUTCOMES = np.column_stack([Y, Y + 1])  # events and times
-RECORDS = {PrivateSynthesizer: (X > 0.0).astype(int), PrivateKaplanMeier: OUTCOMES}
+RECORDS = {PrivateSynthesizer: (X > 0.0).astype(int)}
+RECORDS |= dict.fromkeys([PrivateKaplanMeier, PrivateLogRank], OUTCOMES)
 TARGETS = {skdpsco.PrivateGammaRegressor: Y + 1, PrivateSurvivalRegressor: OUTCOMES}
 
 

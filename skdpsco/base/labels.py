@@ -253,8 +253,10 @@ def labels_of(name: str, X: Any, values: Any) -> list[Hashable]:
     return labels
 
 
-def group_numbers(labels: list[Hashable], groups: list[Hashable]) -> np.ndarray:
-    """The number of every record's group.
+def group_numbers(
+    labels: list[Hashable], groups: list[Hashable], name: str = "sensitive_features"
+) -> np.ndarray:
+    """The number of every record's group; messages call the labels by their ``name``.
 
     Raises
     ------
@@ -264,7 +266,5 @@ def group_numbers(labels: list[Hashable], groups: list[Hashable]) -> np.ndarray:
     place = {label: i for i, label in enumerate(groups)}
     index = np.array([place.get(label, -1) for label in labels], dtype=np.int64)
     if (index < 0).any():
-        raise ValueError(
-            f"sensitive_features contains a label that is not among groups={abridged(groups)}."
-        )
+        raise ValueError(f"{name} contains a label that is not among groups={abridged(groups)}.")
     return index

@@ -2,6 +2,13 @@
 
 from ._counts import LifeTable, SurvivalCounts
 from .kaplan_meier import PrivateKaplanMeier
+from .log_rank import PrivateLogRank
 from .regressor import PrivateSurvivalRegressor
 
-__all__ = ["LifeTable", "PrivateKaplanMeier", "PrivateSurvivalRegressor", "SurvivalCounts"]
+__all__ = [
+    "LifeTable",
+    "PrivateKaplanMeier",
+    "PrivateLogRank",
+    "PrivateSurvivalRegressor",
+    "SurvivalCounts",
+]

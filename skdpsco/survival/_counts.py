@@ -1,6 +1,7 @@
 """Private numbers of events, leavers and entries by interval. Proof: docs/proofs/survival.md."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -17,6 +18,7 @@ __all__ = [
     "LifeTable",
     "LifeTablePlan",
     "SurvivalCounts",
+    "life_table",
     "plan_life_table",
 ]
 
@@ -82,7 +84,7 @@ def of_all(cells: np.ndarray, n: float) -> np.ndarray:
     return cells - (cells.sum(axis=-1, keepdims=True) - n) / cells.shape[-1]
 
 
-def life_table(cells: np.ndarray, n_samples: int, entries: np.ndarray | None = None) -> LifeTable:
+def life_table(cells: np.ndarray, n_samples: float, entries: np.ndarray | None = None) -> LifeTable:
     """What noisy cells say: events, then censored people, then those who reach the horizon.
 
     ``entries`` are those at 0, in the intervals, and later; None if all people enter at 0.
@@ -265,20 +267,33 @@ class LifeTablePlan:
 
     def counts(self, records: np.ndarray, rng: np.random.Generator) -> SurvivalCounts:
         """Release the table."""
-        times, K = np.array(self.times), len(self.times)
-        signed, entry = records.T
-        happened = np.searchsorted(times, signed[signed > 0.0], side="left")
-        seen = np.searchsorted(times, -signed[signed < 0.0], side="right")
-        tables = [np.bincount(happened, minlength=K), np.bincount(seen, minlength=K + 1)]
-        if self.delayed:
-            first = np.where(entry > 0.0, np.searchsorted(times, entry, side="right") + 1, 0)
-            tables.append(np.bincount(first, minlength=K + 2))
+        (cells,), noise = self.cells((records,), rng)
+        cells, entries = np.split(cells, [2 * len(self.times) + 1])
+        times, entries = np.array(self.times), entries if self.delayed else None
+        return SurvivalCounts(times, self.n_samples, cells, noise, entries)
+
+    def cells(
+        self, groups: Sequence[np.ndarray], rng: np.random.Generator
+    ) -> tuple[np.ndarray, float]:
+        """Noisy cells of disjoint groups of records, and the deviation of their noise.
+
+        Returns
+        -------
+        cells : ndarray of shape (n_groups, n_cells)
+            For each group those of events, of censored people, and of entries if there are any.
+        noise : float
+        """
+        times, K, tables = np.array(self.times), len(self.times), []
+        for signed, entry in (records.T for records in groups):
+            happened = np.searchsorted(times, signed[signed > 0.0], side="left")
+            seen = np.searchsorted(times, -signed[signed < 0.0], side="right")
+            tables += [np.bincount(happened, minlength=K), np.bincount(seen, minlength=K + 1)]
+            if self.delayed:
+                first = np.where(entry > 0.0, np.searchsorted(times, entry, side="right") + 1, 0)
+                tables.append(np.bincount(first, minlength=K + 2))
         cells = np.concatenate(tables).astype(np.float64)
         noise = gaussian_mechanism(rng, cells, self.grid)
-        cells, entries = np.split(cells, [2 * K + 1])
-        return SurvivalCounts(
-            times, self.n_samples, cells, noise, entries if self.delayed else None
-        )
+        return cells.reshape(len(groups), -1), noise
 
     def release(self, X: Any, y: np.ndarray, rng: np.random.Generator) -> Baseline:
         """The baseline hazard of all people together."""
@@ -301,9 +316,9 @@ class LifeTablePlan:
 
 
 def plan_life_table(
-    times: np.ndarray, n_samples: int, rho: float, delayed: bool = False
+    times: np.ndarray, n_samples: int, rho: float, delayed: bool = False, n_groups: int = 1
 ) -> LifeTablePlan:
-    """Spend ``rho`` on the table, which holds entries if they are ``delayed``.
+    """Spend ``rho`` on the table of each group, which holds entries if they are ``delayed``.
 
     Raises
     ------
@@ -313,5 +328,5 @@ def plan_life_table(
     multiplier = 1.0 / math.sqrt(2.0 * rho)
     sensitivity = 2.0 if delayed else math.sqrt(2.0)  # a person is in two cells, or in one
     n_cells = (3 if delayed else 2) * len(times) + (3 if delayed else 1)
-    grid = gaussian_grid(sensitivity, multiplier, n_cells, float(n_samples))
+    grid = gaussian_grid(sensitivity, multiplier, n_groups * n_cells, float(n_samples))
     return LifeTablePlan(tuple(times.tolist()), n_samples, GaussianEvent(multiplier), grid, delayed)
