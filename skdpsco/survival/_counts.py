@@ -269,8 +269,8 @@ class LifeTablePlan:
         """Release the table."""
         (cells,), noise = self.cells((records,), rng)
         cells, entries = np.split(cells, [2 * len(self.times) + 1])
-        times, entries = np.array(self.times), entries if self.delayed else None
-        return SurvivalCounts(times, self.n_samples, cells, noise, entries)
+        given = entries if self.delayed else None
+        return SurvivalCounts(np.array(self.times), self.n_samples, cells, noise, given)
 
     def cells(
         self, groups: Sequence[np.ndarray], rng: np.random.Generator
