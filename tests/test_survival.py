@@ -412,5 +412,5 @@ def test_what_is_plotted():
 
 def test_nothing_in_a_table_is_negative():
     """Noisy counts of more people than there are leave nobody at risk."""
-    table = life_table(np.array([80.0, 0.0, 90.0, 0.0, -70.0]), 100)
+    table = life_table(np.array([80.0, 0.0, 90.0, 0.0, -70.0]), 100, TIMES[:2])
     assert all((part >= 0.0).all() for part in table)

@@ -84,12 +84,27 @@ def of_all(cells: np.ndarray, n: float) -> np.ndarray:
     return cells - (cells.sum(axis=-1, keepdims=True) - n) / cells.shape[-1]
 
 
-def life_table(cells: np.ndarray, n_samples: float, entries: np.ndarray | None = None) -> LifeTable:
+def slopes_of(entered: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """By how much more people enter at the end of an interval than at its start, by its width.
+
+    They are slopes of parabolas through the mean densities of neighbouring intervals, which leave
+    no density below 0. People enter earlier rather than later if many leave before they enter.
+    """
+    if len(times) == 1:
+        return np.zeros_like(entered)
+    widths, order = np.diff(times, prepend=0.0), min(len(times) - 1, 2)
+    slopes = np.gradient(entered / widths, times - 0.5 * widths, axis=-1, edge_order=order)
+    return np.clip(slopes * widths**2, -2.0 * entered, 2.0 * entered)
+
+
+def life_table(
+    cells: np.ndarray, n_samples: float, times: np.ndarray, entries: np.ndarray | None = None
+) -> LifeTable:
     """What noisy cells say: events, then censored people, then those who reach the horizon.
 
     ``entries`` are those at 0, in the intervals, and later; None if all people enter at 0.
     """
-    n, K = float(n_samples), cells.shape[-1] // 2
+    n, K = float(n_samples), len(times)
     cells = of_all(cells, n)
     events, censored = increasing(cells[..., :K], n), increasing(cells[..., K : 2 * K], n)
     entered = np.where(np.arange(K + 1) == 0, n, np.zeros_like(cells[..., : K + 1]))
@@ -102,12 +117,19 @@ def life_table(cells: np.ndarray, n_samples: float, entries: np.ndarray | None =
         entered[..., 1:],
     )
     # Those who leave do so by events and by censoring at constant rates, and those who enter do so
-    # evenly. If all leave, half a person is taken to stay.
+    # at rates that change linearly. If all leave, half a person is taken to stay.
     staying = np.maximum(at_risk + entered - leaving, 0.5)
     rates = np.log((staying + leaving) / staying)
+    if entries is not None:
+        slopes = slopes_of(entered, times)
     for _ in range(0 if entries is None else ROUNDS):
-        grown = np.expm1(rates) / np.maximum(rates, 1e-9)
-        rates = np.log((staying + leaving + entered * np.maximum(grown - 1.0, 0.0)) / staying)
+        small = np.maximum(rates, 1e-3)  # the first terms of both series in rates are exact enough
+        grown = np.where(rates < small, 1.0 + 0.5 * rates, np.expm1(small) / small)
+        tilted = np.where(
+            rates < small, rates / 12.0, 0.5 * grown - (np.expm1(small) - small) / small**2
+        )
+        more = np.maximum(entered * (grown - 1.0) + slopes * tilted, 0.0)
+        rates = np.log((staying + leaving + more) / staying)
     share = events / np.maximum(leaving, 1e-9)
     hazards = np.cumsum(share * rates, axis=-1)
     return LifeTable(events, censored, entered, at_risk, np.exp(-hazards), hazards)
@@ -141,7 +163,7 @@ class SurvivalCounts:
     @cached_property
     def table(self) -> LifeTable:
         """The life table of these counts."""
-        return life_table(self.cells, self.n_samples, self.entries)
+        return life_table(self.cells, self.n_samples, self.times, self.entries)
 
     @cached_property
     def simulated(self) -> LifeTable:
@@ -166,8 +188,8 @@ class SurvivalCounts:
         cells[:, -1] = n - cells[:, :-1].sum(axis=1)
         cells += rng.normal(0.0, self.noise, cells.shape)
         if self.entries is None:
-            return life_table(cells, n)
-        return life_table(cells, n, came + rng.normal(0.0, self.noise, came.shape))
+            return life_table(cells, n, self.times)
+        return life_table(cells, n, self.times, came + rng.normal(0.0, self.noise, came.shape))
 
     def band(self, name: str, level: float) -> np.ndarray:
         """Lower and upper ends that hold the whole curve with probability ``level``.

@@ -148,7 +148,7 @@ class PrivateLogRank(PrivateEstimator):
         K = len(times)
         draft.observed_, draft.expected_, draft.statistic_ = log_rank(cells, noise, K)
         draft.p_value_ = float(chi2.sf(draft.statistic_, G - 1))
-        draft.survival_ = np.array([group_survival(one, K) for one in cells])
+        draft.survival_ = np.array([group_survival(one, times) for one in cells])
         draft.unique_times_ = times
         return self._accept(draft)
 
@@ -170,11 +170,11 @@ def declared_groups(groups: Any) -> list[Any]:
     return labels
 
 
-def group_survival(cells: np.ndarray, n_times: int) -> np.ndarray:
+def group_survival(cells: np.ndarray, times: np.ndarray) -> np.ndarray:
     """The Kaplan-Meier curve of a group, whose size follows from its noisy cells."""
-    counts, entries = np.split(cells, [2 * n_times + 1])
+    counts, entries = np.split(cells, [2 * len(times) + 1])
     size = max(float(counts.sum()), 1.0)
-    return life_table(counts, size, entries if len(entries) else None).survival
+    return life_table(counts, size, times, entries if len(entries) else None).survival
 
 
 def at_risk_map(n_times: int, n_cells: int) -> np.ndarray:
