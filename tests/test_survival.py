@@ -272,6 +272,17 @@ def test_people_are_at_risk_after_their_entry():
     assert abs(naive.survival_ - np.exp(-TIMES)).max() > 0.05
 
 
+def test_entries_may_be_uneven_and_hazards_rise_within_intervals():
+    """Nine of ten enter late; with hazards that are taken as constant the error is .03."""
+    rng = np.random.default_rng(5)
+    n = 1_000_000
+    time, censored = rng.weibull(1.3, n), rng.uniform(0.0, 4.0, n)
+    entry = rng.uniform(0.0, 2.0, n) * (rng.random(n) < 0.9)
+    y = np.column_stack([time <= censored, np.minimum(time, censored), entry])
+    model = fitted(PrivateKaplanMeier, None, y[entry < y[:, 1]], epsilon=1e4)
+    assert_allclose(model.survival_, np.exp(-(TIMES**1.3)), atol=0.005)
+
+
 @each("Estimator", BOTH)
 def test_entries_at_0_change_nothing_but_noise(Estimator):
     X, y = people(2000)

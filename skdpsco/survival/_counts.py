@@ -130,8 +130,11 @@ def life_table(
         )
         more = np.maximum(entered * (grown - 1.0) + slopes * tilted, 0.0)
         rates = np.log((staying + leaving + more) / staying)
-    share = events / np.maximum(leaving, 1e-9)
-    hazards = np.cumsum(share * rates, axis=-1)
+    steps = events / np.maximum(leaving, 1e-9) * rates
+    if entries is not None:  # who enters is at risk at the end, where the hazard may be another one
+        late = np.minimum(entered / (at_risk + staying), 1.0)
+        steps -= slopes_of(steps, times) * late / 6.0
+    hazards = np.cumsum(steps, axis=-1)
     return LifeTable(events, censored, entered, at_risk, np.exp(-hazards), hazards)
 
 
