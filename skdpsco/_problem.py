@@ -119,6 +119,8 @@ class Uncertainty(NamedTuple):
         What an l1 penalty has taken off the coefficients and the intercept: intervals are for
         coefficients without any penalty, and around those of the model plus this. None without such
         a penalty.
+    risk_variance : float or None
+        Variance of predictions, if the baseline hazard depends on it.
     """
 
     covariance: np.ndarray
@@ -127,3 +129,4 @@ class Uncertainty(NamedTuple):
     residual_variance: Any = None
     joint: Any = None
     debiasing: Any = None
+    risk_variance: Any = None

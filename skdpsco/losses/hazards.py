@@ -12,7 +12,7 @@ from skdpsco._kernels import inner
 from skdpsco.losses.kernels import curvature, derivative, value
 from skdpsco.losses.traits import Traits
 
-__all__ = ["EXPOSED", "ProportionalHazards"]
+__all__ = ["EXPOSED", "ProportionalHazards", "growth_of"]
 
 # Small, so that the root mean square of targets is about that of residuals, as solvers expect.
 EXPOSED = 0.1
@@ -30,10 +30,17 @@ class ProportionalHazards(NamedTuple):
         The largest cumulative baseline hazard m, > 0.
     rate : float, default=0.5
         About the share of people with an event.
+    spread : float, default=0.0
+        Variance of z among people, if m is the hazard of all of them together, >= 0. People of high
+        risk leave early, so that the hazard of those with the same z rises beside it.
+    usual : float, default=1.0
+        The m > 0 which this leaves as it is.
     """
 
     most: float = 1.0
     rate: float = 0.5
+    spread: float = 0.0
+    usual: float = 1.0
 
     @property
     def traits(self) -> Traits:
@@ -72,10 +79,24 @@ def _event(t):
 
 
 @inner
+def growth_of(spread, most):
+    """How fast the hazard of people with the same z grows beside that of all, in units of m.
+
+    It is ``spread`` if the risks of all have a gamma distribution of this variance. If their
+    logarithms are normal, the best constant up to ``most`` is smaller, by about this much.
+    """
+    return spread / (1.0 + 0.25 * spread * max(most - 1.0, 0.0))
+
+
+@inner
 def _log_exposed(loss, t):
-    """The logarithm of m."""
+    """The logarithm of m, or of what m is for people with the same z."""
     share = (_event(t) - t) / EXPOSED
-    return math.log(loss.most * min(max(share, LEAST_EXPOSED), 1.0))
+    mean = loss.most * min(max(share, LEAST_EXPOSED), 1.0)
+    if loss.spread > 0.0:
+        growth = growth_of(loss.spread, loss.most)
+        mean = loss.usual * math.expm1(growth * mean) / math.expm1(growth * loss.usual)
+    return math.log(mean)
 
 
 @inner

@@ -15,6 +15,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.pieces import replace_one, row_squares, sum_in_batches
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
+from skdpsco.losses.hazards import ProportionalHazards
 from skdpsco.losses.kernels import bounded_curvatures, bounded_derivatives
 from skdpsco.losses.library import (
     Huber,
@@ -57,8 +58,12 @@ class NewtonStepTuning(NamedTuple):
         Shares of mu**2, in regressions, for the search for the residuals' size and for their mean
         square.
     sampling_share : float
-        Share of mu**2, with weights, for the covariance of gradients. Gradient descent gets the
-        rest.
+        Share of mu**2, with weights, for the covariance of gradients.
+    risk_share : float
+        Share of mu**2, for proportional hazards, for the variance of risks. Gradient descent gets
+        the rest.
+    risk_bound : float
+        Bound on the logarithms of risks, for their variance.
     spread_counts : int
         Number of counts of large residuals; they search among 2**spread_counts candidates.
     spread_tail : float
@@ -92,6 +97,8 @@ class NewtonStepTuning(NamedTuple):
     spread_share: float = 0.03
     square_share: float = 0.04
     sampling_share: float = 0.06
+    risk_share: float = 0.04
+    risk_bound: float = 3.0
     spread_counts: int = 4
     spread_tail: float = 0.2
     reach: float = 2.0
@@ -108,7 +115,8 @@ class NewtonStepTuning(NamedTuple):
 
 NEWTON_STEP = NewtonStepTuning()
 PIECEWISE = SmoothHinge, SmoothQuantile  # their curvature is either 0 or its bound
-KNOWN_LOSSES = Logistic, Squared, Huber, Multinomial, PoissonDeviance, GammaDeviance, *PIECEWISE
+EXPONENTIAL = PoissonDeviance, GammaDeviance, ProportionalHazards
+KNOWN_LOSSES = Logistic, Squared, Huber, Multinomial, *EXPONENTIAL, *PIECEWISE
 LEAST_KEPT = 0.5  # least assumed share of unclipped residuals, whatever the noise says
 # Mean squares of what a step moves logarithms of means by: from the first on more than two orders
 # count, and beyond the second nothing is known.
@@ -129,6 +137,8 @@ class NewtonStepPlan(Plan):
         number of unclipped ones or the sum of weights; None for labels.
     sampling_grid : float or None
         Grid of sums of products of gradients whose norms are at most 1; None without weights.
+    risk_grid : float or None
+        Grid of sums of predictions in [-1, 1] and of their squares; None without a baseline hazard.
     reach, long : float
         See `NewtonStepTuning`; they are larger if there is little noise.
     tolerated : float
@@ -141,6 +151,7 @@ class NewtonStepPlan(Plan):
     spread_grid: Any = None
     square_grid: Any = None
     sampling_grid: Any = None
+    risk_grid: Any = None
     reach: float = NEWTON_STEP.reach
     long: float = NEWTON_STEP.long
     tolerated: float = 0.0
@@ -227,6 +238,8 @@ class NewtonStep:
             shares["square"] = (NEWTON_STEP.square_share, 1)
         if has_sampling(problem.loss):
             shares["sampling"] = (NEWTON_STEP.sampling_share, 1)
+        if has_baseline(problem.loss):
+            shares["risk"] = (NEWTON_STEP.risk_share, 1)
         multipliers, event = share_mu(mu, shares)
         left = 1.0 - sum(share * count for share, count in shares.values())
         left_over, free = Allowance(0.5 * left * mu**2), without_l1(problem)
@@ -256,6 +269,9 @@ class NewtonStep:
             else None,
             sampling_grid=grid("sampling", moved, D * (D + 1) // 2)
             if "sampling" in shares
+            else None,
+            risk_grid=grid("risk", replace_one(n, 2.0**0.5 * slack, 2.0 * slack), 2)
+            if "risk" in shares
             else None,
             reach=min(
                 max(NEWTON_STEP.reach, NEWTON_STEP.small / (noise * c)), NEWTON_STEP.most_reach
@@ -293,6 +309,9 @@ class NewtonStep:
             return unscaled(problem, coordinates, outputs.ravel())
 
         w, slope = in_classes(start) + problem.begin, lipschitz_l2(loss)
+        if plan.risk_grid is not None:
+            spread = release_variance(plan, X, y, w, problem.n_samples, rng)
+            problem = replace(problem, loss=loss._replace(spread=spread))
         if plan.spread_grid is not None:
             slope = min(slope, release_reach(plan, problem, coordinates.target, X, y, w, rng))
         limits = scale, row_limit(coordinates, plan.long), slope
@@ -301,6 +320,8 @@ class NewtonStep:
         weight = np.tile(free.penalty_curvature / scale**2, basis.shape[1])
         step, known = newton_step(model, weight, start, problem.n_samples)
         known, coef = of_classes(known, basis, scale), in_classes(start + step)
+        if plan.risk_grid is not None:
+            known = known._replace(risk_variance=problem.loss.spread)
         if free is not problem:
             shrunk = penalised(model, problem, scale, start)
             debiasing = (coef - shrunk).reshape(known.covariance.shape[:-1])
@@ -332,6 +353,11 @@ def has_sampling(loss: Any) -> bool:
     """Whether the mean product of gradients is released, as it does not follow from curvatures."""
     traits = traits_of(loss)
     return traits.weighted or traits.exponential or traits.usual_curvature is None
+
+
+def has_baseline(loss: Any) -> bool:
+    """Whether the baseline hazard of a loss depends on how much risks vary."""
+    return type(loss) is ProportionalHazards
 
 
 def bound_over_usual(loss: Any) -> float:
@@ -562,6 +588,27 @@ def larger_residuals(X, y, w, limits, weighted) -> np.ndarray:
     predict_all(X, w, Z)
     y = without_weights(y) if weighted else y
     return count_above(np.abs(Z[:, 0] - y), limits)
+
+
+def release_variance(
+    plan: NewtonStepPlan, X: Any, y: Any, w: np.ndarray, n_samples: int, rng: np.random.Generator
+) -> float:
+    """The variance of predictions, or less if it cannot be told from noise."""
+    bound = NEWTON_STEP.risk_bound
+    means = map_reduce(X, y, powers_of_predictions, w, bound)
+    noise = gaussian_mechanism(rng, means, plan.risk_grid) * bound**2 / n_samples
+    mean, square = means / n_samples
+    variance = bound**2 * min(max(float(square - mean**2), 0.0), 1.0)
+    return variance**3 / max(variance**2 + noise**2, 1e-300)
+
+
+@without_gil
+def powers_of_predictions(X, y, w, bound) -> np.ndarray:
+    """Sums of predictions over ``bound``, clipped to [-1, 1], and of their squares."""
+    Z = np.empty((len(y), 1))
+    predict_all(X, w, Z)
+    Z = np.fmin(np.fmax(Z / bound, -1.0), 1.0)
+    return np.array([Z.sum(), np.square(Z).sum()])
 
 
 def newton_sums(

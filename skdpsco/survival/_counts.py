@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpsco.losses.hazards import EXPOSED
+from skdpsco.losses.hazards import EXPOSED, growth_of
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, GaussianEvent
 
@@ -246,6 +246,28 @@ class Baseline(NamedTuple):
     def scale(self) -> float:
         """The scale of predictions."""
         return 1.0
+
+    @property
+    def usual(self) -> float:
+        """Where people are when they leave, in the cumulative hazard, weighted by this number."""
+        if self.counts is None:
+            return float(self.cumulative[-1])
+        table = self.counts.table
+        left = self.counts.n_samples - (table.events + table.censored).sum()
+        leaving = np.append(table.events + table.censored, max(left, 0.0))
+        ends = np.append(0.0, self.cumulative)
+        passed = np.append(0.5 * (ends[1:] + ends[:-1]), ends[-1])
+        return float(leaving @ passed**2 / max(leaving @ passed, 1e-9))
+
+    def for_risks(self, spread: float) -> np.ndarray:
+        """The cumulative hazard of people with the same risk, if the logarithms have this variance.
+
+        It is in the unit of `ProportionalHazards`: both are the same at `usual`.
+        """
+        if spread == 0.0:
+            return self.cumulative
+        growth = growth_of(spread, float(self.cumulative[-1]))
+        return self.usual * np.expm1(growth * self.cumulative) / np.expm1(growth * self.usual)
 
     def at(self, times: np.ndarray) -> np.ndarray:
         """The cumulative baseline hazard at times within the horizon."""

@@ -11,6 +11,7 @@ from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, TargetLike
 from skdpsco._validation import COMPOSITE_CONSTRAINTS, FLOATS, check_X_y
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.data.block_records import is_blocks
+from skdpsco.linear_model._inference import CoefficientInference
 from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
 from skdpsco.losses.hazards import ProportionalHazards
 from skdpsco.scaling.stages import Units
@@ -34,7 +35,7 @@ FEW_EVENTS = (
 )
 
 
-class PrivateSurvivalRegressor(CompositeModel):
+class PrivateSurvivalRegressor(CoefficientInference, CompositeModel):
     """Differentially private proportional hazards: the risk of an event that some never have.
 
     The hazard of a person is ``h(t) * exp(x'w + b)``. A tenth of the budget releases the numbers of
@@ -52,7 +53,7 @@ class PrivateSurvivalRegressor(CompositeModel):
     {epsilon, delta, ledger, max_records_per_unit}
     alpha : float, default=0.001
         Weight of the penalty, >= 0.
-    {feature_bound, n_iter, random_state}
+    {feature_bound, n_iter, standard_errors, random_state}
 
     Attributes
     ----------
@@ -65,7 +66,7 @@ class PrivateSurvivalRegressor(CompositeModel):
         Cumulative baseline hazard at these times.
     counts_ : SurvivalCounts
         The released numbers of events and of censored people.
-    {feature_bound_, feature_range_, n_iter_, n_features_in_, feature_names_in_, privacy_}
+    {feature_bound_, feature_range_, n_iter_, errors, n_features_in_, feature_names_in_, privacy_}
 
     See Also
     --------
@@ -122,6 +123,7 @@ class PrivateSurvivalRegressor(CompositeModel):
         alpha: float = 0.001,
         feature_bound: ArrayLike | Auto | None = "auto",
         n_iter: int | Auto = "auto",
+        standard_errors: bool = False,
         random_state: Seed = None,
     ) -> None:
         self.times = times
@@ -132,6 +134,7 @@ class PrivateSurvivalRegressor(CompositeModel):
         self.alpha = alpha
         self.feature_bound = feature_bound
         self.n_iter = n_iter
+        self.standard_errors = standard_errors
         self.random_state = random_state
 
     def _learn(self, X: Any, y: Any) -> Any:
@@ -141,6 +144,9 @@ class PrivateSurvivalRegressor(CompositeModel):
         records, self._delayed = signed_times(y, times)
         X, _ = check_X_y(self, X, records[:, 0], y_numeric=True, dtype=FLOATS)
         found = self._fit(X, records, ProportionalHazards(), None, (), regression=True)
+        if self.standard_errors:
+            baseline = Baseline(times, self.baseline_, 0.0, self.counts_)
+            self.baseline_ = baseline.for_risks(self.uncertainty_.risk_variance)
         counts: Any = self.counts_
         if counts.table.events.sum() < DOUBT * counts.noise * len(times) ** 0.5:
             self._doubts = (*self._doubts, FEW_EVENTS)
@@ -154,7 +160,7 @@ class PrivateSurvivalRegressor(CompositeModel):
         return mixed_penalty(check_weight("alpha", self.alpha), 0.0)
 
     def _problem(self, loss, n_samples, bounds, target):
-        loss = ProportionalHazards(float(target.cumulative[-1]), target.rate)
+        loss = ProportionalHazards(float(target.cumulative[-1]), target.rate, 0.0, target.usual)
         return super()._problem(loss, n_samples, bounds, Target(1.0, 0.0, 1.0))
 
     def _set_ranges(self, units: Units) -> None:
