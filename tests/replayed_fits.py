@@ -217,6 +217,7 @@ FITS = {
     "lives of components": lambda: PrivateKaplanMeier(times=[0.3, 1.0]),
     "lives compared": lambda: PrivateLogRank(times=[0.3, 1.0], groups=[0, 1]),
     "lives": lambda: PrivateSurvivalRegressor(times=[0.3, 1.0]),
+    "errors of lives": lambda: PrivateSurvivalRegressor(times=[0.3, 1.0], standard_errors=True),
     "search": lambda: PrivateGridSearchCV(
         PrivateRidge(feature_bound=1.0, target_bound=2.0, **BY_STEPS),
         {"alpha": [0.1, 1.0]},

@@ -29,9 +29,10 @@ from skdpsco import (
 )
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, SmoothQuantile, Squared
+from skdpsco.losses.hazards import ProportionalHazards
 from skdpsco.losses.library import Weighted, derivative, separated, with_weights
 from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance
-from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, mu_of
 from skdpsco.privacy.events import leaves
@@ -102,6 +103,7 @@ LOSSES = [
     SmoothHinge(2.0),
     SmoothQuantile(0.3, 0.4),
     Weighted(SmoothQuantile(0.7, 0.4)),
+    ProportionalHazards(2.0, 0.5, 0.7),
 ]
 
 
@@ -162,6 +164,25 @@ def test_releases_move_by_what_is_charged_and_hardly_less(monkeypatch, loss, lay
     if c < 1.0:  # which rows reach
         assert largest[0] > 0.45
         assert largest[1] > 0.2
+
+
+@pytest.mark.filterwarnings("ignore:(overflow|invalid|underflow)")
+def test_the_variance_of_risks_moves_by_what_is_charged(monkeypatch):
+    log = []
+    monkeypatch.setattr(module, "gaussian_mechanism", lambda rng, sums, grid: log.append(sums) or 0)
+    plan = NewtonStep(GradientDescent()).plan(
+        composite(ProportionalHazards(), 2, 1), Budget(1.0, 1e-6)
+    )
+    multiplier = 1.0 / (Budget(1.0, 1e-6).mu * math.sqrt(module.NEWTON_STEP.risk_share))
+    planned = [leaf.noise_multiplier for leaf, _ in leaves(plan.event)]
+    assert np.isclose(planned, multiplier, rtol=1e-6).sum() == 1
+    for w in (np.array([6.0, 0.0]), np.array([math.nan, 0.0]), np.array([1e308, 1e308])):
+        for x in np.linspace(-1.0, 1.0, 41):
+            X = as_design(np.array([[x], [0.5]]), np.ones(1), True)
+            module.release_variance(plan, X, np.zeros(2), w, 2, None)
+    changes = [np.linalg.norm(a - b) for a, b in itertools.combinations(np.array(log), 2)]
+    assert 2.0 == max(changes)
+    assert 2.0 <= deviation_on(plan.risk_grid) / multiplier < 2.001
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Squared(), *LOSSES[3:]])

@@ -373,6 +373,56 @@ def test_terms_begin_at_entry():
     assert naive.predict_survival_function(np.zeros((1, 3)))[0, 1] > math.exp(-1.0) + 0.05
 
 
+def test_the_hazard_of_people_with_the_same_risk():
+    """Normal logarithms of risks, of which those who are highest leave first."""
+    z, weights = np.polynomial.hermite_e.hermegauss(60)
+    for spread in (0.2, 0.6, 1.0):
+        own = np.geomspace(1e-3, 30.0, 2000)
+        risks = np.exp(math.sqrt(spread) * z - spread / 2)
+        all_people = -np.log(np.exp(-own[:, None] * risks) @ weights / weights.sum())
+        baseline = Baseline(np.arange(1.0, 41.0), np.linspace(0.05, 2.0, 40), 0.5)
+        ratio = baseline.for_risks(spread) / np.interp(baseline.cumulative, all_people, own)
+        before = baseline.cumulative / np.interp(baseline.cumulative, all_people, own)
+        assert np.std(np.log(ratio)) < 0.05 < np.std(np.log(before))
+        loss = ProportionalHazards(2.0, 0.5, spread, baseline.usual)
+        for mean, own_mean in zip(baseline.cumulative, baseline.for_risks(spread), strict=True):
+            t = -EXPOSED * mean / 2.0
+            assert derivative(loss, 0.0, t) == pytest.approx(min(own_mean, 4.0))
+    assert_array_equal(baseline.for_risks(0.0), baseline.cumulative)
+
+
+@each("delayed", [False, True])
+def test_intervals_hold_log_hazard_ratios(delayed):
+    """Two of three people have the event, so that without the correction many miss the first."""
+    covered, rounds = np.zeros(3), 60
+    for seed in range(rounds):
+        X, y = (late if delayed else people)(5000, 2000 + seed, 1.0)
+        model = fitted(
+            PrivateSurvivalRegressor,
+            X,
+            y,
+            **{"epsilon": 3.0, "alpha": 0.0, "feature_bound": 1.0, "random_state": seed},
+            standard_errors=True,
+        )
+        low, high = model.confint().T
+        covered += (low <= [1.0, 0.0, 0.0]) & (high >= [1.0, 0.0, 0.0])
+    assert model.coef_standard_error_.max() < 0.08
+    # At least .93 of the intervals, less 3.5 standard deviations of this experiment.
+    assert covered.min() >= 0.93 * rounds - 3.5 * math.sqrt(0.93 * 0.07 * rounds)
+
+
+def test_a_fit_with_standard_errors_predicts_the_curve():
+    X, y = people(50_000)
+    model = fitted(PrivateSurvivalRegressor, X, y, epsilon=5.0, alpha=0.0, standard_errors=True)
+    survival = model.predict_survival_function(np.array([[0.0, 0, 0], [0.8, 0, 0]]))
+    risks = np.exp([[0.0], [0.8]])
+    assert_allclose(survival, np.exp(-TIMES * risks), atol=0.025)
+    assert model.summary()["name"].tolist() == ["x0", "x1", "x2", "intercept"]
+    assert mu_of(model.privacy_.event) == pytest.approx(model._budget().mu, rel=1e-6)
+    with pytest.raises(AttributeError, match="has no standard errors"):
+        fitted(PrivateSurvivalRegressor, X[:500], y[:500]).confint()
+
+
 def test_concordance_counts_pairs():
     rng = np.random.default_rng(3)
     for k in range(40):

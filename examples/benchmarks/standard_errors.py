@@ -9,7 +9,7 @@ Prints how often intervals of nominally 95 % cover their coefficients, for fits 
     python examples/benchmarks/standard_errors.py [kind, ...] [repetitions] [number of sizes]
 
 Kinds are logistic, ridge, huber, poisson, gamma, weighted_logistic, class_weights, weighted_ridge,
-classes, elastic_net, logistic_l1, svc, median and upper_quantile.
+classes, elastic_net, logistic_l1, svc, median, upper_quantile, hazards and rare_events.
 """
 
 import sys
@@ -30,6 +30,7 @@ from skdpsco import (
     PrivateRidge,
     UtilityWarning,
 )
+from skdpsco.survival import PrivateSurvivalRegressor
 
 # The law of the features, number of records, number of features, and epsilon.
 SIZES = [
@@ -163,6 +164,20 @@ def upper_quantile(X, coef, rng):
     return y, model, {}, (coef, INTERCEPT + norm.ppf(0.8))
 
 
+def hazards(X, coef, rng, follow_up=4.0):
+    """Times to an event that most people have; the intercept depends on the baseline."""
+    time = rng.exponential(size=len(X)) * np.exp(-0.7 * (X @ coef))
+    censored = rng.uniform(0.0, follow_up, len(X))
+    y = np.column_stack([time <= censored, np.minimum(time, censored)])
+    times = 0.5 * follow_up * np.arange(1, 7) / 6.0
+    return y, PrivateSurvivalRegressor(times=times, alpha=0.0), {}, (0.7 * coef, np.nan)
+
+
+def rare_events(X, coef, rng):
+    """Times to an event that one of five people has."""
+    return hazards(X, coef, rng, 0.6)
+
+
 def coverage(kind, repetitions, n_sizes):
     """One line for each size."""
     print(f"{kind.__name__}: share of 95 % intervals that cover, {repetitions} repetitions")
@@ -203,6 +218,7 @@ KINDS = {
         *(logistic, ridge, huber, poisson, gamma),
         *(weighted_logistic, class_weights, weighted_ridge, classes),
         *(elastic_net, logistic_l1, svc, median, upper_quantile),
+        *(hazards, rare_events),
     )
 }
 

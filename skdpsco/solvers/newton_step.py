@@ -270,7 +270,7 @@ class NewtonStep:
             sampling_grid=grid("sampling", moved, D * (D + 1) // 2)
             if "sampling" in shares
             else None,
-            risk_grid=grid("risk", replace_one(n, 2.0**0.5 * slack, 2.0 * slack), 2)
+            risk_grid=grid("risk", replace_one(n, 2.0 * slack, 2.0 * slack), 2)
             if "risk" in shares
             else None,
             reach=min(

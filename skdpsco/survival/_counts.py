@@ -254,10 +254,10 @@ class Baseline(NamedTuple):
             return float(self.cumulative[-1])
         table = self.counts.table
         left = self.counts.n_samples - (table.events + table.censored).sum()
-        leaving = np.append(table.events + table.censored, max(left, 0.0))
+        leaving = np.append(table.events + table.censored, max(left, 1.0))
         ends = np.append(0.0, self.cumulative)
         passed = np.append(0.5 * (ends[1:] + ends[:-1]), ends[-1])
-        return float(leaving @ passed**2 / max(leaving @ passed, 1e-9))
+        return float(leaving @ passed**2 / (leaving @ passed))
 
     def for_risks(self, spread: float) -> np.ndarray:
         """The cumulative hazard of people with the same risk, if the logarithms have this variance.
