@@ -115,8 +115,8 @@ class NewtonStepTuning(NamedTuple):
 
 NEWTON_STEP = NewtonStepTuning()
 PIECEWISE = SmoothHinge, SmoothQuantile  # their curvature is either 0 or its bound
-EXPONENTIAL = PoissonDeviance, GammaDeviance, ProportionalHazards
-KNOWN_LOSSES = Logistic, Squared, Huber, Multinomial, *EXPONENTIAL, *PIECEWISE
+LOG_LINKS = PoissonDeviance, GammaDeviance, ProportionalHazards
+KNOWN_LOSSES = Logistic, Squared, Huber, Multinomial, *LOG_LINKS, *PIECEWISE
 LEAST_KEPT = 0.5  # least assumed share of unclipped residuals, whatever the noise says
 # Mean squares of what a step moves logarithms of means by: from the first on more than two orders
 # count, and beyond the second nothing is known.
