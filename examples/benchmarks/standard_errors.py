@@ -197,7 +197,8 @@ def coverage(kind, repetitions, n_sizes):
                 found = model.set_params(standard_errors=True).fit(X, y, **arguments)
                 table, truth = found.summary(), np.column_stack([np.atleast_2d(coef), intercept])
                 inside = (table.low < truth.ravel()) & (truth.ravel() < table.high)
-                inside = inside.to_numpy().reshape(truth.shape)
+                inside = inside.to_numpy(float).reshape(truth.shape)
+                inside[np.isnan(truth)] = np.nan
                 error = table.coef.to_numpy().reshape(truth.shape)[:, :-1] - coef
                 doubtful += found.uncertainty_.doubtful
                 covered.append([inside[:, :-1].mean(), inside[:, -1].mean()])

@@ -92,8 +92,9 @@ def slopes_of(entered: np.ndarray, times: np.ndarray) -> np.ndarray:
     """
     if len(times) == 1:
         return np.zeros_like(entered)
-    widths, order = np.diff(times, prepend=0.0), min(len(times) - 1, 2)
-    slopes = np.gradient(entered / widths, times - 0.5 * widths, axis=-1, edge_order=order)
+    widths = np.diff(times, prepend=0.0)
+    middles, order = times - 0.5 * widths, 2 if len(times) > 2 else 1
+    slopes: Any = np.gradient(entered / widths, middles, axis=-1, edge_order=order)  # type: ignore[call-overload]
     return np.clip(slopes * widths**2, -2.0 * entered, 2.0 * entered)
 
 
