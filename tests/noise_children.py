@@ -58,7 +58,6 @@ from skdpsco.privacy import (
     rho_of,
 )
 from skdpsco.privacy.events import leaves
-from skdpsco.scaling import column_scales
 from skdpsco.solvers import (
     SGD,
     AcceleratedRecursive,
@@ -186,10 +185,8 @@ def log_noise():
 
     def of_gaussian(sensitivity, noise_multiplier, dimension, magnitude):
         value = gaussian_grid(sensitivity, noise_multiplier, dimension, magnitude)
-        # Many numbers on a grid that is calibrated for one are as many releases; so are histograms.
+        # Many numbers on a grid that is calibrated for one are as many releases.
         span = 1 if dimension == 1 else sys.maxsize
-        if sys._getframe(1).f_code is column_scales.count_grid.__code__:
-            span = column_scales.N_BINS
         return LOG.calibrate("gaussian", noise_multiplier, value, span)
 
     def of_exponential(sensitivity_range, epsilon0, magnitude):

@@ -128,7 +128,7 @@ def test_what_is_not_conditioned(tmp_path):
     ],
 )
 def test_descents_fit_sparse_records_in_a_given_ball_as_they_are(make, params, solver):
-    """No scales are found, so that columns are tallied, which those minus a centre cannot be."""
+    """No scales are found, so that columns are measured, which those minus a centre cannot be."""
     X, labels, y = planted(600)
     options = {"radius": 3.0, "solver": solver, "epsilon": 8.0}
     model = fitted(make, params, sparse.csr_array(X), labels, y, **options)

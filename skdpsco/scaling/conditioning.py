@@ -33,11 +33,11 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, compose
 from skdpsco.privacy._cache import cached
 from skdpsco.privacy.spending import share_mu
-from skdpsco.scaling.column_scales import CACHED_ENTRIES
 from skdpsco.scaling.narrowing import LEAST_WIDTH, Narrowing, plan_narrowing
 from skdpsco.scaling.quantiles import count_above, enough_records, halve, some_records, tolerated
 
 __all__ = [
+    "CACHED_ENTRIES",
     "CONDITIONING",
     "Conditioning",
     "ConditioningPlan",
@@ -47,6 +47,8 @@ __all__ = [
     "plan_conditioning",
     "shrunk",
 ]
+
+CACHED_ENTRIES = 2**17  # few enough to stay in the cache
 
 
 class ConditioningTuning(NamedTuple):

@@ -16,21 +16,18 @@ from skdpsco.data.record_sums import BlockDesign, in_pieces, map_reduce, without
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, NoOpEvent
 from skdpsco.privacy.spending import share_mu
-from skdpsco.scaling.column_scales import CACHED_ENTRIES, LOWEST, exponents
-from skdpsco.scaling.conditioning import shrunk
+from skdpsco.scaling.conditioning import CACHED_ENTRIES, shrunk
 from skdpsco.scaling.quantiles import count_above, enough_records, halve, some_records, tolerated
 
 __all__ = ["FEATURE_BOUNDS", "BoundPlan", "clipping_note", "find_bounds", "plan_bounds"]
 
-HIGHEST = 31  # 2**HIGHEST is the largest bound that may be found
-LARGEST_BOUND = 2.0**HIGHEST
+# Powers of two of the smallest and the largest bound that may be found
+LOWEST, HIGHEST = -32, 31
+SMALLEST_BOUND, LARGEST_BOUND = 2.0**LOWEST, 2.0**HIGHEST
 # Entries are clipped to it while levels are found: beyond all bounds.
 LIMIT = LARGEST_BOUND * (1.0 + 2.0**-30)
-SMALLEST_BOUND = LARGEST_BOUND * 2.0**LOWEST
 MEDIAN_SQUARE = 0.4549  # of a standard normal number
-_MEAN_CANDIDATES = np.arange(
-    LOWEST + HIGHEST + 1.0, HIGHEST + 1.0, 2.0
-)  # candidates of a mean level
+_MEAN_CANDIDATES = np.arange(LOWEST + 1.0, HIGHEST + 1.0, 2.0)  # candidates of a mean level
 
 
 class BoundTuning(NamedTuple):
@@ -58,9 +55,6 @@ class BoundTuning(NamedTuple):
     room, least_room : float
         How far bounds are above mean levels, in powers of two: usually, and where noise grows with
         the bounds.
-    varied : float
-        Typical difference of a level from the mean of its column above which there is all of this
-        room. Columns such as indicators, whose entries are alike, have no tails.
     certain : float
         Levels differ certainly if they are as many typical differences from the median, of which
         none is smaller than the noise.
@@ -83,7 +77,6 @@ class BoundTuning(NamedTuple):
     least_filled: float = 0.05
     room: float = 2.7
     least_room: float = 1.0
-    varied: float = 1.2
     certain: float = 3.0
     beyond_share: float = 0.02
     least_beyond: float = 0.003
@@ -228,17 +221,15 @@ def find_bounds(
     def summed(function: Any, *arguments: Any) -> Any:
         return map_reduce(X, y, function, unknown, *arguments)
 
-    centre, typical = _mean_levels(plan, summed, rng)
-    room: Any = plan.room * min(typical / FEATURE_BOUNDS.varied, 1.0)
+    centre = _mean_levels(plan, summed, rng)
+    room: Any = plan.room
     if "beyond" in plan.grids:
         room = _room_for_tails(plan, centre, room, summed, rng)
     return np.clip(2.0 ** (centre + room), SMALLEST_BOUND, LARGEST_BOUND)
 
 
-def _mean_levels(plan: BoundPlan, summed: Any, rng: Any) -> tuple[np.ndarray, float]:
+def _mean_levels(plan: BoundPlan, summed: Any, rng: Any) -> np.ndarray:
     """Release the mean level of every column, in rounds around the levels that were found before.
-
-    Also return a typical difference of a level from the mean of its column.
 
     ``summed`` sums a function over all records.
     """
@@ -259,7 +250,7 @@ def _mean_levels(plan: BoundPlan, summed: Any, rng: Any) -> tuple[np.ndarray, fl
         total += (centre + shifts * c / n / share) / deviation**2
         precision += 1.0 / deviation**2
         centre = _towards_the_mean(total / precision, share, precision**-0.5)
-    return centre, c / math.sqrt(share.sum())
+    return centre
 
 
 def _room_for_tails(
@@ -301,21 +292,24 @@ def _towards_the_mean(levels: np.ndarray, share: np.ndarray, deviation: float) -
 def norms_of_levels(n_columns: int) -> np.ndarray:
     """Candidates for the norm of differences of levels, a factor of the root of 2 apart."""
     powers = np.arange(1 - 2**FEATURE_BOUNDS.n_norms, 1) / 2.0
-    return -LOWEST / 2.0 * math.sqrt(n_columns) * 2.0**powers
+    return (HIGHEST - LOWEST) / 2.0 * math.sqrt(n_columns) * 2.0**powers
 
 
 def stored_levels(x: np.ndarray) -> np.ndarray:
     """Levels plus `STORED`; 0 for numbers that are 0.
 
     The level of a number is the least integer k with ``|x| <= 2**k``, within the powers that may be
-    found.
+    found. It is read from the bits, many times as fast as by ``frexp``.
     """
-    out = np.empty(x.shape, np.int8)
+    kind, out = np.finfo(x.dtype), np.empty(x.shape, np.int8)
     rows = max(CACHED_ENTRIES // max(x[:1].size, 1), 1)
     for start in range(0, len(x), rows):
         some = x[start : start + rows]
-        levels = exponents(some, up_to=True)
-        np.maximum(levels, LOWEST + HIGHEST, out=levels)
+        levels = some.view(f"i{x.itemsize}") & (2 ** (kind.bits - 1) - 1)  # without the sign
+        levels -= 1
+        levels >>= kind.nmant
+        levels += 2 - kind.maxexp
+        np.maximum(levels, LOWEST, out=levels)
         np.minimum(levels, HIGHEST, out=levels)
         levels += STORED
         levels[some == 0.0] = 0

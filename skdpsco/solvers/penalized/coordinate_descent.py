@@ -317,7 +317,7 @@ def clip_bounds(
         of_residuals = COORDINATE_DESCENT.residual_clip * scales.target
         of_slopes = COORDINATE_DESCENT.slope_clip * largest
         clip = slack * (of_residuals if traits_of(problem.loss).residuals else of_slopes)
-    return np.minimum(float(clip) * scales.clip, largest)
+    return np.minimum(float(clip) * np.sqrt(scales.mean_square), largest)
 
 
 @partial(kernel, guard=by_record)

@@ -181,7 +181,7 @@ class GradientDescentPlan(Plan):
         """
         if (
             self.scales is None
-            or self.scales.target_grids is None
+            or self.scales.target_grid is None
             or not traits_of(problem.loss).squared
         ):
             return None

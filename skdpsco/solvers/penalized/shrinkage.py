@@ -33,14 +33,10 @@ class ShrinkageTuning(NamedTuple):
         Largest square of the coordinates, in units of that of the targets, or of the largest step
         to a minimum if that is longer: a typical slope over the typical curvature.
     most_offset : float
-        Square of a mean of centred targets, in units of that of the targets, beyond which it must
-        exceed its noise by more than ``offset_doubt``.
+        Largest square of a mean of centred targets, in units of that of the targets.
     doubt : float
         Standard deviations of noise that are ignored in a first gradient, which is long if the
         truth lies along few directions of large curvature.
-    offset_doubt : float
-        The same for a mean of centred targets, a single number: noise should be taken for such a
-        mean in one fit of 40,000.
     mixture_steps : int
         Number of steps that find a mixture of laws; chosen by hand, for time.
     alike : float
@@ -58,7 +54,6 @@ class ShrinkageTuning(NamedTuple):
     most_signal: float = 0.2
     most_offset: float = 0.06
     doubt: float = 2.0
-    offset_doubt: float = 12.0
     mixture_steps: int = 100
     alike: float = 10.0
     rougher: int = 4
@@ -343,7 +338,7 @@ def offset(
     """The intercept that belongs to features whose coefficients are ``longer`` than at the point.
 
     It follows from the mean residuals at 0 and at the mean point, and is shrunk as a number whose
-    square is ``most`` at most, unless it exceeds its noise by far.
+    square is ``most`` at most.
     """
     variances = np.square(steps.noises)
     K, curved = steps.n_averaged, curvature
@@ -351,9 +346,7 @@ def offset(
     found = -(ones.first + longer * moved) / curved
     variance = (1.0 - longer) ** 2 * variances[0] + longer**2 * variances[-K:].sum() / K**2
     variance /= curved**2
-    square = excess(found, variance)
-    if not excess(found, variance, SHRINKAGE.offset_doubt) > 0.0:
-        square = min(square, most)
+    square = min(excess(found, variance), most)
     return found * best_factor(square, found.size * variance, 1.0)
 
 
