@@ -25,22 +25,25 @@ def test_scales_are_those_of_the_columns():
     X[0, 1] = 1.0  # one record beyond the others
     y = 0.05 * rng.normal(size=n)
     problem = make_problem(n, 4, True)
-    plan = plan_scales(problem, 0.3, target=True)
+    plan, left = plan_scales(problem, 1.0, target=True)
     assert not plan.merged
-    assert mu_of(plan.event) == pytest.approx(0.3)
+    assert mu_of(plan.event) ** 2 == pytest.approx(0.1)
+    assert left**2 == pytest.approx(0.9)
     for layout in (np.asarray, sparse.csr_matrix):
         design = as_design(layout(X), np.ones(4), True)
-        scales = release_scales(plan, design, y, np.random.Generator(np.random.PCG64(0)))
+        scales = release_scales(plan, problem, design, y, np.random.Generator(np.random.PCG64(0)))
         true = np.sqrt((X**2).mean(axis=0))
         assert np.sqrt(scales.mean_square)[[0, 2]] == pytest.approx(true[[0, 2]], rel=0.1)
         assert (scales.mean_square[[1, 3]] > 0.0).all()
         assert (scales.mean_square[[1, 3]] < 2e-3).all()
         assert scales.mean_square[4] == 1.0  # the intercept's is known
         assert scales.target == pytest.approx(0.05, rel=0.5)
-        few = plan_scales(make_problem(200, 4, True), 0.1, target=True)
+        small = make_problem(200, 4, True)
+        few, _ = plan_scales(small, 0.3, target=True)
         assert few.merged
         part = as_design(layout(X[:200]), np.ones(4), True)
-        merged = release_scales(few, part, y[:200], np.random.Generator(np.random.PCG64(0)))
+        rng = np.random.Generator(np.random.PCG64(0))
+        merged = release_scales(few, small, part, y[:200], rng)
         assert len(set(merged.mean_square[:4])) == 1
 
 
@@ -52,4 +55,5 @@ def test_bounds_that_may_be_found_are_rehearsed():
         found = plan.release(design, np.zeros(1000), np.random.Generator(np.random.PCG64(0)))
         assert (smallest <= found).all()
         assert (found <= largest).all()
-        assert np.allclose(np.log2(found), np.log2(smallest if size < 1.0 else largest), atol=1.0)
+        extreme = smallest * 2.0**plan.room if size < 1.0 else largest
+        assert np.allclose(np.log2(found), np.log2(extreme), atol=1.0)

@@ -1,7 +1,7 @@
 """Private mean squares of columns and targets. Proof: docs/proofs/coordinate_descent.md."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +13,9 @@ from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.library import without_weights
 from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
-from skdpsco.privacy import Event, GaussianEvent
+from skdpsco.privacy import Event, GaussianEvent, NoOpEvent
 
-__all__ = ["COLUMN_SCALES", "ScalePlan", "Scales", "plan_scales", "release_scales"]
+__all__ = ["COLUMN_SCALES", "NOTHING", "ScalePlan", "Scales", "plan_scales", "release_scales"]
 
 
 class ScaleTuning(NamedTuple):
@@ -44,66 +44,61 @@ COLUMN_SCALES = ScaleTuning()
 
 
 class Scales(NamedTuple):
-    """Released scales, in the kernels' units.
+    """Scales, in the kernels' units.
 
     Parameters
     ----------
-    mean_square : ndarray of shape (n_features,)
-        It is never below the noise.
+    mean_square : ndarray of shape (n_features,), or None
+        None if it is neither known nor was measured. What was measured is never below its noise.
     target : float
         Root mean square of the targets; their bound, if it was not measured.
     """
 
-    mean_square: np.ndarray
+    mean_square: np.ndarray | None
     target: float
 
 
 @dataclass(frozen=True)
 class ScalePlan:
-    """Grids of sums of squares.
+    """Grids of sums of squares; by default nothing is measured.
 
     Parameters
     ----------
     event : Event
-    n_samples : int
-    intercept : bool
     columns : int
         Number of features that are measured, without the one of the intercept.
     merged : bool
         Whether all features share one mean square.
     grid : float
         Grid of the sum of squares of one column, or of all merged ones.
-    target_bound : float
     target_grid : float or None
         None if the targets are not measured.
-    weighted : bool
-        Whether targets hold weights, which are not measured.
     """
 
-    event: Event
-    n_samples: int
-    intercept: bool
-    columns: int
-    merged: bool
-    grid: float
-    target_bound: float
-    target_grid: float | None
-    weighted: bool = False
+    event: Event = field(default_factory=NoOpEvent)
+    columns: int = 0
+    merged: bool = False
+    grid: float = 0.0
+    target_grid: float | None = None
+
+
+NOTHING = ScalePlan()
 
 
 def plan_scales(
-    problem: Problem, mu: float, target: bool = False, known: bool = False
-) -> ScalePlan:
-    """Spend ``mu``, sensitivity over standard deviation, on the scales of all columns.
+    problem: Problem, mu: float, target: bool, columns: bool = True
+) -> tuple[ScalePlan, float]:
+    """Spend a share of ``mu`` on scales that are not known; also return the mu that is left.
 
     Parameters
     ----------
     problem : Problem
     mu : float
-    target : bool, default=False
+        Sensitivity over standard deviation.
+    target : bool
         Whether the targets are measured as one more column.
-    known : bool, default=False
-        Whether the features are not measured.
+    columns : bool, default=True
+        Whether the scales of features are needed.
 
     Raises
     ------
@@ -111,44 +106,51 @@ def plan_scales(
         If the noise is too large for the grids.
     """
     n = problem.n_samples
-    columns = 0 if known else problem.n_features - problem.intercept
-    releases = columns + target
-    merged = math.sqrt(releases) / mu > COLUMN_SCALES.merged * n and columns > 1
+    k = problem.n_features - problem.intercept if columns and problem.mean_square is None else 0
+    if not (target or k):
+        return NOTHING, mu
+    share = COLUMN_SCALES.share if k else COLUMN_SCALES.target_share
+    mu_scales, releases = mu * math.sqrt(share), k + target
+    merged = k > 1 and math.sqrt(releases) / mu_scales > COLUMN_SCALES.merged * n
     releases = 1 + target if merged else releases
 
     def grid(weight: int) -> float:
         """Grid of sums of squares over records and ``weight`` columns."""
         change = one_record(n, problem.added, 1.0, change=float(weight), terms=weight)
-        return gaussian_grid(change, math.sqrt(releases) / mu, 1, n * weight)
+        return gaussian_grid(change, math.sqrt(releases) / mu_scales, 1, n * weight)
 
-    return ScalePlan(
-        event=GaussianEvent(1.0 / mu),
-        n_samples=n,
-        intercept=problem.intercept,
-        columns=columns,
+    plan = ScalePlan(
+        event=GaussianEvent(1.0 / mu_scales),
+        columns=k,
         merged=merged,
-        grid=grid(columns if merged else 1),
-        target_bound=problem.target_bound,
+        grid=grid(k if merged else 1),
         target_grid=grid(1) if target else None,
-        weighted=traits_of(problem.loss).weighted,
     )
+    return plan, mu * math.sqrt(1.0 - share)
 
 
 def release_scales(
-    plan: ScalePlan, X: Any, y: np.ndarray | None, rng: np.random.Generator
+    plan: ScalePlan,
+    problem: Problem,
+    X: Any,
+    y: np.ndarray | None,
+    rng: np.random.Generator,
 ) -> Scales:
-    """Follow ``plan`` on the data."""
-    n, X = plan.n_samples, in_pieces(X, y)
-    mean_square = np.ones(plan.columns + plan.intercept)  # that of the intercept is known
+    """Follow ``plan`` on the data; what is not measured is what is known."""
+    n, X = problem.n_samples, in_pieces(X, y)
+    mean_square: Any = problem.mean_square
     if plan.columns > 0:
         squares = map_reduce(X, y, column_squares)
         squares = squares.sum(keepdims=True) if plan.merged else squares
         summed = n * plan.columns // len(squares)
-        mean_square[: plan.columns] = _mean_squares(squares, plan.grid, summed, rng)[0]
-    target = plan.target_bound
+        mean_square = _mean_squares(squares, plan.grid, summed, rng)[0] * np.ones(plan.columns)
+    if mean_square is not None:
+        mean_square = np.append(mean_square, [1.0] * problem.intercept)
+    target = problem.target_bound
     if plan.target_grid is not None:
         # In units of the bound.
-        squares = map_reduce(X, y, target_squares, target, plan.weighted)
+        weighted = traits_of(problem.loss).weighted
+        squares = map_reduce(X, y, target_squares, target, weighted)
         (square,), deviation = _mean_squares(squares, plan.target_grid, n, rng)
         # Bounds that were found are about as far from the targets as those of other tables.
         guess, doubt = COLUMN_SCALES.usual_target
@@ -168,7 +170,8 @@ def column_squares(X: Dense | CSR, y: np.ndarray) -> np.ndarray:
     """Sums of the squares of the entries of every column."""
     if isinstance(X, CSR):
         x = clipped(X.data, X.bounds[X.indices])
-        return np.bincount(X.indices, x * x, len(X.bounds))
+        # Without entries NumPy counts integers.
+        return np.bincount(X.indices, x * x, len(X.bounds)).astype(float)
 
     def squares(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.einsum("ij,ij->j", x, x)

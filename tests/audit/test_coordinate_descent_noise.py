@@ -168,17 +168,16 @@ def test_releases_change_by_what_is_charged(record, solver, loss, d, intercept, 
 @pytest.mark.parametrize(
     ("d", "n", "mu", "target"),
     [
-        (1, 2, 0.5, False),
-        (2, 40, 0.5, True),
-        (2, 200, 1.0, True),
-        (2, 200, 1.0, False),
+        (1, 2, 2.0, False),
+        (2, 40, 2.0, True),
+        (2, 40, 1.0, False),
         (2, 1000, 2.0, True),
         (2, 1000, 2.0, False),
     ],
 )
 def test_scales_change_by_what_is_charged(monkeypatch, layout, d, n, mu, target):
     problem = make_problem(Squared(), n, d, True, L2(0.1))
-    plan = plan_scales(problem, mu, target)
+    plan, _ = plan_scales(problem, mu, target)
     assert plan.merged == (n == 40)
     worst = 0.0
     for group in neighbours(d, Squared(), n):
@@ -192,7 +191,7 @@ def test_scales_change_by_what_is_charged(monkeypatch, layout, d, n, mu, target)
                 return deviation_on(grid)
 
             monkeypatch.setattr(scales_module, "gaussian_mechanism", gaussian)
-            release_scales(plan, *data(rows, True, layout), None)
+            release_scales(plan, problem, *data(rows, True, layout), None)
             logs.append(np.concatenate(log))
         released = np.array(logs, dtype=float)
         change = np.sqrt(np.square(released[:, None] - released[None]).sum(axis=2)).max()

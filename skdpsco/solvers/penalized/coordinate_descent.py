@@ -19,13 +19,7 @@ from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism, summation_error
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
-from skdpsco.scaling.column_scales import (
-    COLUMN_SCALES,
-    ScalePlan,
-    Scales,
-    plan_scales,
-    release_scales,
-)
+from skdpsco.scaling.column_scales import NOTHING, ScalePlan, Scales, plan_scales, release_scales
 from skdpsco.solvers.base import Plan, Result, check_derivatives
 from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
 
@@ -36,6 +30,7 @@ __all__ = [
     "clip_bounds",
     "column_major",
     "largest_slope",
+    "measures_target",
     "replace_in_partial_sums",
     "settle_slopes",
     "slopes",
@@ -106,7 +101,7 @@ class CoordinateDescentPlan(Plan):
         Length of the longest steps, in (0, 1], below 1 if the noise is large.
     """
 
-    scales: ScalePlan | None = None
+    scales: ScalePlan = NOTHING
     grid: float = 0.0
     slack: float = 1.0
     length: float = 1.0
@@ -136,7 +131,8 @@ class CoordinateDescent:
 
     Every step clips the derivatives of the records in one coordinate, adds noise to their sum, and
     moves the coordinate. Clipping bounds and step sizes follow the columns' scales, which cost a
-    tenth of the budget. With several outputs a step moves the coordinates of one feature.
+    tenth of the budget unless they are known. With several outputs a step moves the coordinates of
+    one feature.
 
     Parameters
     ----------
@@ -191,10 +187,7 @@ class CoordinateDescent:
         useful = min(signal / tuning.noise, tuning.many)
         useful = max(useful, tuning.growth * math.sqrt(signal), tuning.fewest)
         n_passes = n_iter or round(min(useful, tuning.max_passes))
-        share = COLUMN_SCALES.share
-        mu_scales, mu_steps = mu * math.sqrt(share), mu * math.sqrt(1.0 - share)
-        measured = self.clip == "auto" and traits_of(problem.loss).residuals
-        scales = plan_scales(problem, mu_scales, target=measured)
+        scales, mu_steps = plan_scales(problem, mu, measures_target(problem, self.clip))
         largest_slope(problem)  # fails if there is none
         settle_slopes(problem.loss)
         multiplier = math.sqrt(n_passes * D) / mu_steps
@@ -220,8 +213,7 @@ class CoordinateDescent:
     ) -> Result:
         """Follow ``plan`` on the data."""
         loss, D, K = problem.loss, problem.n_features, problem.loss.n_outputs
-        assert plan.scales is not None
-        scales = release_scales(plan.scales, X, y, rng)
+        scales = release_scales(plan.scales, problem, X, y, rng)
         bound = clip_bounds(problem, scales, self.clip, plan.slack)
         model = CoordinateModel(
             problem.penalty,
@@ -308,6 +300,11 @@ def largest_slope(problem: CompositeProblem) -> float:
     return largest
 
 
+def measures_target(problem: CompositeProblem, clip: float | str) -> bool:
+    """Whether clipping bounds follow the size of the targets."""
+    return clip == "auto" and traits_of(problem.loss).residuals
+
+
 def clip_bounds(
     problem: CompositeProblem, scales: Scales, clip: float | str, slack: float
 ) -> np.ndarray:
@@ -316,7 +313,7 @@ def clip_bounds(
     if clip == "auto":
         of_residuals = COORDINATE_DESCENT.residual_clip * scales.target
         of_slopes = COORDINATE_DESCENT.slope_clip * largest
-        clip = slack * (of_residuals if traits_of(problem.loss).residuals else of_slopes)
+        clip = slack * (of_residuals if measures_target(problem, clip) else of_slopes)
     return np.minimum(float(clip) * np.sqrt(scales.mean_square), largest)
 
 

@@ -14,9 +14,9 @@ from skdpsco.losses.library import derivative, derivatives, lipschitz_l2, unweig
 from skdpsco.losses.traits import traits_of, usual_curvature
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
-from skdpsco.privacy import GaussianEvent, NoOpEvent, RepeatedEvent, compose
+from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 from skdpsco.privacy.spending import share_mu
-from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
+from skdpsco.scaling.column_scales import NOTHING, ScalePlan, plan_scales, release_scales
 from skdpsco.solvers.base import Plan, Result, check_bound_on, check_derivatives
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.solvers.penalized.metric import METRIC, metric_grid, metric_pays, release_metric
@@ -136,7 +136,7 @@ class GradientDescentPlan(Plan):
 
     Parameters
     ----------
-    scales : ScalePlan or None
+    scales : ScalePlan
     preconditioned : bool
         Whether the scales of the columns are used.
     grid : float
@@ -154,7 +154,7 @@ class GradientDescentPlan(Plan):
         What clipping is expected to leave of a mean gradient, with which the penalty is multiplied.
     """
 
-    scales: ScalePlan | None = None
+    scales: ScalePlan = NOTHING
     preconditioned: bool = True
     grid: float = 0.0
     slack: float = 1.0
@@ -171,7 +171,7 @@ class GradientDescentPlan(Plan):
     @property
     def only_gradients(self) -> bool:
         """Whether no mean squares of columns are measured; see `Plan`."""
-        return self.scales is None or self.scales.columns == 0
+        return self.scales.columns == 0
 
     def coefficient_noise(self, problem: CompositeProblem) -> float | None:
         """Deviation of a coefficient if the mean of the last noisy gradients is 0.
@@ -179,11 +179,7 @@ class GradientDescentPlan(Plan):
         It is in units of the targets' root mean square, for columns of mean square 1. It is None
         unless the clipping norm follows from the targets, whose means are predicted.
         """
-        if (
-            self.scales is None
-            or self.scales.target_grid is None
-            or not traits_of(problem.loss).squared
-        ):
+        if self.scales.target_grid is None or not traits_of(problem.loss).squared:
             return None
         norm = self.slack * GRADIENT_DESCENT.residual_clip * math.sqrt(problem.n_features)
         averaged = self.averaged_passes
@@ -235,8 +231,8 @@ class GradientDescent:
         The clipping norm over the square root of the number of features, which is about the largest
         derivative of a typical record. "auto" follows the targets and the noise.
     preconditioned : bool, default=True
-        Whether a tenth of the budget measures mean squares of the columns, which are then made
-        equal.
+        Whether columns are divided by their root mean squares, whose measurement costs a tenth of
+        the budget unless they are known.
     shrunk : bool, "auto" or "each", default="auto"
         Whether coefficients are shrunk by as much as noise has lengthened them. "auto" does so if
         targets are numbers, the fit begins at a model, or sizes of features are those of a prior;
@@ -286,7 +282,7 @@ class GradientDescent:
         multiplier = math.sqrt(n_passes / (1.0 - METRIC.share * metric)) / mu_steps
         event = RepeatedEvent(GaussianEvent(multiplier), n_passes)
         return GradientDescentPlan(
-            event=compose(scales.event if scales else NoOpEvent(), first, event),
+            event=compose(scales.event, first, event),
             n_iter=n_passes,
             scales=scales,
             preconditioned=self.preconditioned,
@@ -517,9 +513,7 @@ def least_clip(plan: GradientDescentPlan, loss: Any) -> float:
     return plan.counted * traits_of(loss).jump
 
 
-def share_scales(
-    solver: Any, problem: CompositeProblem, mu: float
-) -> tuple[ScalePlan | None, float]:
+def share_scales(solver: Any, problem: CompositeProblem, mu: float) -> tuple[ScalePlan, float]:
     """Plan the scales that ``solver`` needs; return the plan, and the mu that is left."""
     target = solver.clip == "auto" and traits_of(problem.loss).residuals
     slope = lipschitz_l2(problem.loss)
@@ -527,13 +521,7 @@ def share_scales(
         check_derivatives(problem.loss, slope)
     else:
         check_bound_on("second derivative", problem.loss, problem.loss.smoothness())
-    known = problem.mean_square is not None
-    if not target and (known or not solver.preconditioned):
-        return None, mu
-    # Columns and targets are measured together; without preconditioning only the targets are used.
-    share = COLUMN_SCALES.target_share if known else COLUMN_SCALES.share
-    scales = plan_scales(problem, mu * math.sqrt(share), target, known)
-    return scales, mu * math.sqrt(1.0 - share)
+    return plan_scales(problem, mu, target, solver.preconditioned)
 
 
 def gradient_grid(problem: CompositeProblem, multiplier: float, factor: float) -> float:
@@ -559,15 +547,11 @@ def release_coordinates(
 ) -> Coordinates:
     """Release the planned scales; decide on the coordinates and the clipping norm."""
     loss, traits, d = unweighted(problem.loss), traits_of(problem.loss), problem.n_features
-    scale, target = np.ones(d), problem.target_bound
-    mean_square: Any = problem.mean_square
-    if plan.scales is not None:
-        released = release_scales(plan.scales, X, y, rng)
-        target = released.target
-        mean_square = mean_square or released.mean_square[: d - problem.intercept]
+    scale = np.ones(d)
+    mean_square, target = release_scales(plan.scales, problem, X, y, rng)
     size: float = d  # mean squared norm of the records, with ones
     if plan.preconditioned and mean_square is not None:
-        scale[: d - problem.intercept] = np.sqrt(mean_square)
+        scale = np.sqrt(mean_square)
     elif problem.mean_square is not None:  # sizes of columns are those of a prior
         largest_square = max(problem.mean_square) or 1.0  # if all features are 0
         scale[: d - problem.intercept] = math.sqrt(largest_square)

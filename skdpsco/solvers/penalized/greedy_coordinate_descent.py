@@ -11,7 +11,6 @@ from skdpsco._kernels import kernel, njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import CSC, Columns, add_column, as_columns
 from skdpsco.losses.library import derivative, derivatives
-from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
     exponential_grid,
@@ -20,7 +19,7 @@ from skdpsco.mechanisms.samplers import (
 )
 from skdpsco.penalties import PENALTIES, prox, scaled_prox, stationarity_gap, subdifferential
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
-from skdpsco.scaling.column_scales import COLUMN_SCALES, ScalePlan, plan_scales, release_scales
+from skdpsco.scaling.column_scales import NOTHING, ScalePlan, plan_scales, release_scales
 from skdpsco.scaling.quantiles import choose_score
 from skdpsco.solvers.base import LARGEST_PRODUCT, LEAST_PRODUCT, Plan, Result
 from skdpsco.solvers.penalized.coordinate_descent import (
@@ -29,6 +28,7 @@ from skdpsco.solvers.penalized.coordinate_descent import (
     clip_bounds,
     column_major,
     largest_slope,
+    measures_target,
     replace_in_partial_sums,
     settle_slopes,
     slopes,
@@ -89,7 +89,7 @@ class GreedyPlan(Plan):
         Length of the steps, in (0, 1], below 1 if the noise is large.
     """
 
-    scales: ScalePlan | None = None
+    scales: ScalePlan = NOTHING
     epsilon0: float = 0.0
     change: float = 0.0
     grid: float = 0.0
@@ -158,16 +158,15 @@ class GreedyCoordinateDescent:
         """
         self.check(problem)
         n, rho = problem.n_samples, budget.rho * (1.0 - 2.0**-40)
-        size, share = n * math.sqrt(2.0 * rho), GREEDY.choice_share
+        mu, share = math.sqrt(2.0 * rho), GREEDY.choice_share
+        size = n * mu
         ratio = max(size / (GREEDY.plenty * math.log(2.0 * problem.n_coefficients)), 1.0)
         useful = min(GREEDY.few * ratio ** (2.0 / 3.0), size / GREEDY.noise, GREEDY.max_steps)
         n_steps = n_iter or max(round(useful), 1)
-        rest = (1.0 - COLUMN_SCALES.share) * rho
+        scales, mu_steps = plan_scales(problem, mu, measures_target(problem, self.clip))
+        rest = 0.5 * mu_steps**2
         epsilon0 = EXPONENTIAL.epsilon0(share * rest / n_steps)
         multiplier = math.sqrt(n_steps / (2.0 * (1.0 - share) * rest))
-        measured = self.clip == "auto" and traits_of(problem.loss).residuals
-        mu_scales = math.sqrt(2.0 * COLUMN_SCALES.share * rho)
-        scales = plan_scales(problem, mu_scales, target=measured)
         largest_slope(problem)  # fails if there is none
         settle_slopes(problem.loss)
         change = replace_in_partial_sums(n, 1.0)
@@ -198,8 +197,7 @@ class GreedyCoordinateDescent:
         """Follow ``plan`` on the data."""
         loss, D, K = problem.loss, problem.n_features, problem.loss.n_outputs
         n = problem.n_samples
-        assert plan.scales is not None
-        scales = release_scales(plan.scales, X, y, rng)
+        scales = release_scales(plan.scales, problem, X, y, rng)
         # From here on there is one entry per coefficient, for each output separately.
         bound = np.tile(clip_bounds(problem, scales, self.clip, plan.slack), K)
         model = CoordinateModel(

@@ -18,7 +18,6 @@ from skdpsco.penalties import prox
 from skdpsco.privacy import (
     AddedPoissonSampledGaussianEvent,
     Event,
-    NoOpEvent,
     PoissonSampledGaussianEvent,
     RepeatedEvent,
     allows,
@@ -167,14 +166,13 @@ class SGD:
         n_passes = STOCHASTIC.passes if problem.added else passes(ratio)
         n_steps = n_iter or max(1, round(n_passes / probability))
         scales, mu_steps = share_scales(self, problem, budget.mu * (1.0 - 2.0**-40))
-        others = scales.event if scales else NoOpEvent()
         of_relation = (
             AddedPoissonSampledGaussianEvent if problem.added else PoissonSampledGaussianEvent
         )
         # This multiplier is large enough without sampling.
         sampling = of_relation(2.0 * math.sqrt(n_steps) / mu_steps, probability)
-        sampling = with_least_noise(budget, others, sampling, n_steps, self.accountant)
-        event = compose(others, RepeatedEvent(sampling, n_steps))
+        sampling = with_least_noise(budget, scales.event, sampling, n_steps, self.accountant)
+        event = compose(scales.event, RepeatedEvent(sampling, n_steps))
         wanted = self.accountant == "pld" and hasattr(budget, "delta")
         too_long = (
             f"accountant='pld' is for at most {MOST_STEPS} steps: the {n_steps} of this plan are "
