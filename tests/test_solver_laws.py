@@ -161,9 +161,7 @@ OPTIONS = [
     (AnytimeMirrorDescent, "fresh", (-1, 1001, 1.0, *NO_SIZES[2:]), r"fresh .* int in \[0, 1000\]"),
     (OnePassFrankWolfe, "batch_size", (1.0, *NO_SIZES), "batch_size must be 'auto' or an int >= 1"),
     (MirrorDescent, "n_draws", (2**62, 10**400, 1.5, *NO_SIZES), "n_draws"),
-    (MirrorDescent, "max_iter", NO_SIZES, "max_iter"),
     (BiasReducedMirrorDescent, "max_level", (13, 1.0, *NO_SIZES[1:]), "max_level"),
-    (BiasReducedMirrorDescent, "max_iter", NO_SIZES, "max_iter"),
     (SGD, "batch_size", (math.inf, *NO_SIZES), "batch_size must be"),
     (SGD, "accountant", NO_WORDS, "accountant must be one of"),
     (TreeFrankWolfe, "noise", NO_WORDS, "noise must be one of"),
@@ -209,7 +207,7 @@ OPTIONS = [
 
 # Types of options whose errors tell a value that is out of range from one of another type
 TYPES_OF_OPTIONS = {
-    **dict.fromkeys(("fresh", "n_draws", "max_iter", "max_level", "max_calls"), int),
+    **dict.fromkeys(("fresh", "n_draws", "max_level", "max_calls"), int),
     **dict.fromkeys(("n_batches", "n_epochs", "n_rounds"), int),
     **dict.fromkeys(("solver", "shuffle", "average", "preconditioned"), ()),
     **dict.fromkeys(("accountant", "noise", "schedule", "smoothing"), object),

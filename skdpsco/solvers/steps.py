@@ -1,31 +1,23 @@
 """The useful number of steps, and projection onto a set."""
 
 import math
-from typing import NamedTuple
+
+import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import project
 
-__all__ = ["move_into", "whole_steps"]
+__all__ = ["MOST_STEPS", "move_into", "steps_to_try", "whole_steps"]
+
+MOST_STEPS = 10_000  # that solvers choose; by hand, for time
+# Of the Frank-Wolfe steps that minimise the bound, which is for the worst case. It was fitted on
+# data like those of examples/benchmarks/l1_accuracy.py.
+FRANK_WOLFE_SHARE = 0.05
 
 
-class FrankWolfeTuning(NamedTuple):
-    """Constants of the automatic number of steps.
-
-    Parameters
-    ----------
-    share : float
-        Share of the steps that minimise the bound, which is for the worst case. It was fitted on
-        data like those of examples/benchmarks/l1_accuracy.py.
-    most : int
-        Largest number of steps; chosen by hand, for time.
-    """
-
-    share: float = 0.05
-    most: int = 10_000
-
-
-FRANK_WOLFE = FrankWolfeTuning()
+def steps_to_try(most: int, n_tried: int) -> list[int]:
+    """About ``n_tried`` numbers of steps from 1 to ``most``, each larger by about one factor."""
+    return np.unique(np.rint(np.geomspace(1, most, n_tried)).astype(int)).tolist()
 
 
 def whole_steps(useful: float) -> int:
@@ -41,7 +33,7 @@ def whole_steps(useful: float) -> int:
             "The loss or the constraint is too large or too small for float64, as the bound on the "
             "excess risk overflows; rescale them."
         )
-    return max(1, round(min(FRANK_WOLFE.share * useful ** (2.0 / 3.0), FRANK_WOLFE.most)))
+    return max(1, round(min(FRANK_WOLFE_SHARE * useful ** (2.0 / 3.0), MOST_STEPS)))
 
 
 @njit

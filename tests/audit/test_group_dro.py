@@ -211,7 +211,7 @@ def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, mode):
     X = as_design(np.random.default_rng(0).uniform(-1, 1, (6, 2)), BOUNDS[:2], True)
     y = np.array([-1.0, 1.0, 1.0, -1.0, 1.0, -1.0])
     membership = sparse.csr_array(LABELS.astype(float))
-    for seed in range(60):
+    for seed in range(120):
         rng = np.random.Generator(np.random.PCG64(seed))
         GroupDescent().run(plan, problem, X, y, membership, rng, np.zeros(1, int))
     assert n_grids >= {plan.count_grid, plan.losses.grid, plan.inner.scales.grid} - {None, 0.0}

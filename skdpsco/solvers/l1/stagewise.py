@@ -29,7 +29,7 @@ from skdpsco.solvers.penalized.gradient_descent import (
     GradientDescentPlan,
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem, unpenalised
-from skdpsco.solvers.steps import move_into
+from skdpsco.solvers.steps import MOST_STEPS, move_into
 
 __all__ = ["Stagewise", "centring_pays"]
 
@@ -56,8 +56,6 @@ class StagewiseTuning(NamedTuple):
         Bound on the derivatives along a path, in Lipschitz constants: about a typical residual,
         since a selection needs little noise more than it needs the large ones. It is for paths that
         the plan decides on; ``n_iter`` asks for those of the loss.
-    max_steps : int
-        Largest number of steps of a path; chosen by hand, for time.
     least_mean : float
         n mu above which an intercept alone is kept if it was fitted to residuals: below, the centre
         of the targets is known better.
@@ -89,7 +87,6 @@ class StagewiseTuning(NamedTuple):
     safety: float = 10.0
     steps: float = 0.173
     steepest: float = 0.35
-    max_steps: int = 10_000
     least_mean: float = 10.0
     guess: float = 15.0
     label_guess: float = 25.0
@@ -182,7 +179,7 @@ def useful_steps(problem: Problem, rho: float) -> float:
     radius, scale = radius_of(problem)
     noise = math.log(2.0 * problem.n_coefficients) / math.sqrt(8.0 * shares_of(problem)[0] * rho)
     useful = (problem.n_mu(1.0) / noise) ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0)
-    return min(STAGEWISE.steps * useful, STAGEWISE.max_steps)
+    return min(STAGEWISE.steps * useful, MOST_STEPS)
 
 
 def whole(steps: float) -> int:

@@ -18,10 +18,8 @@ from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Result, check_smooth, curvature_of
-from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import (
-    PolytopeBounds,
-    polytope_bounds,
-)
+from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import PolytopeBounds, polytope_bounds
+from skdpsco.solvers.steps import MOST_STEPS, steps_to_try
 from skdpsco.solvers.vertex_choice import polytope_of, select_vertex, vertex_model
 
 __all__ = ["AnytimeMirrorDescent"]
@@ -34,8 +32,6 @@ class AnytimeTuning(NamedTuple):
 
     Parameters
     ----------
-    max_iter : int
-        Largest number of vertices that are drawn; chosen by hand.
     always : int
         Number of vertices that may be drawn however many coefficients there are; chosen by hand,
         according to the time that a draw takes.
@@ -45,7 +41,6 @@ class AnytimeTuning(NamedTuple):
         examples/benchmarks/lp_geometry.py.
     """
 
-    max_iter: int = 10_000
     always: int = 300
     curvature: float = 0.06
     variance: float = 0.1
@@ -312,14 +307,14 @@ def grid_of(spans: Spans, bounds: PolytopeBounds, rho: float) -> float:
 def n_spans(problem: Problem, bounds: PolytopeBounds, rho: float, fresh: int) -> int:
     """Number of spans that minimises the bound on the error, with its constants reduced."""
     most = max(ANYTIME.always, 10 * problem.n_samples // bounds.n_coefficients)
-    most = min(problem.n_samples, max(1, min(ANYTIME.max_iter, most) // (1 + fresh)))
+    most = min(problem.n_samples, max(1, min(MOST_STEPS, most) // (1 + fresh)))
     curvature = (
         4.0 * ANYTIME.curvature * curvature_of(problem.loss, bounds.diameter * bounds.features)
     )
     spread = bounds.diameter * bounds.features * bounds.slope
     log_vertices = math.log(max(bounds.n_vertices, 2))
     best, n_iter = math.inf, 1
-    for tried in np.unique(np.rint(np.geomspace(1, most, 64)).astype(int)).tolist():
+    for tried in steps_to_try(most, 64):
         spans = cut(problem.n_samples, tried, fresh)
         step = math.sqrt(2.0 * min(rho, largest_rho(spans, bounds)) / spans.n_draws)
         variance = ANYTIME.variance * float(spans.mass @ spans.weight) / 8.0

@@ -18,6 +18,7 @@ from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Result, check_scales, check_smooth, curvature_of
+from skdpsco.solvers.steps import MOST_STEPS, steps_to_try
 from skdpsco.solvers.vertex_choice import polytope_of, select_vertex, vertex_model
 
 __all__ = ["OnePassFrankWolfe", "PolytopeBounds", "polytope_bounds"]
@@ -28,8 +29,6 @@ class OnePassTuning(NamedTuple):
 
     Parameters
     ----------
-    max_iter : int
-        Largest number of steps; chosen by hand.
     always : int
         Number of steps that may be taken however many coefficients there are; chosen by hand,
         according to the time that a step takes.
@@ -38,7 +37,6 @@ class OnePassTuning(NamedTuple):
         on simulated data like those of examples/benchmarks/lp_geometry.py.
     """
 
-    max_iter: int = 10_000
     always: int = 100
     curvature: float = 0.04
 
@@ -343,11 +341,11 @@ def unit_grid(steps: StepSchedule, bounds: PolytopeBounds, rho: float) -> float:
 def best_n_iter(problem: Problem, bounds: PolytopeBounds, rho: float, plain: int, half: int) -> int:
     """Number of steps that minimises the bound's noise term and its reduced curvature term."""
     most = max(ONE_PASS.always, 10 * problem.n_samples // bounds.n_coefficients)
-    most = min(plain + half, ONE_PASS.max_iter, most)
+    most = min(plain + half, MOST_STEPS, most)
     curvature = ONE_PASS.curvature * curvature_of(problem.loss, bounds.diameter * bounds.features)
     noise = math.log(max(bounds.n_vertices, 2)) / math.sqrt(8.0 * rho)
     best, n_iter = math.inf, 1
-    for tried in np.unique(np.rint(np.geomspace(1, most, 64)).astype(int)).tolist():
+    for tried in steps_to_try(most, 64):
         size = half // max(1, tried - plain)
         spread = schedule(problem.n_samples, tried, size, bounds).spread
         excess = spread @ np.arange(1.0, tried + 1) / tried * noise + curvature

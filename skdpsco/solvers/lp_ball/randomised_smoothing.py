@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,26 +19,12 @@ from skdpsco.privacy import (
 from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, euclidean_radius, step_grid
 from skdpsco.solvers.penalized.sgd import poisson_sample, with_least_noise
+from skdpsco.solvers.steps import MOST_STEPS
 
 __all__ = ["SmoothedPlan", "plan_smoothed", "run_smoothed"]
 
 
-class SmoothingTuning(NamedTuple):
-    """Limits on the automatic number of steps, chosen by hand for time.
-
-    Parameters
-    ----------
-    max_steps : int
-        Largest number of steps on samples of the records.
-    max_passes : int
-        Largest number of steps if every step takes all records.
-    """
-
-    max_steps: int = 10_000
-    max_passes: int = 300
-
-
-SMOOTHING = SmoothingTuning()
+MOST_PASSES = 300  # if every step takes all records; chosen by hand, for time
 
 
 @dataclass(frozen=True)
@@ -77,7 +63,7 @@ def plan_smoothed(problem: Problem, budget: Any, n_iter: int | None) -> Smoothed
         useful = n * mu / math.sqrt(D)
         if sampled:
             useful = max(useful, (n * mu / D) ** 2 * mu)
-        T = math.ceil(min(useful, SMOOTHING.max_steps if sampled else SMOOTHING.max_passes))
+        T = math.ceil(min(useful, MOST_STEPS if sampled else MOST_PASSES))
     scale = 2.0 * reach * K**0.25 / math.sqrt(T * (T + 1.0))
     radius = scale * math.sqrt((D + 2.0) / K)
     slope = ball_slope(problem, radius)

@@ -29,6 +29,7 @@ from skdpsco.solvers.saddle.vertex_draws import (
     spend,
     walk_batches,
 )
+from skdpsco.solvers.steps import MOST_STEPS, steps_to_try
 
 __all__ = ["BiasReducedMirrorDescent"]
 
@@ -120,15 +121,13 @@ class BiasReducedMirrorDescent:
     ----------
     max_level : int or "auto", default="auto"
         Largest level, in [0, 12]. "auto" balances bias and noise.
-    max_iter : int, default=10000
-        Largest number of steps, >= 1, that the automatic rule may plan.
 
     Raises
     ------
     TypeError
-        If ``max_level`` or ``max_iter`` has the wrong type.
+        If ``max_level`` has the wrong type.
     ValueError
-        If ``max_level`` or ``max_iter`` is outside its range.
+        If ``max_level`` is outside its range.
 
     References
     ----------
@@ -138,13 +137,10 @@ class BiasReducedMirrorDescent:
     corrected, the number of steps is fixed, and batches are proportional to the cost of a record.
     """
 
-    max_iter: int
-
-    def __init__(self, max_level: int | str = "auto", max_iter: int = DESCENT.max_iter) -> None:
+    def __init__(self, max_level: int | str = "auto") -> None:
         if max_level != "auto":
             max_level = check_int("max_level", max_level, "'auto' or ", 0, MAX_LEVEL)
         self.max_level = max_level
-        self.max_iter: int = check_int("max_iter", max_iter)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
@@ -180,10 +176,7 @@ class BiasReducedMirrorDescent:
                 "depend on it.)"
             )
         n, rho = problem.n_samples, budget.rho
-        most = min(n, self.max_iter)
-        lengths = np.unique(np.geomspace(1.0, most, 100).round().astype(int)).tolist()
-        if n_iter is not None:
-            lengths = [n_iter]
+        lengths = steps_to_try(min(n, MOST_STEPS), 100) if n_iter is None else [n_iter]
         laws = [Levels(k) for k in range(MAX_LEVEL + 1)]
         if self.max_level != "auto":
             laws = [Levels(int(self.max_level))]

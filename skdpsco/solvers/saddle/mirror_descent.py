@@ -27,6 +27,7 @@ from skdpsco.solvers.saddle.vertex_draws import (
     spend,
     walk_batches,
 )
+from skdpsco.solvers.steps import MOST_STEPS, steps_to_try
 
 __all__ = ["MirrorDescent", "mirror_steps"]
 
@@ -59,15 +60,13 @@ class MirrorDescent:
     n_draws : int or "auto", default="auto"
         Number of vertices drawn for each point, in [1, 10**6]. "auto" is 1 for bilinear and
         quadratic games, and otherwise needs the operator's ``smoothness``.
-    max_iter : int, default=10000
-        Largest number of steps, >= 1, that the automatic rule may plan.
 
     Raises
     ------
     TypeError
-        If ``n_draws`` or ``max_iter`` has the wrong type.
+        If ``n_draws`` has the wrong type.
     ValueError
-        If ``n_draws`` or ``max_iter`` is outside its range.
+        If ``n_draws`` is outside its range.
 
     References
     ----------
@@ -76,13 +75,10 @@ class MirrorDescent:
     batches and draws.
     """
 
-    max_iter: int
-
-    def __init__(self, n_draws: int | str = "auto", max_iter: int = DESCENT.max_iter) -> None:
+    def __init__(self, n_draws: int | str = "auto") -> None:
         if n_draws != "auto":
             n_draws = check_int("n_draws", n_draws, "'auto' or ", 1, MOST_DRAWS)
         self.n_draws = n_draws
-        self.max_iter: int = check_int("max_iter", max_iter)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
@@ -148,11 +144,7 @@ class MirrorDescent:
             bias = DESCENT.ease * 2.0 * float(np.trace(smoothness))
             if bias > 0.0:
                 counts = [1 << k for k in range(DESCENT.max_draws.bit_length())]
-        if n_iter is None:
-            most = min(n, self.max_iter)
-            lengths = np.unique(np.geomspace(1.0, most, 100).round().astype(int)).tolist()
-        else:
-            lengths = [n_iter]
+        lengths = steps_to_try(min(n, MOST_STEPS), 100) if n_iter is None else [n_iter]
 
         def bound(steps: int, n_draws: int) -> float:
             # Sizes are proportional to weights times roots of draws, which sum to 8/15 T^1.5.

@@ -48,7 +48,6 @@ class DescentTuning:
     # eased less: docs/proofs/bias_reduced_mirror_descent.md, section 4.
     level_noise: float = 10.0
     max_draws: int = 1 << 14  # vertices for one point
-    max_iter: int = 10_000  # steps
 
 
 DESCENT = DescentTuning()

@@ -16,6 +16,7 @@ from skdpsco.mechanisms.samplers import LEAST_EPSILON0, exponential_grid
 from skdpsco.privacy import ExponentialMechanismEvent, compose
 from skdpsco.scaling.quantiles import choose_index
 from skdpsco.solvers.base import Plan
+from skdpsco.solvers.steps import MOST_STEPS
 from skdpsco.solvers.synthesis.distributions import Histogram
 from skdpsco.solvers.synthesis.workload import (
     DENSE_CELLS,
@@ -37,15 +38,12 @@ class WeightsTuning(NamedTuple):
 
     Parameters
     ----------
-    max_iter : int
-        Largest number of draws.
     work : int
         Limit on the numbers that all rounds together read.
     enough : int
         Number of draws that are allowed whatever the work.
     """
 
-    max_iter: int = 10_000
     work: int = 2**28
     enough: int = 16
 
@@ -129,7 +127,7 @@ class MultiplicativeWeights:
             work = problem.n_cells + problem.n_answers
             if isinstance(problem.workload, LinearQueries):
                 work = problem.workload.matrix.size // 8 + problem.n_cells
-            limit = min(WEIGHTS.max_iter, max(WEIGHTS.enough, WEIGHTS.work // work))
+            limit = min(MOST_STEPS, max(WEIGHTS.enough, WEIGHTS.work // work))
             draws = np.arange(1, limit + 1)
         else:
             draws = np.array([check_int("n_iter", n_iter)])
