@@ -59,7 +59,7 @@ def test_all_of_the_budget_goes_to_gradients_whatever_the_layout():
             )
             counts = [count for _, count in leaves(dense.event)]
             assert counts.count(dense.n_iter) == 1
-            of_targets = int(dense.scales.target_grid is not None)
+            of_targets = dense.scales.target
             assert len(counts) == 1 + (dense.metric_grid is not None) + of_targets
             if dense.metric_grid is None:
                 # Sums over sparse rows minus a centre are rounded more.
@@ -145,7 +145,7 @@ def test_a_metric_follows_public_sizes():
         assert plan.metric_grid
         assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-11)
         shares = [(leaf.noise_multiplier * budget.mu) ** -2.0 for leaf, _ in leaves(plan.event)]
-        left = 0.98 if plan.scales.target_grid else 1.0  # by the scale of targets
+        left = 0.98 if plan.scales.target else 1.0  # by the scale of targets
         assert pytest.approx(0.1 * left, rel=1e-9) in shares
     for problem in (
         conditioned(SmoothHinge(0.5), 100 * n, 16),

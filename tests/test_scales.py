@@ -26,7 +26,6 @@ def test_scales_are_those_of_the_columns():
     y = 0.05 * rng.normal(size=n)
     problem = make_problem(n, 4, True)
     plan, left = plan_scales(problem, 1.0, target=True)
-    assert not plan.merged
     assert mu_of(plan.event) ** 2 == pytest.approx(0.1)
     assert left**2 == pytest.approx(0.9)
     for layout in (np.asarray, sparse.csr_matrix):
@@ -38,13 +37,6 @@ def test_scales_are_those_of_the_columns():
         assert (scales.mean_square[[1, 3]] < 2e-3).all()
         assert scales.mean_square[4] == 1.0  # the intercept's is known
         assert scales.target == pytest.approx(0.05, rel=0.5)
-        small = make_problem(200, 4, True)
-        few, _ = plan_scales(small, 0.3, target=True)
-        assert few.merged
-        part = as_design(layout(X[:200]), np.ones(4), True)
-        rng = np.random.Generator(np.random.PCG64(0))
-        merged = release_scales(few, small, part, y[:200], rng)
-        assert len(set(merged.mean_square[:4])) == 1
 
 
 def test_bounds_that_may_be_found_are_rehearsed():

@@ -27,8 +27,6 @@ class ScaleTuning(NamedTuple):
         Share of a solver's mu**2 (or, equivalently, rho) for the scales of columns.
     target_share : float
         The same if the scales of the columns are known, and only those of targets are needed.
-    merged : float
-        Columns share one mean square if the noise of each of theirs would exceed this.
     usual_target : tuple of float
         Mean square of targets in units of their bound, as far as nothing is known of them, and
         the deviation of that guess.
@@ -36,7 +34,6 @@ class ScaleTuning(NamedTuple):
 
     share: float = 0.1
     target_share: float = 0.02
-    merged: float = 1.0 / 16.0
     usual_target: tuple[float, float] = (0.17, 0.1)
 
 
@@ -49,7 +46,7 @@ class Scales(NamedTuple):
     Parameters
     ----------
     mean_square : ndarray of shape (n_features,), or None
-        None if it is neither known nor was measured. What was measured is never below its noise.
+        None if it is neither known nor was measured. What was measured is not below its noise.
     target : float
         Root mean square of the targets; their bound, if it was not measured.
     """
@@ -60,26 +57,23 @@ class Scales(NamedTuple):
 
 @dataclass(frozen=True)
 class ScalePlan:
-    """Grids of sums of squares; by default nothing is measured.
+    """Sums of squares, one after the other; by default nothing is measured.
 
     Parameters
     ----------
     event : Event
     columns : int
         Number of features that are measured, without the one of the intercept.
-    merged : bool
-        Whether all features share one mean square.
+    target : bool
+        Whether the targets are measured.
     grid : float
-        Grid of the sum of squares of one column, or of all merged ones.
-    target_grid : float or None
-        None if the targets are not measured.
+        Grid of every sum.
     """
 
     event: Event = field(default_factory=NoOpEvent)
     columns: int = 0
-    merged: bool = False
+    target: bool = False
     grid: float = 0.0
-    target_grid: float | None = None
 
 
 NOTHING = ScalePlan()
@@ -110,22 +104,10 @@ def plan_scales(
     if not (target or k):
         return NOTHING, mu
     share = COLUMN_SCALES.share if k else COLUMN_SCALES.target_share
-    mu_scales, releases = mu * math.sqrt(share), k + target
-    merged = k > 1 and math.sqrt(releases) / mu_scales > COLUMN_SCALES.merged * n
-    releases = 1 + target if merged else releases
-
-    def grid(weight: int) -> float:
-        """Grid of sums of squares over records and ``weight`` columns."""
-        change = one_record(n, problem.added, 1.0, change=float(weight), terms=weight)
-        return gaussian_grid(change, math.sqrt(releases) / mu_scales, 1, n * weight)
-
-    plan = ScalePlan(
-        event=GaussianEvent(1.0 / mu_scales),
-        columns=k,
-        merged=merged,
-        grid=grid(k if merged else 1),
-        target_grid=grid(1) if target else None,
-    )
+    mu_scales = mu * math.sqrt(share)
+    change = one_record(n, problem.added, 1.0, change=1.0)
+    grid = gaussian_grid(change, math.sqrt(k + target) / mu_scales, 1, n)
+    plan = ScalePlan(GaussianEvent(1.0 / mu_scales), k, target, grid)
     return plan, mu * math.sqrt(1.0 - share)
 
 
@@ -140,18 +122,15 @@ def release_scales(
     n, X = problem.n_samples, in_pieces(X, y)
     mean_square: Any = problem.mean_square
     if plan.columns > 0:
-        squares = map_reduce(X, y, column_squares)
-        squares = squares.sum(keepdims=True) if plan.merged else squares
-        summed = n * plan.columns // len(squares)
-        mean_square = _mean_squares(squares, plan.grid, summed, rng)[0] * np.ones(plan.columns)
+        mean_square, _ = _mean_squares(map_reduce(X, y, column_squares), plan.grid, n, rng)
     if mean_square is not None:
         mean_square = np.append(mean_square, [1.0] * problem.intercept)
     target = problem.target_bound
-    if plan.target_grid is not None:
+    if plan.target:
         # In units of the bound.
         weighted = traits_of(problem.loss).weighted
         squares = map_reduce(X, y, target_squares, target, weighted)
-        (square,), deviation = _mean_squares(squares, plan.target_grid, n, rng)
+        (square,), deviation = _mean_squares(squares, plan.grid, n, rng)
         # Bounds that were found are about as far from the targets as those of other tables.
         guess, doubt = COLUMN_SCALES.usual_target
         square += (guess - square) * deviation**2 / (deviation**2 + doubt**2)
@@ -160,9 +139,9 @@ def release_scales(
 
 
 def _mean_squares(squares, grid, n, rng):
-    """Release sums of squares; return mean squares, never below the noise, and its deviation."""
+    """Release sums of squares; return mean squares, at most 1 and not below the noise, and that."""
     deviation = gaussian_mechanism(rng, squares, grid)
-    return np.maximum(squares, deviation) / n, deviation / n
+    return np.clip(squares, deviation, n) / n, deviation / n
 
 
 @without_gil

@@ -14,6 +14,7 @@ from skdpsco._kernels import njit
 from skdpsco._validation import check_bound
 from skdpsco.constraints.sets import L2Ball, Simplex
 from skdpsco.data.design import clipped_rows
+from skdpsco.data.pieces import row_squares
 from skdpsco.data.record_functions import Data
 from skdpsco.losses.kernels import bounded_entries, bounded_values
 from skdpsco.losses.library import for_kernels
@@ -155,13 +156,11 @@ class GroupOperator:
         Hundreds of calls read it, and batches take rows of it.
         """
         A = clipped_rows(X)
+        shortened = self.row_norm / np.maximum(np.sqrt(row_squares(A)), self.row_norm)
         if isinstance(A, np.ndarray):
-            norms = np.sqrt(np.einsum("ij,ij->i", A, A))
-            A *= (self.row_norm / np.maximum(norms, self.row_norm))[:, None]
-            return A
-        norms = np.sqrt(A.multiply(A).sum(axis=1))
-        shortened = self.row_norm / np.maximum(norms, self.row_norm)
-        A.data = A.data * np.repeat(shortened, np.diff(A.indptr))
+            A *= shortened[:, None]
+        else:
+            A.data = A.data * np.repeat(shortened, np.diff(A.indptr))
         return A
 
 

@@ -179,7 +179,7 @@ class GradientDescentPlan(Plan):
         It is in units of the targets' root mean square, for columns of mean square 1. It is None
         unless the clipping norm follows from the targets, whose means are predicted.
         """
-        if self.scales.target_grid is None or not traits_of(problem.loss).squared:
+        if not self.scales.target or not traits_of(problem.loss).squared:
             return None
         norm = self.slack * GRADIENT_DESCENT.residual_clip * math.sqrt(problem.n_features)
         averaged = self.averaged_passes

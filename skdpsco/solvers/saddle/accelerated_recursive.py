@@ -22,7 +22,11 @@ from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.extragradient import ACCELERATED, Round, Solve, project_blocks
 from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, VariationalProblem
-from skdpsco.solvers.saddle.recursive_regularisation import check_rounds, pull_weights
+from skdpsco.solvers.saddle.recursive_regularisation import (
+    check_rounds,
+    choose_rounds,
+    pull_weights,
+)
 
 __all__ = ["AcceleratedRecursive"]
 
@@ -137,10 +141,6 @@ class AcceleratedRecursive:
     def _rounds(self, problem: VariationalProblem, space: "_Space", mu: float) -> tuple[int, float]:
         """Number of rounds, and the strength of the first regulariser."""
         n, L, B = problem.n_samples, space.bound, space.diameter
-        if self.n_rounds is not None:
-            # Whatever else holds, the sum of all regularisers stays below the operator itself.
-            T = min(self.n_rounds, n)
-            return T, L / (B * 2.0**T)
 
         def strength(size: int) -> float:
             noise = L * math.sqrt(space.size) / (mu * size)
@@ -149,13 +149,8 @@ class AcceleratedRecursive:
             drift = 2.0 * L * (L + space.smoothness * B)
             return max(4.0 * math.sqrt(drift / size), 3.0 * noise) / B
 
-        for T in range(int(math.log2(n)), 0, -1):
-            lam = strength(n // T)
-            if 2**T * lam * B <= L:
-                # More regularisation than needed does no harm; less would leave the last round too
-                # far from the solution.
-                return T, max(lam, L / (B * 2 ** (T + 1)))
-        return 1, strength(n)
+        T, lam = choose_rounds(self.n_rounds, n, L, B, strength)
+        return T, lam or strength(n)
 
     def run(
         self,

@@ -16,7 +16,7 @@ from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx, MirrorProxPlan, Pull
 from skdpsco.solvers.saddle.problem import VariationalProblem
 
-__all__ = ["RecursiveRegularisation", "check_rounds", "pull_weights"]
+__all__ = ["RecursiveRegularisation", "check_rounds", "choose_rounds", "pull_weights"]
 
 MAX_RECURSIONS = 40  # each halves the error; theory asks for fewer than log2(n_samples)
 
@@ -55,6 +55,27 @@ def check_rounds(n_rounds: Any) -> int | None:
     if n_rounds is None:
         return None
     return check_int("n_rounds", n_rounds, "None or ", 1, MAX_RECURSIONS)
+
+
+def choose_rounds(
+    given: int | None, n_samples: int, bound: float, diameter: float, strength: Any
+) -> tuple[int, float]:
+    """Number of rounds, and the strength of the first regulariser: section 5 of the proof.
+
+    ``strength(size)`` is what rounds of so many records need. The strength is 0 if a single round
+    would need more than the ``bound`` on the operator allows, and no number is ``given``.
+    """
+    if given is not None:
+        # Whatever else holds, the sum of all regularisers stays below the operator itself.
+        T = min(given, n_samples)
+        return T, bound / (diameter * 2.0**T)
+    for T in range(int(math.log2(n_samples)), 0, -1):
+        lam = strength(n_samples // T)
+        if 2**T * lam * diameter <= bound:
+            # More regularisation than needed does no harm; less would leave the last round too far
+            # from the solution.
+            return T, max(lam, bound / (diameter * 2 ** (T + 1)))
+    return 1, 0.0
 
 
 class RecursiveRegularisation:
@@ -149,23 +170,17 @@ class RecursiveRegularisation:
         """Number of rounds, and the strength of the first regulariser: section 5 of the proof."""
         geometry, operator = problem.geometry, problem.operator
         L, B, kappa = geometry.bound, geometry.diameter, geometry.kappa
-        if self.n_rounds is not None:
-            # Whatever else holds, the sum of all regularisers stays below the operator itself.
-            n_rounds = min(self.n_rounds, problem.n_samples)
-            return n_rounds, L / (B * 2**n_rounds)
-        if not operator.saddle and math.isinf(problem.smoothness):
-            return 1, 0.0
-        for T in range(int(math.log2(problem.n_samples)), 0, -1):
-            part = replace(problem, n_samples=problem.n_samples // T)
+
+        def strength(size: int) -> float:
+            if not operator.saddle and math.isinf(problem.smoothness):
+                return math.inf
+            part = replace(problem, n_samples=size)
             alpha = self.solver.schedule(part, budget, n_iter, B, 2.0 * L).bound / B
             drift = L * L if operator.saddle else 2.0 * L * (L + problem.smoothness * B)
             drift *= max(problem.largest_weights) ** 2  # of a record's operator, not of the mean
-            lam = 4.0 * kappa / B * (alpha + math.sqrt(drift / part.n_samples))
-            if 2**T * lam * B <= L:
-                # More regularisation than needed does no harm; less would leave the last round too
-                # far from the solution.
-                return T, max(lam, L / (B * 2 ** (T + 1)))
-        return 1, 0.0
+            return 4.0 * kappa / B * (alpha + math.sqrt(drift / size))
+
+        return choose_rounds(self.n_rounds, problem.n_samples, L, B, strength)
 
     def run(
         self,
