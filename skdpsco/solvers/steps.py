@@ -10,8 +10,8 @@ from skdpsco.constraints.sets import project
 __all__ = ["MOST_STEPS", "move_into", "steps_to_try", "whole_steps"]
 
 MOST_STEPS = 10_000  # that solvers choose; by hand, for time
-# Of the Frank-Wolfe steps that minimise the bound, which is for the worst case. It was fitted on
-# data like those of examples/benchmarks/l1_accuracy.py.
+# Share of the Frank-Wolfe steps that minimise the bound, which is for the worst case; fitted on
+# data like those of examples/benchmarks/l1_accuracy.py
 FRANK_WOLFE_SHARE = 0.05
 
 
