@@ -7,9 +7,9 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco.constraints.sets import project
 
-__all__ = ["MOST_STEPS", "move_into", "steps_to_try", "whole_steps"]
+__all__ = ["MOST_PLANNED", "move_into", "steps_to_try", "whole_steps"]
 
-MOST_STEPS = 10_000  # that solvers choose; by hand, for time
+MOST_PLANNED = 10_000  # that solvers choose; by hand, for time
 # Share of the Frank-Wolfe steps that minimise the bound, which is for the worst case; fitted on
 # data like those of examples/benchmarks/l1_accuracy.py
 FRANK_WOLFE_SHARE = 0.05
@@ -33,7 +33,7 @@ def whole_steps(useful: float) -> int:
             "The loss or the constraint is too large or too small for float64, as the bound on the "
             "excess risk overflows; rescale them."
         )
-    return max(1, round(min(FRANK_WOLFE_SHARE * useful ** (2.0 / 3.0), MOST_STEPS)))
+    return max(1, round(min(FRANK_WOLFE_SHARE * useful ** (2.0 / 3.0), MOST_PLANNED)))
 
 
 @njit

@@ -29,7 +29,7 @@ from skdpsco.solvers.penalized.gradient_descent import (
     GradientDescentPlan,
 )
 from skdpsco.solvers.penalized.problem import CompositeProblem, unpenalised
-from skdpsco.solvers.steps import MOST_STEPS, move_into
+from skdpsco.solvers.steps import MOST_PLANNED, move_into
 
 __all__ = ["Stagewise", "centring_pays"]
 
@@ -179,7 +179,7 @@ def useful_steps(problem: Problem, rho: float) -> float:
     radius, scale = radius_of(problem)
     noise = math.log(2.0 * problem.n_coefficients) / math.sqrt(8.0 * shares_of(problem)[0] * rho)
     useful = (problem.n_mu(1.0) / noise) ** (2.0 / 3.0) * (radius / scale) ** (1.0 / 3.0)
-    return min(STAGEWISE.steps * useful, MOST_STEPS)
+    return min(STAGEWISE.steps * useful, MOST_PLANNED)
 
 
 def whole(steps: float) -> int:

@@ -19,7 +19,7 @@ from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Result, check_smooth, curvature_of
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import PolytopeBounds, polytope_bounds
-from skdpsco.solvers.steps import MOST_STEPS, steps_to_try
+from skdpsco.solvers.steps import MOST_PLANNED, steps_to_try
 from skdpsco.solvers.vertex_choice import polytope_of, select_vertex, vertex_model
 
 __all__ = ["AnytimeMirrorDescent"]
@@ -307,7 +307,7 @@ def grid_of(spans: Spans, bounds: PolytopeBounds, rho: float) -> float:
 def n_spans(problem: Problem, bounds: PolytopeBounds, rho: float, fresh: int) -> int:
     """Number of spans that minimises the bound on the error, with its constants reduced."""
     most = max(ANYTIME.always, 10 * problem.n_samples // bounds.n_coefficients)
-    most = min(problem.n_samples, max(1, min(MOST_STEPS, most) // (1 + fresh)))
+    most = min(problem.n_samples, max(1, min(MOST_PLANNED, most) // (1 + fresh)))
     curvature = (
         4.0 * ANYTIME.curvature * curvature_of(problem.loss, bounds.diameter * bounds.features)
     )

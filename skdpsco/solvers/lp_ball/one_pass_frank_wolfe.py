@@ -18,7 +18,7 @@ from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Result, check_scales, check_smooth, curvature_of
-from skdpsco.solvers.steps import MOST_STEPS, steps_to_try
+from skdpsco.solvers.steps import MOST_PLANNED, steps_to_try
 from skdpsco.solvers.vertex_choice import polytope_of, select_vertex, vertex_model
 
 __all__ = ["OnePassFrankWolfe", "PolytopeBounds", "polytope_bounds"]
@@ -341,7 +341,7 @@ def unit_grid(steps: StepSchedule, bounds: PolytopeBounds, rho: float) -> float:
 def best_n_iter(problem: Problem, bounds: PolytopeBounds, rho: float, plain: int, half: int) -> int:
     """Number of steps that minimises the bound's noise term and its reduced curvature term."""
     most = max(ONE_PASS.always, 10 * problem.n_samples // bounds.n_coefficients)
-    most = min(plain + half, MOST_STEPS, most)
+    most = min(plain + half, MOST_PLANNED, most)
     curvature = ONE_PASS.curvature * curvature_of(problem.loss, bounds.diameter * bounds.features)
     noise = math.log(max(bounds.n_vertices, 2)) / math.sqrt(8.0 * rho)
     best, n_iter = math.inf, 1

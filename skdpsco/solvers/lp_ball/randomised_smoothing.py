@@ -19,7 +19,7 @@ from skdpsco.privacy import (
 from skdpsco.solvers.base import Plan, Result
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, euclidean_radius, step_grid
 from skdpsco.solvers.penalized.sgd import poisson_sample, with_least_noise
-from skdpsco.solvers.steps import MOST_STEPS
+from skdpsco.solvers.steps import MOST_PLANNED
 
 __all__ = ["SmoothedPlan", "plan_smoothed", "run_smoothed"]
 
@@ -63,7 +63,7 @@ def plan_smoothed(problem: Problem, budget: Any, n_iter: int | None) -> Smoothed
         useful = n * mu / math.sqrt(D)
         if sampled:
             useful = max(useful, (n * mu / D) ** 2 * mu)
-        T = math.ceil(min(useful, MOST_STEPS if sampled else MOST_PASSES))
+        T = math.ceil(min(useful, MOST_PLANNED if sampled else MOST_PASSES))
     scale = 2.0 * reach * K**0.25 / math.sqrt(T * (T + 1.0))
     radius = scale * math.sqrt((D + 2.0) / K)
     slope = ball_slope(problem, radius)

@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from skdpsco._kernels import njit
 from skdpsco._random import next_uint64
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound, check_choice
-from skdpsco.data.design import CSR, Dense, read_only
+from skdpsco.data.design import CSR, Dense, as_matrix, read_only
 from skdpsco.data.record_sums import in_pieces
 from skdpsco.losses.library import derivative, derivatives
 from skdpsco.penalties import prox
@@ -57,8 +56,6 @@ class SGDTuning(NamedTuple):
     ----------
     sampled : float
         Share of the records in a sample, if noise matters.
-    length : float
-        Length of a step, relative to the one from smoothness and the trace of second moments.
     precision : float
         Relative precision of the noise multiplier; chosen by hand, for time.
     passes : int
@@ -66,7 +63,6 @@ class SGDTuning(NamedTuple):
     """
 
     sampled: float = 0.05
-    length: float = 1.0
     precision: float = 1e-3
     passes: int = 10
 
@@ -220,7 +216,7 @@ class SGD:
         coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         grid = plan.grid * coordinates.clip
         expected = plan.sampling.sampling_probability * problem.n_samples
-        step = STOCHASTIC.length / (problem.loss.smoothness() * coordinates.mean_square_norm)
+        step = 1.0 / (problem.loss.smoothness() * coordinates.mean_square_norm)
         model = Model(np.ones(problem.n_features), problem, 1.0 / coordinates.scale)
         point = np.zeros(problem.n_coefficients)
         sums = np.zeros((2, len(point)))
@@ -250,8 +246,7 @@ class Rows:
     def __init__(self, X: Dense | CSR) -> None:
         self.X = X
         if isinstance(X, CSR):
-            shape = (len(X.indptr) - 1, len(X.bounds))
-            self.matrix = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=shape)
+            self.matrix = as_matrix(X)
 
     def __getitem__(self, rows: np.ndarray) -> Dense | CSR:
         if isinstance(self.X, Dense):

@@ -29,7 +29,7 @@ from skdpsco.solvers.saddle.vertex_draws import (
     spend,
     walk_batches,
 )
-from skdpsco.solvers.steps import MOST_STEPS, steps_to_try
+from skdpsco.solvers.steps import MOST_PLANNED, steps_to_try
 
 __all__ = ["BiasReducedMirrorDescent"]
 
@@ -176,7 +176,7 @@ class BiasReducedMirrorDescent:
                 "depend on it.)"
             )
         n, rho = problem.n_samples, budget.rho
-        lengths = steps_to_try(min(n, MOST_STEPS), 100) if n_iter is None else [n_iter]
+        lengths = steps_to_try(min(n, MOST_PLANNED), 100) if n_iter is None else [n_iter]
         laws = [Levels(k) for k in range(MAX_LEVEL + 1)]
         if self.max_level != "auto":
             laws = [Levels(int(self.max_level))]

@@ -27,7 +27,7 @@ from skdpsco.solvers.saddle.vertex_draws import (
     spend,
     walk_batches,
 )
-from skdpsco.solvers.steps import MOST_STEPS, steps_to_try
+from skdpsco.solvers.steps import MOST_PLANNED, steps_to_try
 
 __all__ = ["MirrorDescent", "mirror_steps"]
 
@@ -144,7 +144,7 @@ class MirrorDescent:
             bias = DESCENT.ease * 2.0 * float(np.trace(smoothness))
             if bias > 0.0:
                 counts = [1 << k for k in range(DESCENT.max_draws.bit_length())]
-        lengths = steps_to_try(min(n, MOST_STEPS), 100) if n_iter is None else [n_iter]
+        lengths = steps_to_try(min(n, MOST_PLANNED), 100) if n_iter is None else [n_iter]
 
         def bound(steps: int, n_draws: int) -> float:
             # Sizes are proportional to weights times roots of draws, which sum to 8/15 T^1.5.

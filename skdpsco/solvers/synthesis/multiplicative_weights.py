@@ -16,7 +16,7 @@ from skdpsco.mechanisms.samplers import LEAST_EPSILON0, exponential_grid
 from skdpsco.privacy import ExponentialMechanismEvent, compose
 from skdpsco.scaling.quantiles import choose_index
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.steps import MOST_STEPS
+from skdpsco.solvers.steps import MOST_PLANNED
 from skdpsco.solvers.synthesis.distributions import Histogram
 from skdpsco.solvers.synthesis.workload import (
     DENSE_CELLS,
@@ -127,7 +127,7 @@ class MultiplicativeWeights:
             work = problem.n_cells + problem.n_answers
             if isinstance(problem.workload, LinearQueries):
                 work = problem.workload.matrix.size // 8 + problem.n_cells
-            limit = min(MOST_STEPS, max(WEIGHTS.enough, WEIGHTS.work // work))
+            limit = min(MOST_PLANNED, max(WEIGHTS.enough, WEIGHTS.work // work))
             draws = np.arange(1, limit + 1)
         else:
             draws = np.array([check_int("n_iter", n_iter)])

@@ -33,15 +33,11 @@ class MixtureTuning(NamedTuple):
     ridge : float
         Weight of half the squared distance of the logits from those of independent columns, and of
         theirs from 0.
-    spread : float
-        Standard deviation of the logits of components around those of independent columns at the
-        start.
     memory : int
         Number of earlier steps that L-BFGS remembers.
     """
 
     ridge: float = 0.2
-    spread: float = 1.0
     memory: int = 20
 
 
@@ -190,7 +186,7 @@ def fit(
     runs = [(np.inf, prior)]
     for _ in range(n_starts if n_components > 1 else 0):
         start = prior.copy()
-        start[n_components:] += MIXTURE.spread * rng.standard_normal(prior.size - n_components)
+        start[n_components:] += rng.standard_normal(prior.size - n_components)
         runs.append(_minimise(start, n_components, found, targets, precisions, prior, max_iter))
     best = min(runs, key=operator.itemgetter(0))[1]
     weights = _softmax(best[:n_components])
