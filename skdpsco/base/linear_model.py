@@ -442,10 +442,10 @@ class PrivateLinearModel(PrivateEstimator):
     def _reads_centred(self, loss: Any, n: int, d: int) -> bool:
         """Whether the solver reads sparse rows minus a dense one."""
         solver, n_mu = self._resolved_solver(loss, n, d, self._budget().rho), n * self._budget().mu
-        # In a given ball no scales are found, and descents tally columns as they are.
-        tallies = getattr(solver, "clips_gradients", False) and self._ball_is_given()
-        if tallies or not isinstance(solver, Stagewise):
-            return not tallies and getattr(solver, "reads_centred", False)
+        # In a given ball no scales are found, and descents measure columns as they are.
+        measures = getattr(solver, "clips_gradients", False) and self._ball_is_given()
+        if measures or not isinstance(solver, Stagewise):
+            return not measures and getattr(solver, "reads_centred", False)
         return self.n_iter == "auto" and centring_pays(n_mu, d, not is_regressor(self))
 
     def _calibrates(self, curve: Curve, n_known: float, d: int, mu: float) -> bool:
