@@ -51,7 +51,7 @@ class Scales(NamedTuple):
         Root mean square of the targets; their bound, if it was not measured.
     """
 
-    mean_square: np.ndarray | None
+    mean_square: Any
     target: float
 
 
@@ -160,6 +160,6 @@ def column_squares(X: Dense | CSR, y: np.ndarray) -> np.ndarray:
 
 def target_squares(X: Any, y: np.ndarray, bound: float, weighted: bool) -> np.ndarray:
     """Sum of the squares of the targets over ``bound``, of their means if records have several."""
-    y = clipped(without_weights(y) if weighted else y, np.float64(bound))
+    y = clipped(without_weights(y) if weighted else y, np.array([bound]))
     squares = np.square(y) if y.ndim == 1 else np.mean(y * y, axis=1)
     return squares.sum(keepdims=True)
