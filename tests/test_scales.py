@@ -1,5 +1,7 @@
 """Private scales of columns, and bounds of features that are not declared."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,7 +9,7 @@ from scipy import sparse
 from skdpsco._problem import Problem
 from skdpsco.data.design import as_design
 from skdpsco.losses import Squared
-from skdpsco.privacy import mu_of
+from skdpsco.privacy import NoOpEvent, mu_of
 from skdpsco.scaling.column_scales import plan_scales, release_scales
 from skdpsco.scaling.feature_bounds import plan_bounds
 
@@ -37,6 +39,24 @@ def test_scales_are_those_of_the_columns():
         assert (scales.mean_square[[1, 3]] < 2e-3).all()
         assert scales.mean_square[4] == 1.0  # the intercept's is known
         assert scales.target == pytest.approx(0.05, rel=0.5)
+
+
+def test_what_is_known_is_not_measured_again():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1.0, 1.0, (2000, 2)), rng.uniform(-0.1, 0.1, 2000)
+    problem = replace(make_problem(2000, 2, True), mean_square=(0.5, 0.25))
+    nothing, left = plan_scales(problem, 1.0, target=False)
+    assert left == 1.0
+    assert type(nothing.event) is NoOpEvent
+    plan, left = plan_scales(problem, 1.0, target=True)
+    assert left**2 == pytest.approx(0.98)
+    assert plan_scales(make_problem(2000, 2, True), 1.0, target=True, columns=False)[1] == left
+    design = as_design(X, np.ones(2), True)
+    for given, size in ((nothing, 1.0), (plan, 0.1 / 3**0.5)):
+        rng = np.random.Generator(np.random.PCG64(0))
+        scales = release_scales(given, problem, design, y, rng)
+        assert scales.mean_square.tolist() == [0.5, 0.25, 1.0]
+        assert scales.target == pytest.approx(size, rel=0.5)
 
 
 def test_bounds_that_may_be_found_are_rehearsed():
