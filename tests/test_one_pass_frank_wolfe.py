@@ -8,11 +8,10 @@ import pytest
 from stand_ins import Declared
 
 from skdpsco.constraints import L1Ball
-from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
+from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivative
 from skdpsco.mechanisms.samplers import SCALE_BITS, summation_error
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Allowance, Problem
-from skdpsco.solvers.lp_ball import one_pass_frank_wolfe as module
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import (
     OnePassFrankWolfe,
     polytope_bounds,
@@ -95,7 +94,7 @@ def test_a_record_enters_by_its_clipped_factor():
         steps = schedule(1000, 30, 10, bounds)
         z = np.linspace(-bounds.size, bounds.size, 201)
         for y in (-1.0, 1.0):
-            slopes = np.array([module.derivative(loss, v, y) for v in z])
+            slopes = np.array([derivative(loss, v, y) for v in z])
             assert np.abs(slopes).max() <= bounds.slope * (1 + 1e-12)
             for t in range(bounds.n_plain, 30):
                 near = np.abs(z[:, None] - z) <= steps.step[t - 1] * bounds.diameter

@@ -7,11 +7,12 @@ pass.
 """
 
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from skdpsco._kernels import compiled, implements, inner, njit
+from skdpsco._problem import Problem
 from skdpsco._validation import check_bound, is_number
 from skdpsco.constraints.sets import (
     L1Ball,
@@ -22,10 +23,12 @@ from skdpsco.constraints.sets import (
     n_vertices,
     vertex,
 )
-from skdpsco.losses.library import for_kernels
+from skdpsco.losses.library import derivative, derivatives, for_kernels
 from skdpsco.mechanisms.samplers import select, to_grid
+from skdpsco.solvers.base import check_smooth
 
 __all__ = [
+    "OverPolytope",
     "choose_vertex",
     "polytope_of",
     "select_vertex",
@@ -33,6 +36,25 @@ __all__ = [
     "vertices_of",
     "write_vertex",
 ]
+
+
+class OverPolytope:
+    """Base of solvers for smooth losses over polytopes, of which they choose vertices."""
+
+    requires: ClassVar[dict[str, Any]] = {
+        "loss": ((derivative, derivatives),),
+        "constraint": ((n_vertices,), (vertex, coordinate)),
+    }
+
+    def check(self, problem: Problem) -> None:
+        """Check that the loss is smooth, since its curvature decides the number of steps.
+
+        Raises
+        ------
+        ValueError
+            If the loss is not smooth.
+        """
+        check_smooth(self, problem.loss)
 
 
 class AxisPolytope(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import LARGEST, check_choice
-from skdpsco.constraints.sets import Polytope, coordinate, minimiser, n_vertices, vertex
+from skdpsco.constraints.sets import Polytope, minimiser, n_vertices
 from skdpsco.data.pieces import one_record
 from skdpsco.data.record_sums import in_pieces
 from skdpsco.losses.library import derivative, derivatives, lipschitz_norm
@@ -26,7 +26,7 @@ from skdpsco.solvers.base import (
 from skdpsco.solvers.gradient_sums import walk_minimisers
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.steps import whole_steps
-from skdpsco.solvers.vertex_choice import polytope_of
+from skdpsco.solvers.vertex_choice import OverPolytope, polytope_of
 
 __all__ = ["FrankWolfe", "NoisyFrankWolfe"]
 
@@ -41,7 +41,7 @@ class FrankWolfePlan(Plan):
     polytope: Any = field(default=None, compare=False)
 
 
-class FrankWolfe:
+class FrankWolfe(OverPolytope):
     """Frank-Wolfe over a polytope, with privately chosen vertices.
 
     Parameters
@@ -56,18 +56,10 @@ class FrankWolfe:
     The printed scale is half of what replacing a record needs, see docs/errata.md.
     """
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "constraint": ((n_vertices,), (vertex, coordinate)),
-    }
     by_blocks = for_added = True
 
     def __init__(self, mechanism: str = "exponential") -> None:
         self.mechanism: str = check_choice("mechanism", mechanism, sorted(MECHANISMS))
-
-    def check(self, problem: Problem) -> None:
-        """Refuse a loss that is not smooth: its curvature decides the number of steps."""
-        check_smooth(self, problem.loss)
 
     def plan(self, problem: Problem, budget: Any, n_iter: int | None = None) -> FrankWolfePlan:
         """Calibrate ``n_iter`` steps, or as many as minimise the bound on the excess risk.

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,17 +10,16 @@ from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_int
-from skdpsco.constraints.sets import coordinate, n_vertices, vertex
+from skdpsco.constraints.sets import vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_entries
-from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
-from skdpsco.solvers.base import Plan, Result, check_smooth, curvature_of
+from skdpsco.solvers.base import Plan, Result, curvature_of
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import PolytopeBounds, polytope_bounds
 from skdpsco.solvers.steps import MOST_PLANNED, steps_to_try
-from skdpsco.solvers.vertex_choice import polytope_of, select_vertex, vertex_model
+from skdpsco.solvers.vertex_choice import OverPolytope, polytope_of, select_vertex, vertex_model
 
 __all__ = ["AnytimeMirrorDescent"]
 
@@ -144,7 +143,7 @@ class AnytimeMirrorDescentPlan(Plan):
     polytope: Any = field(default=None, compare=False)
 
 
-class AnytimeMirrorDescent:
+class AnytimeMirrorDescent(OverPolytope):
     """Mirror descent over a polytope in one pass, with gradients at the average of its points.
 
     Entropic mirror descent moves a probability distribution over the vertices. It is never
@@ -172,24 +171,10 @@ class AnytimeMirrorDescent:
     """
 
     by_blocks = streams = True
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "constraint": ((n_vertices,), (vertex, coordinate)),
-    }
 
     def __init__(self, fresh: int = 0, shuffle: bool = True) -> None:
         self.fresh: int = check_int("fresh", fresh, "", 0, MAX_FRESH)
         self.shuffle: bool = check_bool("shuffle", shuffle)
-
-    def check(self, problem: Problem) -> None:
-        """Check that the loss is smooth, since its curvature decides the number of spans.
-
-        Raises
-        ------
-        ValueError
-            If the loss is not smooth.
-        """
-        check_smooth(self, problem.loss)
 
     def plan(
         self, problem: Problem, budget: Any, n_iter: int | None = None

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,16 +10,15 @@ from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_int
-from skdpsco.constraints.sets import coordinate, n_vertices, vertex
+from skdpsco.constraints.sets import n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_entries
-from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
-from skdpsco.solvers.base import Plan, Result, check_scales, check_smooth, curvature_of
+from skdpsco.solvers.base import Plan, Result, check_scales, curvature_of
 from skdpsco.solvers.steps import MOST_PLANNED, steps_to_try
-from skdpsco.solvers.vertex_choice import polytope_of, select_vertex, vertex_model
+from skdpsco.solvers.vertex_choice import OverPolytope, polytope_of, select_vertex, vertex_model
 
 __all__ = ["OnePassFrankWolfe", "PolytopeBounds", "polytope_bounds"]
 
@@ -136,7 +135,7 @@ class OnePassFrankWolfePlan(Plan):
     polytope: Any = field(default=None, compare=False)
 
 
-class OnePassFrankWolfe:
+class OnePassFrankWolfe(OverPolytope):
     """Stochastic Frank-Wolfe over a polytope, in one pass, with privately chosen vertices.
 
     The gradient is estimated from batches of fresh records. The first half of the records serve the
@@ -164,10 +163,6 @@ class OnePassFrankWolfe:
     """
 
     by_blocks = streams = fills_range = True
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "constraint": ((n_vertices,), (vertex, coordinate)),
-    }
 
     def __init__(self, batch_size: int | str = "auto", shuffle: bool = True) -> None:
         automatic = isinstance(batch_size, str) and batch_size == "auto"
@@ -175,16 +170,6 @@ class OnePassFrankWolfe:
             batch_size if automatic else check_int("batch_size", batch_size, "'auto' or ")
         )
         self.shuffle: bool = check_bool("shuffle", shuffle)
-
-    def check(self, problem: Problem) -> None:
-        """Check that the loss is smooth.
-
-        Raises
-        ------
-        ValueError
-            If the loss is not smooth.
-        """
-        check_smooth(self, problem.loss)
 
     def plan(
         self, problem: Problem, budget: Any, n_iter: int | None = None
