@@ -85,6 +85,7 @@ def test_bad_input_is_named_before_the_charge():
     y, group = people(100, np.random.default_rng(0))
     cases = [
         ({"times": None}, group, "times must be declared"),
+        ({"times": np.arange(1001) + 1.0}, group, "at least 1 and at most 1000"),
         ({"groups": None}, group, "groups must be declared"),
         ({"groups": [0]}, group, "at least two different labels"),
         ({"groups": [0, 1, 1]}, group, "at least two different labels"),

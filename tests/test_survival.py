@@ -9,7 +9,7 @@ import pytest
 from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skdpsco import Ledger, UtilityWarning
+from skdpsco import Ledger, PrivacyWarning, UtilityWarning
 from skdpsco.base.private_estimator import fitted_names
 from skdpsco.data.design import as_design
 from skdpsco.inspection import SurvivalDisplay, plan
@@ -205,6 +205,7 @@ def test_bad_input_is_named_before_the_charge(Estimator):
         ({"times": [1.0, 1.0]}, y, "times must be"),
         ({"times": [0.0, 1.0]}, y, "times must be"),
         ({"times": [1.0, math.inf]}, y, "times must be"),
+        ({"times": [1e-200, 2e-200, 3e-200]}, late(100)[1], "times must be increasing numbers in"),
         ({}, bad(y, 3, 1, -987.5), "time must be >= 0"),
         ({}, bad(y, 3, 1, math.nan), "must be finite numbers"),
         ({}, bad(y, 3, 0, 2.0), "event must be 0 or 1"),
@@ -469,6 +470,25 @@ def test_what_is_plotted():
         with pytest.raises(TypeError, match=r"X must be given|estimator must be"):
             SurvivalDisplay.from_estimator(estimator, given)
     matplotlib.pyplot.close("all")
+
+
+@pytest.mark.filterwarnings("error")
+@each(
+    "times", [[1e-100, 2e-100, 3e-100], [1e-100, 2e-100, 1e100], [1e-100, np.nextafter(1e-100, 1)]]
+)
+def test_a_fit_with_extreme_times_does_not_fail_after_its_charge(times):
+    """Squares of widths, and slopes over them, may be far beyond 1."""
+    X, y = late(300)
+    rng = np.random.default_rng(0)
+    y[:, 1:] *= rng.choice(times, (300, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)
+        warnings.simplefilter("ignore", PrivacyWarning)
+        for Estimator in BOTH:
+            model = fitted(Estimator, X, y, times=times, epsilon=3.0)
+            table = life_table(model.counts_.cells, 300, model.unique_times_, model.counts_.entries)
+            assert all(np.isfinite(part).all() for part in table)
+        assert np.isfinite(model.coef_).all()
 
 
 def test_nothing_in_a_table_is_negative():

@@ -95,7 +95,8 @@ def slopes_of(entered: np.ndarray, times: np.ndarray) -> np.ndarray:
     widths = np.diff(times, prepend=0.0)
     middles, order = times - 0.5 * widths, 2 if len(times) > 2 else 1
     slopes: Any = np.gradient(entered / widths, middles, axis=-1, edge_order=order)  # type: ignore[call-overload]
-    return np.clip(slopes * widths**2, -2.0 * entered, 2.0 * entered)
+    with np.errstate(over="ignore"):  # of intervals far wider than their neighbours
+        return np.clip(slopes * widths**2, -2.0 * entered, 2.0 * entered)
 
 
 def life_table(

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import LARGEST, refuse_masked
+from skdpsco._validation import LARGEST, SMALLEST, refuse_masked
 from skdpsco.privacy._checks import abridged
 
 __all__ = ["check_outcomes", "check_times", "signed_times"]
@@ -19,23 +19,24 @@ _FORMS = (
 )
 
 
-def check_times(times: Any) -> np.ndarray:
+def check_times(times: Any, most: int = MOST_TIMES) -> np.ndarray:
     """The ends of the intervals.
 
     Raises
     ------
     ValueError
-        If they are not increasing numbers above 0.
+        If they are not increasing numbers within the legal range, or more than ``most``.
     """
     legal = (
-        "times must be increasing finite numbers > 0, the ends of the intervals; they are public"
+        f"times must be increasing numbers in [{SMALLEST:g}, {LARGEST:g}], the ends of the "
+        "intervals; they are public"
     )
     if times is None:
         raise ValueError(f"times must be declared: {legal}, and must not be read off the data.")
     ends = quietly(f"{legal}.", np.asarray, times, dtype=np.float64)
-    if ends.ndim != 1 or not 0 < len(ends) <= MOST_TIMES:
-        raise ValueError(f"{legal}, at least 1 and at most {MOST_TIMES}.")
-    if not (ends > 0.0).all() or not (np.diff(ends) > 0.0).all() or not ends[-1] <= LARGEST:
+    if ends.ndim != 1 or not 0 < len(ends) <= most:
+        raise ValueError(f"{legal}, at least 1 and at most {most}.")
+    if not (ends[0] >= SMALLEST and (np.diff(ends) > 0.0).all() and ends[-1] <= LARGEST):
         raise ValueError(f"{legal}, got {abridged(times)}.")
     return ends
 

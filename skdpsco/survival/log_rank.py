@@ -17,6 +17,8 @@ from skdpsco.survival._records import check_times, signed_times
 
 __all__ = ["PrivateLogRank"]
 
+MOST_TIMES = 1000  # the statistic needs memory for products of pairs of cells
+
 
 class PrivateLogRank(PrivateEstimator):
     """Differentially private log-rank test: whether groups have the event at different rates.
@@ -125,7 +127,8 @@ class PrivateLogRank(PrivateEstimator):
         {outcome}
         """
         self._validate_params()
-        draft, times, budget = self._draft(), check_times(self.times), self._budget()
+        draft, budget = self._draft(), self._budget()
+        times = check_times(self.times, MOST_TIMES)
         groups = declared_groups(self.groups)
         X, y = self._of_units(units, X=X, y=y)
         records, delayed = signed_times(X, times, "X")
