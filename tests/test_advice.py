@@ -163,6 +163,23 @@ def test_moments_say_which_bounds_are_not_found(unknown):
     assert plan(PrivateMoments(feature_bound=1.0), enough, 4).warnings == ()
 
 
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(
+    "model", [PrivateRidge(target_bound=1.0), PrivateMoments(target_bound=1.0), PrivateMoments()]
+)
+def test_an_epsilon_that_would_do_does(model, k):
+    """Where units are counted in zCDP, and where all searches are in the Gaussian curve."""
+    X, n = np.random.default_rng(0).normal(size=(99, 3)), 99
+    units = {"max_records_per_unit": k} if k > 1 else {}
+    for epsilon in (0.3, 1.0):
+        few = clone(model).set_params(epsilon=epsilon, **units)
+        given = {"units": np.arange(n) // k} if k > 1 else {}
+        (line,) = said(few, X, X[:, 0], **given)
+        enough = re.search(r"records would do, or epsilon=([\d.]+)\.", line).group(1)
+        lines = said(few.set_params(epsilon=float(enough)), X, X[:, 0], **given)
+        assert [line[:20] == one[:20] for one in lines] == [False] * len(lines)
+
+
 CLASSES = {"classes": [0, 1]}
 MODELS = [
     (PrivateRidge, {}),

@@ -82,12 +82,12 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
         lines.append(
             f"The scale of the target cannot be found from {records} at epsilon={epsilon:g}, and "
             "predictions may be far off. Declare target_bound, close to the largest target. "
-            f"Without it {_enough(public, max(needed, least_n_mu), True)}"
+            f"Without it {_enough(public, max(needed, least_n_mu))}"
         )
     elif n * mu < needed:
         lines.append(
             f"The noise will be larger than what {records} {says} about {features} at "
-            f"epsilon={epsilon:g}. {_enough(public, needed, False)}"
+            f"epsilon={epsilon:g}. {_enough(public, needed)}"
         )
     if n * mu < bounds_n_mu:
         if lines:
@@ -96,7 +96,7 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
             lines.append(
                 f"This fit finds no bounds of features: {records} {are} too few at "
                 f"epsilon={epsilon:g}, and features are clipped to [-1, 1]. Declare {bounds_in}. "
-                f"Otherwise {_enough(public, bounds_n_mu, True)}"
+                f"Otherwise {_enough(public, bounds_n_mu)}"
             )
     if delta > LARGEST_DELTA / n:
         lines.append(
@@ -111,17 +111,14 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _enough(public: PublicNumbers, needed: float, in_zcdp: bool) -> str:
-    """How many records, or which epsilon, would have the ``needed`` n mu.
-
-    ``in_zcdp`` says that what needs it is planned in zCDP.
-    """
+def _enough(public: PublicNumbers, needed: float) -> str:
+    """How many records, or which epsilon, would have the ``needed`` n mu."""
     n, _, mu, epsilon, delta, _, k, *_ = public
-    if in_zcdp:
-        rho = Budget(epsilon, delta).rho * (needed / (n * mu)) ** 2
-        enough = epsilon_of(ZCDPEvent(rho), delta)
-    else:
-        enough = epsilon_of(GaussianEvent(n / (needed * k)), delta)
+    # Some searches are planned in zCDP even where all noise is Gaussian: this is enough for both.
+    rho = Budget(epsilon, delta).rho * (needed / (n * mu)) ** 2
+    enough = epsilon_of(ZCDPEvent(rho), delta)
+    if k == 1:  # units of several records are counted in zCDP
+        enough = max(enough, epsilon_of(GaussianEvent(n / needed), delta))
     known = 0.0 < enough < LARGEST_EPSILON
     or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""
     return f"{math.ceil(needed / mu)} records would do{or_epsilon}."
