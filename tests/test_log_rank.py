@@ -11,6 +11,7 @@ from scipy.stats import chi2
 
 from skdpsco import Ledger
 from skdpsco.base.private_estimator import fitted_names
+from skdpsco.inspection import plan
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import mu_of
 from skdpsco.survival import PrivateLogRank
@@ -62,8 +63,8 @@ def test_a_person_is_in_the_tables_of_one_group(monkeypatch, delayed):
     changes = np.linalg.norm(tables[:, None] - tables[None], axis=2)
     most = 2.0 if delayed else math.sqrt(2.0)
     assert changes.max() == most
-    plan = plan_life_table(TIMES, 4, 0.1, delayed, 3)
-    assert most <= deviation_on(plan.grid) / plan.event.noise_multiplier < most * 1.001
+    table = plan_life_table(TIMES, 4, 0.1, delayed, 3)
+    assert most <= deviation_on(table.grid) / table.event.noise_multiplier < most * 1.001
 
 
 def test_a_fit_costs_its_budget_and_is_charged_once():
@@ -79,6 +80,15 @@ def test_a_fit_costs_its_budget_and_is_charged_once():
     model.fit(y, group, units=person)
     assert model.privacy_.relation == "replace one unit of at most 2 records"
     assert model.observed_.sum() < 300  # of 200 people who were drawn
+
+
+def test_a_fit_is_planned_without_data():
+    for delayed in (False, True):
+        y, group = people(400, np.random.default_rng(0), delayed=delayed)
+        made = plan(PrivateLogRank(times=TIMES, groups=["a", "b"]), 400, y.shape[1])
+        assert made.event == fitted(y, group).privacy_.event
+    with pytest.raises(ValueError, match="groups must be declared"):
+        plan(PrivateLogRank(times=TIMES), 400, 2)
 
 
 def test_bad_input_is_named_before_the_charge():
@@ -120,8 +130,8 @@ def test_without_noise_it_is_the_log_rank_test():
     statistic = U @ np.linalg.solve(covariance[:2, :2], U)
     ends = np.linspace(0.0, 4.0, 3001)[1:]
     records = [signed_times(y[group == g], ends)[0] for g in range(3)]
-    plan = plan_life_table(ends, 3000, 1e12, False, 3)
-    cells, noise = plan.cells(records, np.random.default_rng(0))
+    table = plan_life_table(ends, 3000, 1e12, False, 3)
+    cells, noise = table.cells(records, np.random.default_rng(0))
     found = log_rank(cells, noise, 3000)
     assert_allclose(found[0], observed, rtol=0.01)
     assert_allclose(found[1], expected, rtol=0.01)
@@ -152,12 +162,12 @@ def rejected(ratio, epsilon, rounds, **params):
     n_groups = params.get("n_groups", 2)
     delayed = params.get("delayed", False)
     model = PrivateLogRank(epsilon=epsilon)
-    plan = plan_life_table(TIMES, 1000, 0.5 * model._budget().mu ** 2, delayed, n_groups)
+    table = plan_life_table(TIMES, 1000, 0.5 * model._budget().mu ** 2, delayed, n_groups)
     found = 0
     for _ in range(rounds):
         y, group = people(1000, rng, ratio, **params)
         records, _ = signed_times(y, TIMES)
-        cells, noise = plan.cells([records[group == g] for g in range(n_groups)], rng)
+        cells, noise = table.cells([records[group == g] for g in range(n_groups)], rng)
         found += chi2.sf(log_rank(cells, noise, K)[2], n_groups - 1) < 0.05
     return found / rounds
 

@@ -16,7 +16,7 @@ from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.schema import Schema
 from skdpsco.linear_model.links import resolve_link
 from skdpsco.privacy._checks import abridged
-from skdpsco.survival import PrivateSurvivalRegressor
+from skdpsco.survival import PrivateLogRank, PrivateSurvivalRegressor
 from skdpsco.synthesis import PrivateSynthesizer
 
 __all__ = ["check_plannable", "check_shape", "placeholder", "planted"]
@@ -125,8 +125,10 @@ def placeholder(estimator: Any, shape: Shape) -> tuple[Any, Any, dict[str, Any]]
     if groups is None and not hasattr(estimator, "group_membership"):
         return X, y, {}
     labels = list(range(shape.n_groups)) if groups is None else list(groups)
-    repeated = -(-n // len(labels))
-    return X, y, {"sensitive_features": (labels * repeated)[:n]}
+    repeated = (labels * -(-n // len(labels)))[:n]
+    if isinstance(estimator, PrivateLogRank):
+        return X, repeated, {}
+    return X, y, {"sensitive_features": repeated}
 
 
 def as_frame(X: Any, shape: Shape) -> Any:
