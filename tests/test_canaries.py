@@ -40,6 +40,7 @@ from skdpsco.preprocessing import (
     PublicBoundsScaler,
     RowClipper,
 )
+from skdpsco.survival import PrivateKaplanMeier, PrivateLogRank, PrivateSurvivalRegressor
 from skdpsco.variational import QuadraticGame, solve_variational_inequality
 
 D = GOOD.shape[1]
@@ -191,6 +192,19 @@ ESTIMATORS = {
     "Encoder": lambda: CategoricalDomainEncoder([[0, 1]] * D),
 }
 GROUPED = [name for name in ESTIMATORS if "GroupDRO" in name]
+AT = {"times": [0.5, 1.0, 2.0]}
+LIVED = np.column_stack([np.arange(N) % 2, np.linspace(0.1, 3.0, N)])
+LIVES = {
+    "KaplanMeier": lambda lived, group: PrivateKaplanMeier(**AT).fit(lived),
+    "LogRank": lambda lived, group: PrivateLogRank(groups=[0, 1], **AT).fit(lived, group),
+    "LogRank of words": lambda lived, group: PrivateLogRank(groups=["a", "b"], **AT).fit(
+        lived, group
+    ),
+    "LogRank of persons": lambda lived, group: PrivateLogRank(
+        groups=[0, 1], max_records_per_unit=2, **AT
+    ).fit(lived, group, units=np.arange(N) // 2),
+    "SurvivalRegressor": lambda lived, group: PrivateSurvivalRegressor(**AT).fit(GOOD, lived),
+}
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -213,6 +227,41 @@ def test_fits_do_not_tell(name, monkeypatch):
                 if not isinstance(g, str)
             ]
     assert leaks(calls) == {}
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_fits_to_times_of_events_do_not_tell(name, monkeypatch):
+    """Columns of events, times and entries, and groups."""
+    monkeypatch.setattr(skdpsco.base.private_estimator, "generator", reached)
+    fit = LIVES[name]
+    calls = [(f"outcomes: {case}", lambda v=v: fit(v, BINARY)) for case, v in matrices()]
+    for case, values in vectors():
+        calls += [(f"outcomes: {case}", lambda v=values: fit(v, BINARY))]
+        calls += [(f"groups: {case}", lambda v=values: fit(LIVED, v))]
+        column = attempted(lambda v=values: np.fromiter(v, dtype=object))
+        if column is None or isinstance(values, str) or len(column) != N:
+            continue
+        for place, kind in enumerate(("event", "time", "entry")):
+            rows = np.full((N, 3), [1, 5, 0], dtype=object)
+            rows[:, place] = column
+            calls += [(f"{kind}: {case}", lambda v=rows: fit(v, BINARY))]
+    assert leaks(calls) == {}
+
+
+def test_labels_that_cannot_be_compared_do_not_tell():
+    class Label:
+        def __hash__(self):
+            return hash(1)
+
+        def __eq__(self, other):
+            if isinstance(other, Label):
+                return self is other
+            raise ArithmeticError(SECRET)
+
+    model = PrivateLogRank(times=[1.0, 2.0], groups=[0, 1])
+    assert leak(lambda: model.fit(LIVED, [Label() for _ in range(N)])) is None
+    with pytest.raises(TypeError, match="y must not be a masked array"):
+        model.fit(LIVED, np.ma.masked_equal(BINARY, 1))
 
 
 def fitted(make):

@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import declared, is_missing
+from skdpsco._validation import declared, is_missing, refuse_masked
 from skdpsco.losses.library import with_weights
 from skdpsco.privacy._checks import abridged
 
@@ -220,20 +220,21 @@ def labels_of(name: str, X: Any, values: Any) -> list[Hashable]:
     ----------
     name : str
         Name of the parameter, for error messages.
-    X : array-like
-        Frame whose columns may be named.
+    X : array-like or None
+        Frame whose columns may be named; None if none may be.
     values : array-like of shape (n_samples,) or (n_samples, n_columns), str or list of str
 
     Raises
     ------
     TypeError
-        If ``values`` is sparse.
+        If ``values`` is sparse or masked.
     ValueError
         If ``values`` has the wrong shape, or a label is missing or cannot be hashed.
     """
-    columns = named_columns(X, values)
+    columns = () if X is None else named_columns(X, values)
     if columns:
         values = X[list(columns)]
+    refuse_masked(name, values)
     if sparse.issparse(values):
         raise TypeError(f"{name} must be dense: labels, one per record.")
     legal = f"{name} must hold labels that can be hashed and compared, one per record."
@@ -264,7 +265,9 @@ def group_numbers(
         If a label is not among ``groups``.
     """
     place = {label: i for i, label in enumerate(groups)}
-    index = np.array([place.get(label, -1) for label in labels], dtype=np.int64)
+    legal = f"{name} must hold labels that can be compared with groups={abridged(groups)}."
+    found: Any = quietly(legal, lambda: [place.get(label, -1) for label in labels])
+    index = np.array(found, dtype=np.int64)
     if (index < 0).any():
         raise ValueError(f"{name} contains a label that is not among groups={abridged(groups)}.")
     return index
