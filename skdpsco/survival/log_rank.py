@@ -17,7 +17,7 @@ from skdpsco.survival._records import check_times, signed_times
 
 __all__ = ["PrivateLogRank"]
 
-MOST_TIMES = 1000  # the statistic needs memory for products of pairs of cells
+MOST_COMPARED = 1000  # the statistic needs memory for products of pairs of cells
 
 
 class PrivateLogRank(PrivateEstimator):
@@ -128,7 +128,7 @@ class PrivateLogRank(PrivateEstimator):
         """
         self._validate_params()
         draft, budget = self._draft(), self._budget()
-        times = check_times(self.times, MOST_TIMES)
+        times = check_times(self.times, MOST_COMPARED)
         groups = declared_groups(self.groups)
         X, y = self._of_units(units, X=X, y=y)
         records, delayed = signed_times(X, times, "X")
