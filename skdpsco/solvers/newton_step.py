@@ -362,6 +362,8 @@ def has_baseline(loss: Any) -> bool:
 
 def bound_over_usual(loss: Any) -> float:
     """The bound on curvatures over their usual size."""
+    if has_baseline(loss):  # fits are planned before the share of people with an event is known
+        loss = ProportionalHazards()
     return loss.smoothness() / usual_curvature(loss)
 
 
