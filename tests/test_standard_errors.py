@@ -307,7 +307,7 @@ def test_without_noise_weights_have_the_classical_sandwich():
     rng, n = np.random.default_rng(13), 6000
     X, y, _ = drawn(PrivateLogisticRegression, n, 2, rng)
     weights = rng.uniform(0.1, 2.0, n)
-    params = {"epsilon": 10_000.0, "random_state": 0, "max_weight": 2.0, "class_weight": {True: 3.0}}
+    params = {"epsilon": 1e4, "random_state": 0, "max_weight": 2.0, "class_weight": {True: 3.0}}
     with pytest.warns(PrivacyWarning):
         model = fitted(PrivateLogisticRegression, X, y, sample_weight=weights, **params)
     plain = LogisticRegression(C=math.inf, tol=1e-10, class_weight={True: 3.0})
