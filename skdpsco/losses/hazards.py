@@ -34,7 +34,7 @@ class ProportionalHazards(NamedTuple):
         Variance of z among people, if m is the hazard of all of them together, >= 0. People of high
         risk leave early, so that the hazard of those with the same z rises beside it.
     usual : float, default=1.0
-        The m > 0 which this leaves as it is.
+        The m > 0 that this correction does not change.
     """
 
     most: float = 1.0

@@ -139,7 +139,7 @@ def release_scales(
 
 
 def _mean_squares(squares, grid, n, rng):
-    """Release sums of squares; return mean squares, at most 1 and not below the noise, and that."""
+    """Release sums; return mean squares, at most 1 and not below the noise, and its deviation."""
     deviation = gaussian_mechanism(rng, squares, grid)
     return np.clip(squares, deviation, n) / n, deviation / n
 

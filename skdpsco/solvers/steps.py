@@ -16,7 +16,7 @@ FRANK_WOLFE_SHARE = 0.05
 
 
 def steps_to_try(most: int, n_tried: int) -> list[int]:
-    """About ``n_tried`` numbers of steps from 1 to ``most``, each larger by about one factor."""
+    """About ``n_tried`` numbers of steps from 1 to ``most``, in a geometric sequence."""
     return np.unique(np.rint(np.geomspace(1, most, n_tried)).astype(int)).tolist()
 
 

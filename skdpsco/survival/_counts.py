@@ -124,16 +124,16 @@ def life_table(
     rates = np.log((staying + leaving) / staying)
     if entries is not None:
         slopes = slopes_of(entered, times)
-    for _ in range(0 if entries is None else ROUNDS):
-        small = np.maximum(rates, 1e-3)  # the first terms of both series in rates are exact enough
-        grown = np.where(rates < small, 1.0 + 0.5 * rates, np.expm1(small) / small)
-        tilted = np.where(
-            rates < small, rates / 12.0, 0.5 * grown - (np.expm1(small) - small) / small**2
-        )
-        more = np.maximum(entered * (grown - 1.0) + slopes * tilted, 0.0)
-        rates = np.log((staying + leaving + more) / staying)
+        for _ in range(ROUNDS):
+            small = np.maximum(rates, 1e-3)  # below, the first terms of both series are enough
+            grown = np.where(rates < small, 1.0 + 0.5 * rates, np.expm1(small) / small)
+            tilted = np.where(
+                rates < small, rates / 12.0, 0.5 * grown - (np.expm1(small) - small) / small**2
+            )
+            more = np.maximum(entered * (grown - 1.0) + slopes * tilted, 0.0)
+            rates = np.log((staying + leaving + more) / staying)
     steps = events / np.maximum(leaving, 1e-9) * rates
-    if entries is not None:  # who enters is at risk at the end, where the hazard may be another one
+    if entries is not None:  # those who enter are at risk at the end, where the hazard may differ
         late = np.minimum(entered / (at_risk + staying), 1.0)
         steps -= slopes_of(steps, times) * late / 6.0
     hazards = np.cumsum(steps, axis=-1)
@@ -251,7 +251,7 @@ class Baseline(NamedTuple):
 
     @property
     def usual(self) -> float:
-        """Where people are when they leave, in the cumulative hazard, weighted by this number."""
+        """The mean cumulative hazard at which people leave, each weighted by their own."""
         if self.counts is None:
             return float(self.cumulative[-1])
         table = self.counts.table

@@ -397,7 +397,7 @@ class GradientDescent:
                     total = plan.kept * problem.mean_weight * coordinates.target**2
                     sizes: Any = 1.0
                     doubt = GRADIENT_DESCENT.sure
-                    if self.has_prior(problem):  # which shrinks what is too long
+                    if self.has_prior(problem):  # it shrinks coefficients that are too long
                         doubt = 0.0
                         sizes = np.append(prior_sizes(problem), [1.0] * problem.intercept)
                         sizes = np.tile(sizes, problem.loss.n_outputs)
