@@ -84,7 +84,7 @@ LARGEST_INT = 2**63 - 1  # of 64 bits
 MAX_ITER = 10_000
 
 
-class _Known(HasMethods):
+class KnownBy(HasMethods):
     """Objects recognised by a method, with a name for messages."""
 
     def __init__(self, method: str, name: str) -> None:
@@ -95,7 +95,7 @@ class _Known(HasMethods):
         return self.name
 
 
-BY_SCHEMA = _Known("declared", "a Schema")  # its module imports this one
+BY_SCHEMA = KnownBy("declared", "a Schema")  # its module imports this one
 
 
 class _Delta(Interval):
@@ -108,7 +108,7 @@ class _Delta(Interval):
 PRIVATE_CONSTRAINTS: dict[str, list[Any]] = {
     "epsilon": [Interval(Real, 0, None, closed="neither")],
     "delta": [_Delta(Real, 0, 1, closed="neither")],
-    "ledger": [None, _Known("charge", "a Ledger")],
+    "ledger": [None, KnownBy("charge", "a Ledger")],
     "max_records_per_unit": [None, Interval(Integral, 1, LARGEST_UNIT, closed="both")],
     "random_state": ["random_state"],
 }
@@ -664,7 +664,7 @@ CLIPPER_CONSTRAINTS: dict[str, list[Any]] = {
     "bound": [
         Interval(Real, 0, None, closed="neither"),
         dict,
-        _Known("to_dict", "a Series"),
+        KnownBy("to_dict", "a Series"),
         BY_SCHEMA,
     ],
 }

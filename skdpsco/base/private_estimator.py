@@ -18,12 +18,13 @@ from skdpsco._random import (
     warn_privacy,
     warn_utility,
 )
-from skdpsco._typing import LedgerLike, Seed, Self
+from skdpsco._typing import Self
 from skdpsco._validation import check_choice
 from skdpsco._versions import __version__
 from skdpsco.base.documentation import Documented
 from skdpsco.base.grants import Grant
 from skdpsco.base.labels import classifies_labels
+from skdpsco.base.parameters import PrivacyParameters
 from skdpsco.base.progress import progress_bar
 from skdpsco.data.schema import Schema
 from skdpsco.data.units import of_units
@@ -456,7 +457,7 @@ def releasing(
     )
 
 
-class PrivateEstimator(Documented, BaseEstimator):
+class PrivateEstimator(Documented, PrivacyParameters, BaseEstimator):
     """Base of everything that is fitted under differential privacy; see the subclasses.
 
     A fit checks its input, plans with `_planned` how to spend what is `_available`, and draws noise
@@ -465,11 +466,6 @@ class PrivateEstimator(Documented, BaseEstimator):
     such as ``{epsilon, delta, ledger, random_state}`` stands for entries that estimators share.
     """
 
-    epsilon: float
-    delta: float
-    ledger: LedgerLike | None
-    max_records_per_unit: int | None = None
-    random_state: Seed
     _n_fits: int = 0  # those without a ledger, which nothing else counts
     _doubts: tuple[str, ...] = ()  # of a draft: what releases say against its parameters
     _part_of: Any = None  # of a draft: the estimator whose only charge is that of this one

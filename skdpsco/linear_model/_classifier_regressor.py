@@ -17,6 +17,7 @@ from skdpsco.base.labels import (
     labels_note,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.base.parameters import ClassParameters, RecordParameters, TargetParameters
 from skdpsco.base.predictions import LinearClassifierMixin, LinearRegressorMixin
 from skdpsco.data.block_records import blocks_of, is_blocks, read_records
 from skdpsco.losses.library import Logistic, Multinomial, Squared, weighted
@@ -45,10 +46,9 @@ def residuals(y: np.ndarray, predicted: np.ndarray, bound: Any) -> tuple[np.ndar
         return np.clip(y, -bound, bound) - np.clip(predicted, -bound, bound), 2.0 * bound
 
 
-class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
+class LinearRegressor(LinearRegressorMixin, TargetParameters, RecordParameters, PrivateLinearModel):
     """Private least squares; see the subclasses."""
 
-    target_bound: Any
     target_range_: np.ndarray
     _begins_at_scores = False
 
@@ -100,11 +100,8 @@ class LinearRegressor(LinearRegressorMixin, PrivateLinearModel):
             self.target_range_ = units.target.range
 
 
-class LinearClassifier(LinearClassifierMixin, PrivateLinearModel):
+class LinearClassifier(LinearClassifierMixin, ClassParameters, PrivateLinearModel):
     """Private classification, of several classes as one problem; see the subclasses."""
-
-    classes: Any
-    class_weight: Any
 
     def _learn(self, X, y):
         self._allow_weights(not is_blocks(X))

@@ -1,12 +1,13 @@
 """Least squares that may be fitted to moments, and to several targets at once."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from skdpsco._problem import Uncertainty
 from skdpsco._validation import FLOATS, check_X_y, is_undeclared
 from skdpsco.base.linear_model import INIT_NOTE
+from skdpsco.base.parameters import Constraints, TargetParameters
 from skdpsco.base.public_start import Unaccounted
 from skdpsco.data.block_sources import n_targets_of
 from skdpsco.data.row_blocks import RowBlocks
@@ -32,6 +33,10 @@ class LeastSquaresRegressor(MomentRelease, LinearRegressor):
     feature_range_: np.ndarray
     target_range_: np.ndarray
     uncertainty_: Uncertainty
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "target_bound": ["array-like", *TargetParameters._parameter_constraints["target_bound"]]
+    }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,19 +2,20 @@
 
 import math
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import is_regressor
 
+from skdpsco._typing import SolverLike
 from skdpsco._validation import (
-    COMMON_CONSTRAINTS,
     HasMethods,
     Interval,
     StrOptions,
     check_bound,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.base.parameters import BallParameters, Constraints, with_parameters
 from skdpsco.constraints.norms import check_order
 from skdpsco.constraints.sets import L1Ball, L2Ball, LpBall
 from skdpsco.losses.library import taken_on_trust
@@ -30,7 +31,7 @@ from skdpsco.solvers import (
     TreeFrankWolfe,
 )
 
-__all__ = ["LOSS", "LP_CONSTRAINTS", "LpModel"]
+__all__ = ["LOSS", "LpModel"]
 
 BALL_SOLVERS: dict[str, Any] = {
     "one-pass-frank-wolfe": OnePassFrankWolfe,
@@ -38,12 +39,6 @@ BALL_SOLVERS: dict[str, Any] = {
     "phased-sgd": PhasedSGD,
     "projected-descent": ProjectedDescent,
     "tree-frank-wolfe": TreeFrankWolfe,
-}
-LP_CONSTRAINTS: dict[str, list[Any]] = {
-    **COMMON_CONSTRAINTS,
-    "p": [Interval(Real, 1, None, closed="both")],
-    "row_norm": [None, Interval(Real, 0, None, closed="neither")],
-    "solver": [StrOptions({"auto", *BALL_SOLVERS}), HasMethods(["plan", "run"])],
 }
 # What plans need from a declared loss. A fit looks up its kernels, and probes them.
 LOSS = HasMethods(["lipschitz", "smoothness"])
@@ -147,12 +142,29 @@ def is_mapped(X: Any) -> bool:
     return X is not None
 
 
-class LpModel(PrivateLinearModel):
+@with_parameters()
+class LpModel(BallParameters, PrivateLinearModel):
     """Mean loss in an l_p ball; see the subclasses."""
 
-    loss: Any
-    p: float
-    row_norm: Any
+    p: float = 2.0
+    row_norm: float | None = None
+    solver: (
+        Literal[
+            "auto",
+            "projected-descent",
+            "phased-sgd",
+            "one-pass-frank-wolfe",
+            "tree-frank-wolfe",
+            "phased-erm",
+        ]
+        | SolverLike
+    ) = "auto"
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "p": [Interval(Real, 1, None, closed="both")],
+        "row_norm": [None, Interval(Real, 0, None, closed="neither")],
+        "solver": [StrOptions({"auto", *BALL_SOLVERS}), HasMethods(["plan", "run"])],
+    }
 
     _conditioned_solvers = ("auto", *BALL_SOLVERS)
     _widest = 6.0

@@ -3,12 +3,23 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from skdpsco._validation import LARGEST, SMALLEST, check_bound, is_number
+from skdpsco._typing import SolverLike
+from skdpsco._validation import (
+    LARGEST,
+    SMALLEST,
+    HasMethods,
+    Interval,
+    Real,
+    StrOptions,
+    check_bound,
+    is_number,
+)
 from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.base.parameters import Constraints, with_parameters
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.privacy.relations import ADD_OR_REMOVE
@@ -37,6 +48,8 @@ SOLVERS: dict[str, Callable[[], Any]] = {
     "gradient-descent": GradientDescent,
     "sgd": SGD,
 }
+Descent: TypeAlias = Literal["auto", "gradient-descent", "sgd"] | SolverLike
+AnySolver: TypeAlias = Literal["coordinate-descent", "greedy-coordinate-descent"] | Descent
 BEGINNING = GradientDescent, SGD  # solvers that know where a problem starts
 
 
@@ -104,10 +117,20 @@ def inverse_penalty(C: Any, l1_ratio: Any, total: float) -> Any:
     return mixed_penalty(1.0 / (C * total), ratio)
 
 
+@with_parameters()
 class CompositeModel(PrivateLinearModel):
     """Mean loss plus a penalty of the coefficients; see the subclasses."""
 
+    solver: AnySolver = "auto"
     standard_errors: bool = False
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "C": [Interval(Real, 0, None, closed="right")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "solver": [StrOptions(set(SOLVERS)), HasMethods(["plan", "run"])],
+        "standard_errors": ["boolean"],
+    }
 
     _takes_init = True
     _degree: ClassVar[float] = 2.0  # the loss grows with this power of the target's scale
@@ -184,8 +207,15 @@ class CompositeModel(PrivateLinearModel):
         )
 
 
+@with_parameters()
 class UncalibratedModel(CompositeModel):
     """A regression whose scores are not calibrated; see the subclasses."""
+
+    solver: Descent = "auto"
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "solver": [StrOptions({"auto", "gradient-descent", "sgd"}), HasMethods(["plan", "run"])],
+    }
 
     # Whether the loss is in units of the spread of most targets, of which far ones say nothing.
     _steady_scale: ClassVar[bool] = False

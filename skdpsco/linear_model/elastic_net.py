@@ -1,11 +1,6 @@
 """Private elastic net and ridge regression."""
 
-from typing import Any, ClassVar, Literal
-
-from numpy.typing import ArrayLike
-
-from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
-from skdpsco._validation import COMPOSITE_CONSTRAINTS, TARGETS_CONSTRAINTS
+from skdpsco.base.parameters import with_parameters
 from skdpsco.linear_model._inference import MomentInference
 from skdpsco.linear_model._least_squares import LeastSquaresRegressor
 from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
@@ -13,6 +8,7 @@ from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_
 __all__ = ["PrivateElasticNet", "PrivateRidge"]
 
 
+@with_parameters()
 class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     """Differentially private elastic net: least squares with an l1 and an l2 penalty.
 
@@ -62,53 +58,10 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMPOSITE_CONSTRAINTS,
-        **TARGETS_CONSTRAINTS,
-    }
-    _planned_with = ("alpha", "n_iter")
+    alpha: float = 0.001
+    l1_ratio: float = 0.5
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        alpha: float = 0.001,
-        l1_ratio: float = 0.5,
-        feature_bound: ArrayLike | Auto | None = "auto",
-        target_bound: float | None = None,
-        solver: Literal[
-            "auto",
-            "coordinate-descent",
-            "greedy-coordinate-descent",
-            "gradient-descent",
-            "sgd",
-        ]
-        | SolverLike = "auto",
-        n_iter: int | Auto = "auto",
-        fit_intercept: bool = True,
-        max_weight: float | None = None,
-        standard_errors: bool = False,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.feature_bound = feature_bound
-        self.target_bound = target_bound
-        self.solver = solver
-        self.n_iter = n_iter
-        self.fit_intercept = fit_intercept
-        self.max_weight = max_weight
-        self.standard_errors = standard_errors
-        self.relation = relation
-        self.random_state = random_state
+    _planned_with = ("alpha", "n_iter")
 
     def _penalty(self, n_samples):
         ratio = check_weight("l1_ratio", self.l1_ratio, high=1.0)
@@ -123,6 +76,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
         return self.alpha if self.l1_ratio == 0.0 or self.alpha == 0.0 else None
 
 
+@with_parameters()
 class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     """Differentially private ridge regression: least squares with an l2 penalty.
 
@@ -165,52 +119,10 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMPOSITE_CONSTRAINTS,
-        **TARGETS_CONSTRAINTS,
-    }
+    alpha: float = 1.0
+
     _planned_with = ("alpha", "n_iter")
     _remedy = "fit it with standard_errors=True, or to moments, PrivateMoments().fit(X, y)"
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        alpha: float = 1.0,
-        feature_bound: ArrayLike | Auto | None = "auto",
-        target_bound: float | None = None,
-        solver: Literal[
-            "auto",
-            "coordinate-descent",
-            "greedy-coordinate-descent",
-            "gradient-descent",
-            "sgd",
-        ]
-        | SolverLike = "auto",
-        n_iter: int | Auto = "auto",
-        fit_intercept: bool = True,
-        max_weight: float | None = None,
-        standard_errors: bool = False,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.alpha = alpha
-        self.feature_bound = feature_bound
-        self.target_bound = target_bound
-        self.solver = solver
-        self.n_iter = n_iter
-        self.fit_intercept = fit_intercept
-        self.max_weight = max_weight
-        self.standard_errors = standard_errors
-        self.relation = relation
-        self.random_state = random_state
 
     def _penalty(self, n_samples):
         # Half the mean over records, against half of alpha / n times the square.

@@ -1,20 +1,11 @@
 """Private robust regression with the Huber loss."""
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
-from numpy.typing import ArrayLike
-
-from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
-from skdpsco._validation import (
-    COMPOSITE_CONSTRAINTS,
-    TARGET_CONSTRAINTS,
-    HasMethods,
-    Interval,
-    Real,
-    StrOptions,
-    check_bound,
-)
+from skdpsco._typing import Auto
+from skdpsco._validation import Interval, Real, StrOptions, check_bound
+from skdpsco.base.parameters import Constraints, with_parameters
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._inference import CoefficientInference
 from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
@@ -26,6 +17,7 @@ __all__ = ["PrivateHuberRegressor"]
 AUTO_THRESHOLD = 0.3
 
 
+@with_parameters()
 class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedModel):
     """Differentially private robust regression: Huber loss and l2 penalty.
 
@@ -72,49 +64,14 @@ class PrivateHuberRegressor(CoefficientInference, LinearRegressor, UncalibratedM
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMPOSITE_CONSTRAINTS,
-        **TARGET_CONSTRAINTS,
-        "solver": [StrOptions({"auto", "gradient-descent", "sgd"}), HasMethods(["plan", "run"])],
+    threshold: float | Auto = "auto"
+    alpha: float = 0.0001
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "threshold": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
     }
     _planned_with = ("alpha", "threshold", "n_iter")
     _steady_scale = True
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        threshold: float | Auto = "auto",
-        alpha: float = 0.0001,
-        feature_bound: ArrayLike | Auto | None = "auto",
-        target_bound: float | None = None,
-        solver: Literal["auto", "gradient-descent", "sgd"] | SolverLike = "auto",
-        n_iter: int | Auto = "auto",
-        fit_intercept: bool = True,
-        max_weight: float | None = None,
-        standard_errors: bool = False,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.threshold = threshold
-        self.alpha = alpha
-        self.feature_bound = feature_bound
-        self.target_bound = target_bound
-        self.solver = solver
-        self.n_iter = n_iter
-        self.fit_intercept = fit_intercept
-        self.max_weight = max_weight
-        self.standard_errors = standard_errors
-        self.relation = relation
-        self.random_state = random_state
 
     def _loss(self, n_samples, n_features):
         return Huber(AUTO_THRESHOLD)

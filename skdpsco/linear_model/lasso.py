@@ -1,17 +1,11 @@
 """Private least squares in an l1 ball."""
 
-from typing import Any, ClassVar, Literal
+from dataclasses import field
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
-from skdpsco._validation import (
-    COMMON_CONSTRAINTS,
-    TARGETS_CONSTRAINTS,
-    check_bound,
-    with_hints,
-)
+from skdpsco._validation import check_bound
+from skdpsco.base.parameters import L1BallParameters, with_parameters
 from skdpsco.linear_model._inference import MomentInference
 from skdpsco.linear_model._least_squares import LeastSquaresRegressor
 from skdpsco.losses.library import Squared
@@ -19,7 +13,12 @@ from skdpsco.losses.library import Squared
 __all__ = ["PrivateLasso"]
 
 
-class PrivateLasso(MomentInference, LeastSquaresRegressor):
+@with_parameters(
+    alpha="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
+    "PrivateElasticNet(l1_ratio=1.0) has alpha.",
+    standard_errors="Fits to moments have them, and PrivateElasticNet(l1_ratio=1.0).",
+)
+class PrivateLasso(L1BallParameters, MomentInference, LeastSquaresRegressor):
     """Differentially private Lasso: least squares in an l1 ball.
 
     It minimises ``1 / (2 n_samples) * ||y - X w - b||^2`` subject to ``||w||_1 <= radius``, the
@@ -64,55 +63,7 @@ class PrivateLasso(MomentInference, LeastSquaresRegressor):
     True
     """
 
-    radius_: float
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
-        **TARGETS_CONSTRAINTS,
-    }
-
-    @with_hints(
-        alpha="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
-        "PrivateElasticNet(l1_ratio=1.0) has alpha.",
-        standard_errors="Fits to moments have them, and PrivateElasticNet(l1_ratio=1.0).",
-    )
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        radius: float | Auto = "auto",
-        feature_bound: ArrayLike | Auto | None = "auto",
-        target_bound: float | None = None,
-        solver: Literal[
-            "stagewise",
-            "frank-wolfe",
-            "frank-wolfe-laplace",
-            "noisy-frank-wolfe",
-            "anytime-mirror-descent",
-        ]
-        | SolverLike = "stagewise",
-        n_iter: int | Auto = "auto",
-        fit_intercept: bool = True,
-        max_weight: float | None = None,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.radius = radius
-        self.feature_bound = feature_bound
-        self.target_bound = target_bound
-        self.solver = solver
-        self.n_iter = n_iter
-        self.fit_intercept = fit_intercept
-        self.max_weight = max_weight
-        self.relation = relation
-        self.random_state = random_state
+    radius_: float = field(init=False)
 
     def _loss(self, n_samples, n_features):
         return Squared(1.0)

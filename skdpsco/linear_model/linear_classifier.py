@@ -1,16 +1,15 @@
 """Private linear classifiers in an l_p ball."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
-from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike
-from skdpsco._validation import CLASSES_CONSTRAINTS, WEIGHTS_CONSTRAINTS, StrOptions, with_hints
+from skdpsco._typing import LossLike, MatrixLike
+from skdpsco._validation import StrOptions
+from skdpsco.base.parameters import Constraints, RecordParameters, with_parameters
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
-from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel
+from skdpsco.linear_model._lp_ball import LOSS, LpModel
 from skdpsco.losses.check import loss_of
 from skdpsco.losses.library import Multinomial, is_proven
 from skdpsco.losses.traits import traits_of
@@ -23,7 +22,12 @@ def _is_logistic(model: Any) -> bool:
     return loss == "logistic" if isinstance(loss, str) else traits_of(loss).scores == "log-odds"
 
 
-class PrivateLinearClassifier(LogisticClassifier, LpModel):
+@with_parameters(
+    C="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
+    "PrivateLogisticRegression has C.",
+    standard_errors="PrivateLogisticRegression has them, without a ball.",
+)
+class PrivateLinearClassifier(LogisticClassifier, RecordParameters, LpModel):
     """Differentially private linear classifier in an l_p ball.
 
     It minimises the mean loss subject to ``||w||_p <= radius``.
@@ -68,66 +72,13 @@ class PrivateLinearClassifier(LogisticClassifier, LpModel):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LP_CONSTRAINTS,
-        **CLASSES_CONSTRAINTS,
-        **WEIGHTS_CONSTRAINTS,
+    loss: Literal["logistic", "smooth-hinge", "hinge"] | LossLike = "logistic"
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "loss": [StrOptions({"logistic", "smooth-hinge", "hinge"}), LOSS],
     }
 
     _auto_radius = 5.0
-
-    @with_hints(
-        C="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
-        "PrivateLogisticRegression has C.",
-        standard_errors="PrivateLogisticRegression has them, without a ball.",
-    )
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        loss: Literal["logistic", "smooth-hinge", "hinge"] | LossLike = "logistic",
-        p: float = 2.0,
-        radius: float | Auto = "auto",
-        feature_bound: ArrayLike | Auto | None = "auto",
-        row_norm: float | None = None,
-        solver: Literal[
-            "auto",
-            "projected-descent",
-            "phased-sgd",
-            "one-pass-frank-wolfe",
-            "tree-frank-wolfe",
-            "phased-erm",
-        ]
-        | SolverLike = "auto",
-        n_iter: int | Auto = "auto",
-        fit_intercept: bool = True,
-        classes: ArrayLike | None = None,
-        class_weight: Mapping[Any, float] | None = None,
-        max_weight: float | None = None,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.loss = loss
-        self.p = p
-        self.radius = radius
-        self.feature_bound = feature_bound
-        self.row_norm = row_norm
-        self.solver = solver
-        self.n_iter = n_iter
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.class_weight = class_weight
-        self.max_weight = max_weight
-        self.relation = relation
-        self.random_state = random_state
 
     def _class_loss(self, n_classes: int) -> Any:
         """The loss for so many classes.

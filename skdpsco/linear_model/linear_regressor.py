@@ -2,17 +2,21 @@
 
 from typing import Any, ClassVar, Literal
 
-from numpy.typing import ArrayLike
-
-from skdpsco._typing import Auto, LedgerLike, LossLike, Seed, SolverLike
-from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions, with_hints
+from skdpsco._typing import LossLike
+from skdpsco._validation import StrOptions
+from skdpsco.base.parameters import Constraints, with_parameters
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
-from skdpsco.linear_model._lp_ball import LOSS, LP_CONSTRAINTS, LpModel
+from skdpsco.linear_model._lp_ball import LOSS, LpModel
 from skdpsco.losses.check import loss_of
 
 __all__ = ["PrivateLinearRegressor"]
 
 
+@with_parameters(
+    alpha="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
+    "PrivateRidge or PrivateElasticNet has alpha.",
+    standard_errors="PrivateRidge and PrivateHuberRegressor have them, without a ball.",
+)
 class PrivateLinearRegressor(LinearRegressor, LpModel):
     """Differentially private linear regression in an l_p ball.
 
@@ -58,63 +62,13 @@ class PrivateLinearRegressor(LinearRegressor, LpModel):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LP_CONSTRAINTS,
-        **TARGET_CONSTRAINTS,
+    loss: Literal["squared", "huber", "absolute"] | LossLike = "squared"
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "loss": [StrOptions({"squared", "huber", "absolute"}), LOSS],
     }
     _auto_radius = 2.0
     _least_growth = 0.25
-
-    @with_hints(
-        alpha="The parameter `radius` bounds the l_p norm of the coefficients in its place; "
-        "PrivateRidge or PrivateElasticNet has alpha.",
-        standard_errors="PrivateRidge and PrivateHuberRegressor have them, without a ball.",
-    )
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        loss: Literal["squared", "huber", "absolute"] | LossLike = "squared",
-        p: float = 2.0,
-        radius: float | Auto = "auto",
-        feature_bound: ArrayLike | Auto | None = "auto",
-        row_norm: float | None = None,
-        target_bound: float | None = None,
-        solver: Literal[
-            "auto",
-            "projected-descent",
-            "phased-sgd",
-            "one-pass-frank-wolfe",
-            "tree-frank-wolfe",
-            "phased-erm",
-        ]
-        | SolverLike = "auto",
-        n_iter: int | Auto = "auto",
-        fit_intercept: bool = True,
-        max_weight: float | None = None,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.loss = loss
-        self.p = p
-        self.radius = radius
-        self.feature_bound = feature_bound
-        self.row_norm = row_norm
-        self.target_bound = target_bound
-        self.solver = solver
-        self.n_iter = n_iter
-        self.fit_intercept = fit_intercept
-        self.max_weight = max_weight
-        self.relation = relation
-        self.random_state = random_state
 
     def _loss(self, n_samples: int, n_features: int) -> Any:
         return loss_of(self, "loss", self.loss, "numbers", foreign=("signs", "classes"))

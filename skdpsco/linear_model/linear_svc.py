@@ -1,19 +1,10 @@
 """Private linear support vector classification."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from numpy.typing import ArrayLike
-
-from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
-from skdpsco._validation import (
-    CLASSES_CONSTRAINTS,
-    COMPOSITE_CONSTRAINTS,
-    WEIGHTS_CONSTRAINTS,
-    HasMethods,
-    StrOptions,
-    with_hints,
-)
+from skdpsco._typing import SolverLike
+from skdpsco._validation import HasMethods, StrOptions
+from skdpsco.base.parameters import Constraints, RecordParameters, with_parameters
 from skdpsco.linear_model._classifier_regressor import LinearClassifier
 from skdpsco.linear_model._inference import CoefficientInference
 from skdpsco.linear_model._penalized import CompositeModel, inverse_penalty
@@ -25,7 +16,11 @@ __all__ = ["PrivateLinearSVC"]
 MARGIN_LOSS = SmoothHinge(2.0)
 
 
-class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
+@with_parameters(
+    alpha="The parameter `C` is the inverse weight of the penalty.",
+    loss="The loss is the squared hinge; PrivateLinearClassifier has others.",
+)
+class PrivateLinearSVC(CoefficientInference, LinearClassifier, RecordParameters, CompositeModel):
     """Differentially private linear support vector classification.
 
     It minimises ``C * sum_i loss(y_i (w'x_i + b)) + penalty(w)`` with the squared hinge loss, as
@@ -76,10 +71,11 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMPOSITE_CONSTRAINTS,
-        **CLASSES_CONSTRAINTS,
-        **WEIGHTS_CONSTRAINTS,
+    C: float = 1.0
+    penalty: Literal["l1", "l2"] = "l2"
+    solver: Literal["auto", "coordinate-descent", "gradient-descent", "sgd"] | SolverLike = "auto"
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "penalty": [StrOptions({"l1", "l2"})],
         "solver": [
             StrOptions({"auto", "coordinate-descent", "gradient-descent", "sgd"}),
@@ -87,48 +83,6 @@ class PrivateLinearSVC(CoefficientInference, LinearClassifier, CompositeModel):
         ],
     }
     _planned_with = ("C", "n_iter")
-
-    @with_hints(
-        alpha="The parameter `C` is the inverse weight of the penalty.",
-        loss="The loss is the squared hinge; PrivateLinearClassifier has others.",
-    )
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        C: float = 1.0,
-        penalty: Literal["l1", "l2"] = "l2",
-        feature_bound: ArrayLike | Auto | None = "auto",
-        solver: Literal["auto", "coordinate-descent", "gradient-descent", "sgd"]
-        | SolverLike = "auto",
-        n_iter: int | Auto = "auto",
-        fit_intercept: bool = True,
-        classes: ArrayLike | None = None,
-        class_weight: Mapping[Any, float] | None = None,
-        max_weight: float | None = None,
-        standard_errors: bool = False,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.C = C
-        self.penalty = penalty
-        self.feature_bound = feature_bound
-        self.solver = solver
-        self.n_iter = n_iter
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.class_weight = class_weight
-        self.max_weight = max_weight
-        self.standard_errors = standard_errors
-        self.relation = relation
-        self.random_state = random_state
 
     def _class_loss(self, n_classes):
         return MARGIN_LOSS if n_classes == 2 else OneVsRest(MARGIN_LOSS, n_classes)

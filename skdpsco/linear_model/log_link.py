@@ -1,23 +1,18 @@
 """Private Poisson and gamma regression."""
 
 import math
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import d2_tweedie_score
 
 from skdpsco._quiet import score_by
-from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, SolverLike, TargetLike
-from skdpsco._validation import (
-    COMPOSITE_CONSTRAINTS,
-    TARGET_CONSTRAINTS,
-    HasMethods,
-    StrOptions,
-    check_target,
-)
+from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco._validation import check_target
+from skdpsco.base.parameters import with_parameters
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._inference import CoefficientInference
@@ -51,10 +46,13 @@ def checked_target(y: Any, owner: str, positive: bool) -> np.ndarray:
     return y
 
 
+@with_parameters()
 class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
     """Means that are exponentials of linear predictions; see the subclasses."""
 
-    target_range_: np.ndarray
+    alpha: float = 0.01
+
+    target_range_: np.ndarray = field(init=False)
 
     _law: ClassVar[type[LogLink]]
     _power: ClassVar[int]  # power of the mean in the variance of a target
@@ -62,45 +60,7 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
     _predicts_scores = False  # predictions are their exponentials
     _begins_at_scores = True  # residuals have no meaning here
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMPOSITE_CONSTRAINTS,
-        **TARGET_CONSTRAINTS,
-        "solver": [StrOptions({"auto", "gradient-descent", "sgd"}), HasMethods(["plan", "run"])],
-    }
     _planned_with = ("alpha", "n_iter")
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        alpha: float = 0.01,
-        feature_bound: ArrayLike | Auto | None = "auto",
-        target_bound: float | None = None,
-        solver: Literal["auto", "gradient-descent", "sgd"] | SolverLike = "auto",
-        n_iter: int | Auto = "auto",
-        fit_intercept: bool = True,
-        max_weight: float | None = None,
-        standard_errors: bool = False,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.alpha = alpha
-        self.feature_bound = feature_bound
-        self.target_bound = target_bound
-        self.solver = solver
-        self.n_iter = n_iter
-        self.fit_intercept = fit_intercept
-        self.max_weight = max_weight
-        self.standard_errors = standard_errors
-        self.relation = relation
-        self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,23 +1,17 @@
 """Private logistic regression in an l1 ball."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
-
-from numpy.typing import ArrayLike
-
-from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
-from skdpsco._validation import (
-    CLASSES_CONSTRAINTS,
-    COMMON_CONSTRAINTS,
-    WEIGHTS_CONSTRAINTS,
-    with_hints,
-)
+from skdpsco.base.parameters import L1BallParameters, RecordParameters, with_parameters
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 
 __all__ = ["PrivateLogisticL1"]
 
 
-class PrivateLogisticL1(LogisticClassifier):
+@with_parameters(
+    C="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
+    "PrivateLogisticRegression(l1_ratio=1) has C.",
+    standard_errors="PrivateLogisticRegression has them, also with l1_ratio=1.",
+)
+class PrivateLogisticL1(L1BallParameters, RecordParameters, LogisticClassifier):
     """Differentially private logistic regression in an l1 ball.
 
     It minimises the mean logistic loss subject to ``||w||_1 <= radius``, the constrained form of
@@ -58,54 +52,3 @@ class PrivateLogisticL1(LogisticClassifier):
     >>> PrivateLogisticL1(classes=[False, True]).fit(X, y).score(X, y) > 0.9
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
-        **CLASSES_CONSTRAINTS,
-        **WEIGHTS_CONSTRAINTS,
-    }
-
-    @with_hints(
-        C="The parameter `radius` bounds the l1 norm of the coefficients in its place; "
-        "PrivateLogisticRegression(l1_ratio=1) has C.",
-        standard_errors="PrivateLogisticRegression has them, also with l1_ratio=1.",
-    )
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        radius: float | Auto = "auto",
-        feature_bound: ArrayLike | Auto | None = "auto",
-        solver: Literal[
-            "stagewise",
-            "frank-wolfe",
-            "frank-wolfe-laplace",
-            "noisy-frank-wolfe",
-            "anytime-mirror-descent",
-        ]
-        | SolverLike = "stagewise",
-        n_iter: int | Auto = "auto",
-        fit_intercept: bool = True,
-        classes: ArrayLike | None = None,
-        class_weight: Mapping[Any, float] | None = None,
-        max_weight: float | None = None,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.radius = radius
-        self.feature_bound = feature_bound
-        self.solver = solver
-        self.n_iter = n_iter
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.class_weight = class_weight
-        self.max_weight = max_weight
-        self.relation = relation
-        self.random_state = random_state

@@ -1,20 +1,20 @@
 """Private generalised linear models with a monotone link."""
 
+from dataclasses import field
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed
-from skdpsco._validation import (
-    COMMON_CONSTRAINTS,
-    TARGET_CONSTRAINTS,
-    check_target,
-    check_X_y,
-    with_hints,
-)
+from skdpsco._typing import MatrixLike
+from skdpsco._validation import check_target, check_X_y
 from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.base.parameters import (
+    BallParameters,
+    Constraints,
+    TargetParameters,
+    with_parameters,
+)
 from skdpsco.base.predictions import LinearRegressorMixin
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.constraints.sets import L2Ball
@@ -40,7 +40,13 @@ def _encoded(y: Any, link: Link) -> np.ndarray:
     return link.encode(check_target(y))
 
 
-class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
+@with_parameters(
+    standard_errors="PrivateLogisticRegression, PrivatePoissonRegressor and "
+    "PrivateGammaRegressor have them.",
+)
+class PrivateMonotoneGLM(
+    LinearRegressorMixin, BallParameters, TargetParameters, PrivateLinearModel
+):
     """Differentially private generalised linear model with a monotone link.
 
     It fits ``E[y | x] = g(x'w)`` for a known non-decreasing link g with a bounded range, by
@@ -93,51 +99,19 @@ class PrivateMonotoneGLM(LinearRegressorMixin, PrivateLinearModel):
     True
     """
 
-    link_: Link
+    link: Literal["logistic", "probit", "ramp", "identity"] | Link = "logistic"
+    solver: Literal["auto", "gradient-descent", "mirror-prox"] = "auto"
+
+    link_: Link = field(init=False)
     _predicts_scores = False  # predictions are links of scores
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
-        **TARGET_CONSTRAINTS,
+    _parameter_constraints: ClassVar[Constraints] = {
         "link": [str, Link],
         "solver": [str],
     }
     _conditioned_solvers = ("auto", *GLM_SOLVERS)
     _keeps_given_balls = True
     _link_unit = 1.0  # of a draft: the unit of the table's argument
-
-    @with_hints(
-        standard_errors="PrivateLogisticRegression, PrivatePoissonRegressor and "
-        "PrivateGammaRegressor have them.",
-    )
-    def __init__(
-        self,
-        *,
-        link: Literal["logistic", "probit", "ramp", "identity"] | Link = "logistic",
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        radius: float | Auto = "auto",
-        feature_bound: ArrayLike | Auto | None = "auto",
-        target_bound: float | None = None,
-        fit_intercept: bool = True,
-        solver: Literal["auto", "gradient-descent", "mirror-prox"] = "auto",
-        n_iter: int | Auto = "auto",
-        random_state: Seed = None,
-    ) -> None:
-        self.link = link
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.radius = radius
-        self.feature_bound = feature_bound
-        self.target_bound = target_bound
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.n_iter = n_iter
-        self.random_state = random_state
 
     def _learn(self, X, y):
         self.link_ = link = resolve_link(self.link, self.target_bound)

@@ -2,21 +2,14 @@
 
 import math
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, SolverLike, TargetLike
-from skdpsco._validation import (
-    COMPOSITE_CONSTRAINTS,
-    TARGET_CONSTRAINTS,
-    HasMethods,
-    Interval,
-    Real,
-    StrOptions,
-    check_n_iter,
-)
+from skdpsco._typing import MatrixLike, TargetLike
+from skdpsco._validation import Interval, Real, check_n_iter
 from skdpsco.base.advice import counted
+from skdpsco.base.parameters import Constraints, with_parameters
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._inference import CoefficientInference
 from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
@@ -47,6 +40,7 @@ class QuantileTuning(NamedTuple):
 QUANTILE = QuantileTuning()
 
 
+@with_parameters()
 class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, UncalibratedModel):
     """Differentially private quantile regression: the pinball loss, with an l1 penalty.
 
@@ -93,49 +87,14 @@ class PrivateQuantileRegressor(CoefficientInference, LinearRegressor, Uncalibrat
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMPOSITE_CONSTRAINTS,
-        **TARGET_CONSTRAINTS,
-        "solver": [StrOptions({"auto", "gradient-descent", "sgd"}), HasMethods(["plan", "run"])],
+    quantile: float = 0.5
+    alpha: float = 0.0
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "quantile": [Interval(Real, 1e-6, 1.0 - 1e-6, closed="both")],
     }
     _planned_with = ("alpha", "n_iter")
     _degree = 1.0
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        quantile: float = 0.5,
-        alpha: float = 0.0,
-        feature_bound: ArrayLike | Auto | None = "auto",
-        target_bound: float | None = None,
-        solver: Literal["auto", "gradient-descent", "sgd"] | SolverLike = "auto",
-        n_iter: int | Auto = "auto",
-        fit_intercept: bool = True,
-        max_weight: float | None = None,
-        standard_errors: bool = False,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.quantile = quantile
-        self.alpha = alpha
-        self.feature_bound = feature_bound
-        self.target_bound = target_bound
-        self.solver = solver
-        self.n_iter = n_iter
-        self.fit_intercept = fit_intercept
-        self.max_weight = max_weight
-        self.standard_errors = standard_errors
-        self.relation = relation
-        self.random_state = random_state
 
     @property
     def _steady_scale(self) -> bool:  # type: ignore[override]

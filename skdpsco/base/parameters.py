@@ -1,0 +1,197 @@
+"""Parameters that several estimators have, each stated once: type, default and legal values.
+
+An estimator inherits the groups that it has, states its own parameters in the same way, and gets
+its ``__init__`` from `with_parameters`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
+
+from numpy.typing import ArrayLike
+
+from skdpsco._typing import Auto, LedgerLike, Seed, SolverLike
+from skdpsco._validation import (
+    BY_SCHEMA,
+    MAX_ITER,
+    HasMethods,
+    Interval,
+    KnownBy,
+    StrOptions,
+    with_hints,
+)
+from skdpsco.base.documentation import hide_types
+from skdpsco.privacy._checks import NO_PURE_PRIVACY
+from skdpsco.privacy.relations import LARGEST_UNIT, RELATIONS
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform  # Python 3.10 has none
+else:
+
+    def dataclass_transform(**options):
+        return lambda function: function
+
+
+__all__ = [
+    "BallParameters",
+    "ClassParameters",
+    "Constraints",
+    "FeatureParameters",
+    "L1BallParameters",
+    "LinearParameters",
+    "PrivacyParameters",
+    "RecordParameters",
+    "TargetParameters",
+    "with_parameters",
+]
+
+_Class = TypeVar("_Class")
+L1Solver = Literal[
+    "stagewise",
+    "frank-wolfe",
+    "frank-wolfe-laplace",
+    "noisy-frank-wolfe",
+    "anytime-mirror-descent",
+]
+Constraints = dict[str, list[Any]]
+
+
+class DeltaInterval(Interval):
+    """The range of ``delta``."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} ({NO_PURE_PRIVACY})"
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def with_parameters(**hints: str) -> Callable[[type[_Class]], type[_Class]]:
+    """Decorate a class, whose annotated attributes become keyword-only parameters.
+
+    Those of its bases come first, if they are decorated, too. ``__init__`` only stores them, as
+    scikit-learn expects.
+
+    Parameters
+    ----------
+    **hints : str
+        For each parameter of another name that users look for, a sentence about what to use
+        instead.
+    """
+
+    def decorate(cls: type[_Class]) -> type[_Class]:
+        cls = dataclass(kw_only=True, eq=False, repr=False)(cls)
+        if hints:
+            vars_of_class: Any = cls
+            vars_of_class.__init__ = with_hints(**hints)(vars_of_class.__init__)
+        hide_types(cls)
+        return cls
+
+    return decorate
+
+
+@with_parameters()
+class PrivacyParameters:
+    """Those of all private estimators."""
+
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    ledger: LedgerLike | None = None
+    max_records_per_unit: int | None = None
+    random_state: Seed = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "delta": [DeltaInterval(Real, 0, 1, closed="neither")],
+        "ledger": [None, KnownBy("charge", "a Ledger")],
+        "max_records_per_unit": [None, Interval(Integral, 1, LARGEST_UNIT, closed="both")],
+        "random_state": ["random_state"],
+    }
+
+
+@with_parameters()
+class FeatureParameters:
+    """Those of estimators that clip features."""
+
+    feature_bound: ArrayLike | Auto | None = "auto"
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "feature_bound": [
+            None,
+            StrOptions({"auto"}),
+            Interval(Real, 0, None, closed="neither"),
+            "array-like",
+            BY_SCHEMA,
+        ]
+    }
+
+
+@with_parameters()
+class LinearParameters(FeatureParameters):
+    """Those of linear models."""
+
+    n_iter: int | Auto = "auto"
+    fit_intercept: bool = True
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_iter": [StrOptions({"auto"}), Interval(Integral, 1, MAX_ITER, closed="both")],
+        "fit_intercept": ["boolean"],
+    }
+
+
+@with_parameters()
+class RecordParameters:
+    """Those of estimators that take weights of records, and records that may be added."""
+
+    max_weight: float | None = None
+    relation: Literal["replace-one", "add-or-remove-one"] = "replace-one"
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "max_weight": [None, Interval(Real, 0, None, closed="neither")],
+        "relation": [StrOptions(set(RELATIONS))],
+    }
+
+
+@with_parameters()
+class TargetParameters:
+    """Those of regressions."""
+
+    target_bound: float | None = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA]
+    }
+
+
+@with_parameters()
+class ClassParameters:
+    """Those of classifiers."""
+
+    classes: ArrayLike | None = None
+    class_weight: Mapping[Any, float] | None = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "classes": [None, "array-like", BY_SCHEMA],
+        "class_weight": [None, dict, str],  # a string is refused with a hint
+    }
+
+
+@with_parameters()
+class BallParameters:
+    """Those of models in a ball."""
+
+    radius: float | Auto = "auto"
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "radius": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")]
+    }
+
+
+@with_parameters()
+class L1BallParameters(BallParameters):
+    """Those of models in an l1 ball."""
+
+    solver: L1Solver | SolverLike = "stagewise"
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "solver": [StrOptions(set(get_args(L1Solver))), HasMethods(["plan", "run"])]
+    }
