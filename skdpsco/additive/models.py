@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,13 +13,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skdpsco._quiet import quietly
-from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
+from skdpsco._typing import Auto, MatrixLike, Self, TargetLike
 from skdpsco._validation import (
-    CLASSES_CONSTRAINTS,
-    COMMON_CONSTRAINTS,
-    PRIVATE_CONSTRAINTS,
-    TARGET_CONSTRAINTS,
-    WEIGHTS_CONSTRAINTS,
     Interval,
     Real,
     StrOptions,
@@ -35,6 +31,13 @@ from skdpsco.additive.shapes import ShapeFunction
 from skdpsco.additive.shapes_json import model_as_json, read_model
 from skdpsco.additive.shapes_sklearn import pipeline_of
 from skdpsco.additive.table import ColumnRecords, read_blocks, read_columns
+from skdpsco.base.parameters import (
+    ClassParameters,
+    Constraints,
+    RecordParameters,
+    TargetParameters,
+    with_parameters,
+)
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.arrow_blocks import is_arrow
@@ -48,26 +51,22 @@ __all__ = ["PrivateAdditiveClassifier", "PrivateAdditiveRegressor"]
 LOGARITHMS = ("poisson", "gamma")  # losses of predictions that are exponentials
 
 
-class PrivateAdditiveModel(PrivateEstimator):
+@with_parameters()
+class PrivateAdditiveModel(RecordParameters, PrivateEstimator):
     """Base of additive models; see the subclasses."""
 
-    schema: Any
-    monotone: Any
-    pairs: Any
-    max_weight: Any
-    relation: Any
+    schema: Schema | None = None
+    monotone: Mapping[str, int] | None = None
+    pairs: Auto | Sequence[tuple[str, str]] | None = "auto"
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PRIVATE_CONSTRAINTS,
+    _parameter_constraints: ClassVar[Constraints] = {
         "schema": [None, Schema],
         "monotone": [None, dict],
         "pairs": [None, StrOptions({"auto"}), list, tuple],
-        "relation": COMMON_CONSTRAINTS["relation"],
-        "max_weight": WEIGHTS_CONSTRAINTS["max_weight"],
     }
 
-    model_: Any
-    intercept_: Any
+    model_: Any = field(init=False)
+    intercept_: Any = field(init=False)
 
     def fit(
         self, X: MatrixLike, y: TargetLike = None, *, units: Any = None, **fit_params: Any
@@ -366,7 +365,8 @@ class PrivateAdditiveModel(PrivateEstimator):
         return tags
 
 
-class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
+@with_parameters()
+class PrivateAdditiveClassifier(ClassifierMixin, ClassParameters, PrivateAdditiveModel):
     """Differentially private additive classification: log-odds are sums of functions of columns.
 
     The functions of numbers are smooth curves; each category adds one number.
@@ -407,46 +407,11 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PrivateAdditiveModel._parameter_constraints,
-        **CLASSES_CONSTRAINTS,
-        **WEIGHTS_CONSTRAINTS,
-    }
-
-    classes_: np.ndarray
+    classes_: np.ndarray = field(init=False)
     score = PrivateAdditiveModel.score  # that of the mixin does not know the records
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        schema: Schema | None = None,
-        monotone: Mapping[str, int] | None = None,
-        pairs: Auto | Sequence[tuple[str, str]] | None = "auto",
-        classes: ArrayLike | None = None,
-        class_weight: Mapping[Any, float] | None = None,
-        max_weight: float | None = None,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.schema = schema
-        self.monotone = monotone
-        self.pairs = pairs
-        self.classes = classes
-        self.class_weight = class_weight
-        self.max_weight = max_weight
-        self.relation = relation
-        self.random_state = random_state
-
     def _linear_model(self) -> Any:
-        own = {"classes": self.classes, "class_weight": self.class_weight}
+        own: dict[str, Any] = {"classes": self.classes, "class_weight": self.class_weight}
         return Labels(**self._common(), **own, C=math.inf)
 
     def decision_function(self, X: MatrixLike) -> np.ndarray:
@@ -498,7 +463,8 @@ class PrivateAdditiveClassifier(ClassifierMixin, PrivateAdditiveModel):
         return self.model_.predict_log_proba(records)
 
 
-class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
+@with_parameters()
+class PrivateAdditiveRegressor(RegressorMixin, TargetParameters, PrivateAdditiveModel):
     """Differentially private additive regression: predictions are sums of functions of columns.
 
     The functions of numbers are smooth curves; each category adds one number.
@@ -542,45 +508,15 @@ class PrivateAdditiveRegressor(RegressorMixin, PrivateAdditiveModel):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PrivateAdditiveModel._parameter_constraints,
-        **TARGET_CONSTRAINTS,
+    loss: Literal["squared", "huber", "quantile", "poisson", "gamma"] = "squared"
+    quantile: float = 0.5
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "loss": [StrOptions(set(FITTED_BY))],
         "quantile": [Interval(Real, 0, 1, closed="neither")],
     }
 
     score = PrivateAdditiveModel.score  # that of the mixin does not know the losses
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        schema: Schema | None = None,
-        monotone: Mapping[str, int] | None = None,
-        pairs: Auto | Sequence[tuple[str, str]] | None = "auto",
-        loss: Literal["squared", "huber", "quantile", "poisson", "gamma"] = "squared",
-        quantile: float = 0.5,
-        target_bound: float | None = None,
-        max_weight: float | None = None,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.schema = schema
-        self.monotone = monotone
-        self.pairs = pairs
-        self.loss = loss
-        self.quantile = quantile
-        self.target_bound = target_bound
-        self.max_weight = max_weight
-        self.relation = relation
-        self.random_state = random_state
 
     def _linear_model(self) -> Any:
         own = {"quantile": self.quantile} if self.loss == "quantile" else {}

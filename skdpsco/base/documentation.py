@@ -10,7 +10,7 @@ from skdpsco._upstream import captioned_block, validate_parameter_constraints
 from skdpsco.base.shared_entries import fill_docstrings
 from skdpsco.privacy._checks import abridged
 
-__all__ = ["Documented", "hide_types"]
+__all__ = ["Documented"]
 
 
 def hide_types(cls: type) -> None:

@@ -35,7 +35,6 @@ from skdpsco.base.fit_plans import (
     opened_design,
     with_layout,
 )
-from skdpsco.base.parameters import LinearParameters
 from skdpsco.base.plain import plain_pipeline
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
@@ -146,11 +145,14 @@ class RadiusPath:
         return np.array([self._unscale(row)[1] for row in self._points.toarray()])
 
 
-class PrivateLinearModel(LinearParameters, PrivateEstimator):
+class PrivateLinearModel(PrivateEstimator):
     """Base of private linear models, in an l1 ball unless a subclass overrides it; see there."""
 
     radius: Any
+    feature_bound: Any
     solver: Any
+    n_iter: Any
+    fit_intercept: bool
 
     coef_: np.ndarray
     intercept_: Any  # a float for one target, otherwise an array

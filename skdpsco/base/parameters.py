@@ -4,8 +4,10 @@ An estimator inherits the groups that it has, states its own parameters in the s
 its ``__init__`` from `with_parameters`.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import Signature, signature
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
@@ -21,7 +23,6 @@ from skdpsco._validation import (
     StrOptions,
     with_hints,
 )
-from skdpsco.base.documentation import hide_types
 from skdpsco.privacy._checks import NO_PURE_PRIVACY
 from skdpsco.privacy.relations import LARGEST_UNIT, RELATIONS
 
@@ -68,8 +69,8 @@ class DeltaInterval(Interval):
 def with_parameters(**hints: str) -> Callable[[type[_Class]], type[_Class]]:
     """Decorate a class, whose annotated attributes become keyword-only parameters.
 
-    Those of its bases come first, if they are decorated, too. ``__init__`` only stores them, as
-    scikit-learn expects.
+    So do those of its decorated bases. ``__init__`` only stores them, as scikit-learn expects, and
+    its signature has the order of the docstring.
 
     Parameters
     ----------
@@ -78,12 +79,17 @@ def with_parameters(**hints: str) -> Callable[[type[_Class]], type[_Class]]:
         instead.
     """
 
-    def decorate(cls: type[_Class]) -> type[_Class]:
+    def decorate(cls: Any) -> Any:
+        text = cls.__doc__
         cls = dataclass(kw_only=True, eq=False, repr=False)(cls)
+        cls.__doc__ = text  # None, if Python drops docstrings
         if hints:
-            vars_of_class: Any = cls
-            vars_of_class.__init__ = with_hints(**hints)(vars_of_class.__init__)
-        hide_types(cls)
+            cls.__init__ = with_hints(**hints)(cls.__init__)
+        told = re.findall(r"^ *(\w+) : ", text or "", re.MULTILINE)
+        own, *others = signature(cls.__init__).parameters.values()
+        others.sort(key=lambda one: told.index(one.name) if one.name in told else len(told))
+        bare = [one.replace(annotation=Signature.empty) for one in (own, *others)]
+        cls.__init__.__signature__ = Signature(bare)  # types are in the docstring
         return cls
 
     return decorate
@@ -91,7 +97,7 @@ def with_parameters(**hints: str) -> Callable[[type[_Class]], type[_Class]]:
 
 @with_parameters()
 class PrivacyParameters:
-    """Those of all private estimators."""
+    """What all private estimators have."""
 
     epsilon: float = 1.0
     delta: float = 1e-6
@@ -110,7 +116,7 @@ class PrivacyParameters:
 
 @with_parameters()
 class FeatureParameters:
-    """Those of estimators that clip features."""
+    """What estimators that clip features have."""
 
     feature_bound: ArrayLike | Auto | None = "auto"
 
@@ -127,7 +133,7 @@ class FeatureParameters:
 
 @with_parameters()
 class LinearParameters(FeatureParameters):
-    """Those of linear models."""
+    """What linear models have."""
 
     n_iter: int | Auto = "auto"
     fit_intercept: bool = True
@@ -140,7 +146,7 @@ class LinearParameters(FeatureParameters):
 
 @with_parameters()
 class RecordParameters:
-    """Those of estimators that take weights of records, and records that may be added."""
+    """What estimators have that take weights of records, and records that may be added."""
 
     max_weight: float | None = None
     relation: Literal["replace-one", "add-or-remove-one"] = "replace-one"
@@ -153,7 +159,7 @@ class RecordParameters:
 
 @with_parameters()
 class TargetParameters:
-    """Those of regressions."""
+    """What regressions have."""
 
     target_bound: float | None = None
 
@@ -164,7 +170,7 @@ class TargetParameters:
 
 @with_parameters()
 class ClassParameters:
-    """Those of classifiers."""
+    """What classifiers have."""
 
     classes: ArrayLike | None = None
     class_weight: Mapping[Any, float] | None = None
@@ -176,8 +182,8 @@ class ClassParameters:
 
 
 @with_parameters()
-class BallParameters:
-    """Those of models in a ball."""
+class BallParameters(LinearParameters):
+    """What linear models in a ball have."""
 
     radius: float | Auto = "auto"
 
@@ -188,7 +194,7 @@ class BallParameters:
 
 @with_parameters()
 class L1BallParameters(BallParameters):
-    """Those of models in an l1 ball."""
+    """What linear models in an l1 ball have."""
 
     solver: L1Solver | SolverLike = "stagewise"
 

@@ -464,6 +464,10 @@ class PrivateEstimator(Documented, PrivacyParameters, BaseEstimator):
     within `_releasing`, which charges the ledger first and reports at the end. Results are set on a
     `_draft`, and `_accept` adopts them. In docstrings of subclasses and of their methods, a line
     such as ``{epsilon, delta, ledger, random_state}`` stands for entries that estimators share.
+
+    Parameters
+    ----------
+    {epsilon, delta, ledger, max_records_per_unit, random_state}
     """
 
     _n_fits: int = 0  # those without a ledger, which nothing else counts

@@ -96,7 +96,12 @@ _fit_transform.__name__ = "fit_transform"
 
 
 class ColumnTransform(BlockTransformerMixin, PrivateEstimator):
-    """Base of private maps of single columns; see the subclasses."""
+    """Base of private maps of single columns; see the subclasses.
+
+    Parameters
+    ----------
+    {epsilon, delta, ledger, max_records_per_unit, random_state}
+    """
 
     def fit(self, X: MatrixLike, y: TargetLike = None, *, units: Any = None) -> Self:
         """Release the parameters of the map of every column.

@@ -193,7 +193,7 @@ class LpModel(BallParameters, PrivateLinearModel):
         return (*lines, *taken_on_trust(loss))
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
-        solver = self.solver
+        solver: Any = self.solver
         if isinstance(solver, type):
             raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
         p, smooth = self._order(), loss.smoothness() < math.inf

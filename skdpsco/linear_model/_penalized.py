@@ -19,7 +19,7 @@ from skdpsco._validation import (
     is_number,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
-from skdpsco.base.parameters import Constraints, with_parameters
+from skdpsco.base.parameters import Constraints, LinearParameters, with_parameters
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.penalties import L1, L2, ElasticNet
 from skdpsco.privacy.relations import ADD_OR_REMOVE
@@ -118,7 +118,7 @@ def inverse_penalty(C: Any, l1_ratio: Any, total: float) -> Any:
 
 
 @with_parameters()
-class CompositeModel(PrivateLinearModel):
+class CompositeModel(LinearParameters, PrivateLinearModel):
     """Mean loss plus a penalty of the coefficients; see the subclasses."""
 
     solver: AnySolver = "auto"

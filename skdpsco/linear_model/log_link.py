@@ -146,6 +146,7 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
         return score_by(metric, y, self.predict(X), sample_weight)
 
 
+@with_parameters()
 class PrivatePoissonRegressor(LogLinkModel):
     """Differentially private Poisson regression: counts whose mean is an exponential.
 
@@ -194,6 +195,7 @@ class PrivatePoissonRegressor(LogLinkModel):
     _least_scale = 1.0
 
 
+@with_parameters()
 class PrivateGammaRegressor(LogLinkModel):
     """Differentially private gamma regression: positive numbers whose mean is an exponential.
 
