@@ -181,8 +181,7 @@ def test_derivatives_are_clipped():
         w, total = np.zeros(1), np.zeros(1)
         chunk, row = (X, y, np.zeros(1, dtype=np.int64)), Row(X, math.inf).arguments
         steps = module.SGDSteps(0.5, 0.5, 100.0, every=1, first=0, due=1)
-        room = module.SGDRoom(w, total, np.empty((1, 1)), np.empty((1, 1)))
-        module.sgd_pass(chunk, row, for_kernels(Squared()), L2Ball(10.0), steps, room)
+        module.sgd_pass(chunk, row, for_kernels(Squared()), L2Ball(10.0), steps, w, total)
         assert w[0] == expected
         assert total[0] == expected
 
@@ -196,8 +195,7 @@ def test_points_are_projected_after_so_many_steps():
             w = np.zeros(1)
             chunk, row = (X, y, rows[:stop]), Row(X, math.inf).arguments
             steps = module.SGDSteps(0.5, 0.5, 0.0625, every=4, first=9, due=due)
-            room = module.SGDRoom(w, np.zeros(1), np.empty((1, 1)), np.empty((1, 1)))
-            module.sgd_pass(chunk, row, for_kernels(Squared(0.5)), ball, steps, room)
+            module.sgd_pass(chunk, row, for_kernels(Squared(0.5)), ball, steps, w, np.zeros(1))
             found.append(w[0])
     assert found == [
         0.25, 0.5, 0.75, 0.875, 0.25, 0.5, 0.75, 0.875, 0.25,

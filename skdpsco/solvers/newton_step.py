@@ -123,7 +123,7 @@ LEAST_KEPT = 0.5  # least assumed share of unclipped residuals, whatever the noi
 DOUBTFUL_MOVE, MOST_MOVED = 0.5, 4.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NewtonStepPlan(Plan):
     """The plan of gradient descent, and the noise of the step that follows it.
 
@@ -145,16 +145,16 @@ class NewtonStepPlan(Plan):
         Number of residuals that may exceed the size found.
     """
 
-    descent: Any = None
-    gradient_grid: float = 0.0
-    matrix_grid: float = 0.0
-    spread_grid: Any = None
-    square_grid: Any = None
-    sampling_grid: Any = None
-    risk_grid: Any = None
-    reach: float = NEWTON_STEP.reach
-    long: float = NEWTON_STEP.long
-    tolerated: float = 0.0
+    descent: Any
+    gradient_grid: float
+    matrix_grid: float
+    spread_grid: Any
+    square_grid: Any
+    sampling_grid: Any
+    risk_grid: Any
+    reach: float
+    long: float
+    tolerated: float
 
     @property
     def clips_gradients(self) -> bool:

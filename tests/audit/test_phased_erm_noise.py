@@ -191,7 +191,7 @@ TRIALS = 100_000
 
 
 @njit
-def trials(rng, X, loss, y, slope, grid, threshold, n_steps, releases, Z, row):
+def trials(rng, X, loss, y, slope, grid, threshold, n_steps, releases, row):
     """Sum of the releases of ``n_steps`` steps at moving points, many times."""
     members, w, g = np.arange(1), np.zeros(1), np.empty(1)
     shifts = np.empty((0, 1))
@@ -202,7 +202,7 @@ def trials(rng, X, loss, y, slope, grid, threshold, n_steps, releases, Z, row):
             size = poisson_sample(rng, threshold, members) if threshold < 2**53 else 1
             g[0] = 0.0
             chunk = X, y, members[:size]
-            add_row_gradients(chunk, row, loss, slope, shifts, w, g, Z)
+            add_row_gradients(chunk, row, loss, slope, shifts, w, g)
             gaussian_mechanism(rng, g, grid)
             w[0] = max(-0.5, min(0.5, w[0] - 1e-3 * g[0]))
             releases[trial] += g[0]
@@ -216,7 +216,7 @@ def evidence(plan, grid, threshold):
         out, rng = np.empty(TRIALS), np.random.Generator(np.random.PCG64(seed))
         trials(
             rng, design, Hinge(), np.array([target]), plan.slope, grid, threshold, plan.n_iter,
-            out, np.empty((1, 1)), Row(design, math.inf).arguments,
+            out, Row(design, math.inf).arguments,
         )  # fmt: skip
         sums.append(out)
     return sums

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 from stand_ins import Declared
 
-from skdpsco.constraints import L1Ball, L2Ball, LpBall, vertex
+from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.data.design import as_design
 from skdpsco.data.record_stream import Row
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivative
@@ -140,12 +140,12 @@ def test_no_record_pays_more_than_the_budget_for_all_draws(loss, n, n_iter, in_p
     D = problem.n_coefficients
     log = []
 
-    def draw(vertices, rng, gradient, grid, out):
+    def choose(vertices, gradient, grid, mechanism, rng):
         scores = ball.radius * np.concatenate([gradient, -gradient])
         log.append(np.array([to_grid(-s, grid) for s in scores]))
-        vertex(vertices, 3 * len(log) % (2 * D), out)
+        return 3 * len(log) % (2 * D)
 
-    monkeypatch.setattr(module, "draw_vertex", draw)
+    monkeypatch.setattr(module, "choose_vertex", choose)
     solver = TreeFrankWolfe("exponential", shuffle=False)
     plan = solver.plan(problem, BUDGET, n_iter)
     everyone = records_of(loss, d)
@@ -191,10 +191,11 @@ def test_a_record_pays_its_budget_in_any_unit(slope, monkeypatch):
     """Many records in one batch, by machine code: the rounding of their mean is paid for."""
     log = []
 
-    def draw(vertices, rng, gradient, grid, out):
+    def choose(vertices, gradient, grid, mechanism, rng):
         log.append(to_grid(-2.0 * gradient[0], grid))
+        return 0
 
-    monkeypatch.setattr(module, "draw_vertex", draw)
+    monkeypatch.setattr(module, "choose_vertex", choose)
     for n in (1000, 3001):
         problem = Problem(Huber(slope), L1Ball(2.0), n, 1)
         solver = TreeFrankWolfe("exponential", shuffle=False)

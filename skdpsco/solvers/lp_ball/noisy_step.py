@@ -83,13 +83,11 @@ class Steps:
     n_gradients: float
 
     def __init__(self, problem: Problem, X: Any, y: np.ndarray, slope: float) -> None:
-        outputs = problem.loss.n_outputs
         self.n_gradients = 0.0
         self._data = X, y, for_kernels(problem.loss), slope
         self._constraint = problem.constraint
         self._row = Row(X, problem.row_norm).arguments
-        self._room = np.empty((1, outputs))
-        self._unmoved = np.empty((0, outputs))
+        self._unmoved = np.empty((0, problem.loss.n_outputs))
 
     def gradient(
         self,
@@ -123,7 +121,7 @@ class Steps:
         def run(start: int, stop: int) -> np.ndarray:
             total = np.zeros_like(at)
             chunk, moved = (X, y, rows[start:stop]), shifts[start:stop]
-            add_row_gradients(chunk, self._row, loss, slope, moved, at, total, self._room)
+            add_row_gradients(chunk, self._row, loss, slope, moved, at, total)
             return total
 
         total = sum_in_runs(len(rows), run)
@@ -157,7 +155,7 @@ class Steps:
 
 
 @njit
-def add_row_gradients(chunk, row, loss, slope, shifts, w, out, Z):
+def add_row_gradients(chunk, row, loss, slope, shifts, w, out):
     """Add the sum of the clipped gradients of a chunk at ``w``.
 
     Parameters
@@ -171,12 +169,11 @@ def add_row_gradients(chunk, row, loss, slope, shifts, w, out, Z):
     shifts : ndarray of shape (n_rows, n_outputs) or (0, n_outputs)
         See `Steps.gradient`.
     w, out : ndarray of shape (n_coefficients,)
-    Z : ndarray of shape (1, n_outputs)
-        Work space.
     """
     X, y, rows = chunk
     inverse, row_norm, columns, values = row
     D = columns.shape[0]
+    Z = np.empty((1, w.shape[0] // D))
     for t in range(rows.shape[0]):
         i = rows[t]
         size = read_row(X, i, inverse, row_norm, columns, values)

@@ -73,32 +73,27 @@ class PolytopeBounds(NamedTuple):
         return 1 + int(min(2.0 * self.bend / self.slope, 2.0**62))
 
 
-class FrankWolfeRoom(NamedTuple):
-    """Points, sums and work space.
+class FrankWolfeState(NamedTuple):
+    """What one chunk of records leaves to the next.
 
     Parameters
     ----------
+    counts : ndarray of shape (3,), int64
+        The numbers of steps, of records since the last step, and of gradients.
     w, before : ndarray of shape (n_coefficients,)
         The point, and the previous one.
     estimate : ndarray of shape (n_coefficients,)
         The estimate of the gradient.
     total, part : ndarray of shape (n_coefficients,)
         Sums over the records of the batch so far: of all but the last, and of the last ones.
-    v : ndarray of shape (n_coefficients,)
-        A vertex.
-    predictions : ndarray of shape (4, 1, n_outputs)
-    scores, units : ndarray of shape (n_vertices,)
     """
 
+    counts: np.ndarray
     w: np.ndarray
     before: np.ndarray
     estimate: np.ndarray
     total: np.ndarray
     part: np.ndarray
-    v: np.ndarray
-    predictions: np.ndarray
-    scores: np.ndarray
-    units: np.ndarray
 
 
 class StepSchedule(NamedTuple):
@@ -125,14 +120,14 @@ class StepSchedule(NamedTuple):
     spread: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OnePassFrankWolfePlan(Plan):
     """The arguments of `schedule`, the grid of a step with a ``spread`` of 1, and the polytope."""
 
-    bounds: PolytopeBounds | None = None
-    batch_size: int = 0
-    grid: float = 0.0
-    polytope: Any = field(default=None, compare=False)
+    bounds: PolytopeBounds
+    batch_size: int
+    grid: float
+    polytope: Any = field(compare=False)
 
 
 class OnePassFrankWolfe(OverPolytope):
@@ -222,21 +217,15 @@ class OnePassFrankWolfe(OverPolytope):
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
-        assert plan.bounds is not None
         steps = schedule(problem.n_samples, plan.n_iter, plan.batch_size, plan.bounds)
         grids = steps.spread * plan.grid
         model = vertex_model(problem, plan.polytope, EXPONENTIAL)
-        w, before, estimate, total, part, v = np.zeros((6, problem.n_coefficients))
-        predictions = np.zeros((4, 1, problem.loss.n_outputs))
-        scores = np.empty(plan.bounds.n_vertices)
-        units = np.empty(len(scores), dtype=np.int64)
-        room = FrankWolfeRoom(w, before, estimate, total, part, v, predictions, scores, units)
-        state = np.zeros(3, dtype=np.int64), progress
+        state = FrankWolfeState(np.zeros(3, dtype=np.int64), *np.zeros((5, problem.n_coefficients)))
         row = None
         for chunk in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
             row = row or Row(chunk[0], problem.row_norm)
-            frank_wolfe_pass(chunk, row.arguments, model, steps, grids, rng, state, room)
-        return Result(w, plan.n_iter, n_gradients=int(state[0][2]))
+            frank_wolfe_pass(chunk, row.arguments, model, steps, grids, rng, progress, state)
+        return Result(state.w, plan.n_iter, n_gradients=int(state.counts[2]))
 
 
 def polytope_bounds(problem: Problem) -> PolytopeBounds:
@@ -329,18 +318,18 @@ def best_n_iter(problem: Problem, bounds: PolytopeBounds, rho: float, plain: int
     most = min(plain + half, MOST_PLANNED, most)
     curvature = ONE_PASS.curvature * curvature_of(problem.loss, bounds.diameter * bounds.features)
     noise = math.log(max(bounds.n_vertices, 2)) / math.sqrt(8.0 * rho)
-    best, n_iter = math.inf, 1
-    for tried in steps_to_try(most, 64):
-        size = half // max(1, tried - plain)
-        spread = schedule(problem.n_samples, tried, size, bounds).spread
-        excess = spread @ np.arange(1.0, tried + 1) / tried * noise + curvature
-        if excess / (tried + 1) < best:
-            best, n_iter = excess / (tried + 1), tried
-    return n_iter
+
+    def excess(n_iter: int) -> float:
+        size = half // max(1, n_iter - plain)
+        spread = schedule(problem.n_samples, n_iter, size, bounds).spread
+        of_noise = spread @ np.arange(1.0, n_iter + 1) / n_iter * noise
+        return float(of_noise + curvature) / (n_iter + 1)
+
+    return min(steps_to_try(most, 64), key=excess)
 
 
 @njit
-def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
+def frank_wolfe_pass(chunk, row, model, steps, grid, rng, progress, state):
     """Read the records of a chunk, and take a step after the last record of each batch.
 
     Parameters
@@ -353,19 +342,18 @@ def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
     grid : ndarray of shape (n_iter,)
         The grid of each draw.
     rng : numpy.random.Generator
-    state : tuple of two ndarrays of int64
-        The numbers of steps, of records since the last step and of gradients, and the progress.
-    room : FrankWolfeRoom
+    progress : ndarray of shape (1,), int64
+    state : FrankWolfeState
     """
     X, y, rows = chunk
     inverse, row_norm, columns, values = row
     loss, vertices, mechanism = model
     batch, step, keep, limit, _ = steps
-    counts, progress = state
-    w, before, estimate, total, part, v, predictions, scores, units = room
-    Z, R, Z_before, R_before = predictions
-    n_outputs = Z.shape[1]
-    n_features = w.shape[0] // n_outputs
+    counts, w, before, estimate, total, part = state
+    n_features = columns.shape[0]
+    n_outputs = w.shape[0] // n_features
+    Z, R, Z_before, R_before = np.empty((4, 1, n_outputs))
+    v = np.empty_like(w)
     t, read, n_gradients = counts
     for r in range(rows.shape[0]):
         if r + AHEAD < rows.shape[0]:
@@ -395,7 +383,7 @@ def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
         for j in range(w.shape[0]):
             estimate[j] = keep[t] * estimate[j] + total[j] / batch[t]
             total[j] = 0.0
-        k = select_vertex(vertices, estimate, grid[t], mechanism, rng, scores, units)
+        k = select_vertex(vertices, estimate, grid[t], mechanism, rng)
         vertex(vertices, k, v)
         for j in range(w.shape[0]):
             before[j] = w[j]

@@ -163,27 +163,12 @@ class SGDSteps(NamedTuple):
     due: int
 
 
-class SGDRoom(NamedTuple):
-    """The point, the sum of points, and work space for predictions and derivatives.
-
-    Parameters
-    ----------
-    w, total : ndarray of shape (n_coefficients,)
-    Z, G : ndarray of shape (1, n_outputs)
-    """
-
-    w: np.ndarray
-    total: np.ndarray
-    Z: np.ndarray
-    G: np.ndarray
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PhasedSGDPlan(Plan):
     """The phases, and the bound to which derivatives are clipped."""
 
-    bounds: EuclideanBounds | None = None
-    phases: tuple[SGDPhase, ...] = ()
+    bounds: EuclideanBounds
+    phases: tuple[SGDPhase, ...]
 
 
 class PhasedSGD:
@@ -304,22 +289,19 @@ class PhasedSGD:
     ) -> Result:
         """Follow ``plan`` on the data."""
         bounds, loss = plan.bounds, for_kernels(problem.loss)
-        assert bounds is not None
         records = one_pass(X, y, rng, self.shuffle)
         w, n_gradients, row = np.zeros(problem.n_coefficients), 0, None
-        Z, G = np.empty((2, 1, bounds.n_outputs))
         for phase in plan.phases:
             done, first = 0, phase.n_records - phase.n_averaged
             # -1: the start of the phase is averaged, too.
             total, moving = w.copy() if first < 0 else np.zeros_like(w), w.copy()
-            room = SGDRoom(moving, total, Z, G)
             for chunk in records.take(phase.n_records):
                 row = row or Row(chunk[0], problem.row_norm)
                 due = phase.every - done % phase.every
                 steps = SGDSteps(
                     phase.step, bounds.slope, bounds.inside, phase.every, first - done, due
                 )
-                sgd_pass(chunk, row.arguments, loss, problem.constraint, steps, room)
+                sgd_pass(chunk, row.arguments, loss, problem.constraint, steps, moving, total)
                 done += len(chunk[2])
             n_gradients += done
             w = total / phase.n_averaged
@@ -422,7 +404,7 @@ def squared_norm(w):
 
 
 @njit
-def sgd_pass(chunk, row, loss, constraint, steps, room):
+def sgd_pass(chunk, row, loss, constraint, steps, w, total):
     """Take one step for each record of a chunk, and add up the points.
 
     Parameters
@@ -433,13 +415,15 @@ def sgd_pass(chunk, row, loss, constraint, steps, room):
     loss : loss
     constraint : ball
     steps : SGDSteps
-    room : SGDRoom
+    w, total : ndarray of shape (n_coefficients,)
+        The point, and the sum of points.
     """
     X, y, rows = chunk
     inverse, row_norm, columns, values = row
     step, slope, inside, every, first, due = steps
-    w, total, Z, G = room
-    D, K = columns.shape[0], Z.shape[1]
+    D = columns.shape[0]
+    K = w.shape[0] // D
+    Z, G = np.empty((2, 1, K))
     for t in range(rows.shape[0]):
         i = rows[t]
         if t + AHEAD < rows.shape[0]:

@@ -14,7 +14,7 @@ from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_choice
-from skdpsco.constraints.sets import BALLS, L1Ball, minimiser, n_vertices
+from skdpsco.constraints.sets import BALLS, L1Ball, minimiser
 from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
 from skdpsco.losses.kernels import bounded_change, bounded_entries
 from skdpsco.losses.library import derivative, derivatives, for_kernels
@@ -35,7 +35,6 @@ from skdpsco.mechanisms.samplers import (
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose
 from skdpsco.privacy.accounting import zcdp_beside
 from skdpsco.solvers.base import Plan, Result, check_smooth
-from skdpsco.solvers.gradient_sums import write_minimiser
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
 from skdpsco.solvers.lp_ball.tree_bounds import (
     LEAST_CHANGE,
@@ -45,6 +44,7 @@ from skdpsco.solvers.lp_ball.tree_bounds import (
     noise_order,
     weights,
 )
+from skdpsco.solvers.steps import write_minimiser
 from skdpsco.solvers.vertex_choice import choose_vertex, vertices_of, write_vertex
 
 __all__ = ["TreeFrankWolfe"]
@@ -71,7 +71,7 @@ class NodeClip(NamedTuple):
     order: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TreeFrankWolfePlan(Plan):
     """The records that every step reads, and how the step is made private.
 
@@ -91,13 +91,13 @@ class TreeFrankWolfePlan(Plan):
         Empty if gradients are released, since both then follow from released points.
     """
 
-    noise: str = ""
-    batches: tuple[int, ...] = ()
-    multiplier: float = 0.0
-    rho: float = 0.0
-    order: float = 2.0
-    limit: tuple[float, ...] = ()
-    grid: tuple[float, ...] = ()
+    noise: str
+    batches: tuple[int, ...]
+    multiplier: float
+    rho: float
+    order: float
+    limit: tuple[float, ...]
+    grid: tuple[float, ...]
 
 
 class TreeFrankWolfe:
@@ -262,7 +262,8 @@ class TreeFrankWolfe:
                 points[depth], gradients[depth] = point, gradient
             target = np.zeros(len(point))
             if plan.grid:
-                draw_vertex(vertices, rng, gradient, plan.grid[t], target)
+                k = choose_vertex(vertices, gradient, plan.grid[t], EXPONENTIAL, rng)
+                write_vertex(vertices, k, target)
             else:
                 write_minimiser(problem.constraint, gradient, target)
             point = point + step_size(t) * (target - point)
@@ -383,13 +384,3 @@ def add_node_gradients(chunk, row, loss, point, parent, clip, total):
         for k in range(K):
             row_add(X, columns, values, size, R[0, k], total, k * D)
     return rows.shape[0] * (2 if difference else 1)
-
-
-def draw_vertex(
-    vertices: Any, rng: np.random.Generator, gradient: np.ndarray, grid: float, out: np.ndarray
-) -> None:
-    """Draw, by the exponential mechanism, a vertex whose product with ``gradient`` is small."""
-    scores = np.empty(n_vertices(vertices, len(gradient)))
-    units = np.empty(len(scores), dtype=np.int64)
-    k = choose_vertex(vertices, gradient, grid, EXPONENTIAL, rng, scores, units)
-    write_vertex(vertices, k, out)

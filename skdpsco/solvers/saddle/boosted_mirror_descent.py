@@ -21,7 +21,7 @@ from skdpsco.scaling.quantiles import choose_index
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedMirrorDescent
 from skdpsco.solvers.saddle.mirror_descent import MirrorDescent
-from skdpsco.solvers.saddle.problem import VariationalProblem, runs_of
+from skdpsco.solvers.saddle.problem import VariationalProblem, random_parts, runs_of
 from skdpsco.solvers.saddle.vertex_draws import check_game, lipschitz, log_sizes, second_smoothness
 from skdpsco.solvers.steps import whole_steps
 
@@ -30,7 +30,7 @@ __all__ = ["BoostedMirrorDescent"]
 LEAST_FAILURE = 1e-6  # a smaller probability would ask for more than 22 runs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BoostedPlan(Plan):
     """Sizes of the parts, the plan of every run, and the grids of the responses and the choice.
 
@@ -42,7 +42,7 @@ class BoostedPlan(Plan):
         Number of runs, and number of responses of each player to each run.
     solver : object
         Solver of the runs.
-    base : Plan or None
+    base : Plan
         Plan that all runs share.
     steps : tuple of int
         Number of steps of a response, for each player.
@@ -52,13 +52,13 @@ class BoostedPlan(Plan):
         Grid on which the best run is chosen.
     """
 
-    parts: tuple[int, int, int] = (0, 0, 0)
-    counts: tuple[int, int] = (0, 0)
-    solver: Any = None
-    base: Any = None
-    steps: tuple[int, int] = (0, 0)
-    response_grid: tuple[float, float] = (0.0, 0.0)
-    choice_grid: float = 0.0
+    parts: tuple[int, int, int]
+    counts: tuple[int, int]
+    solver: Any
+    base: Any
+    steps: tuple[int, int]
+    response_grid: tuple[float, float]
+    choice_grid: float
 
 
 class BoostedMirrorDescent:
@@ -201,8 +201,7 @@ class BoostedMirrorDescent:
         operator, (own, answer, last) = problem.operator, plan.parts
         runs, responses = plan.counts
         sizes = [own] * runs + [answer] * (2 * runs * responses) + [last]
-        rows = np.split(rng.permutation(problem.n_samples), np.cumsum(sizes)[:-1])
-        parts = (tuple(array[chosen] for array in data) for chosen in rows)
+        parts = random_parts(rng, data, sizes)
         base = VariationalProblem(operator, own)
         points = [plan.solver.run(plan.base, base, next(parts), rng, progress) for _ in range(runs)]
         answers = [

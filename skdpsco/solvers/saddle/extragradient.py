@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._kernels import njit
-from skdpsco.constraints.sets import L1Ball, Simplex, project
+from skdpsco.constraints.sets import L1Ball, Simplex
 from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Geometry
-from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, VariationalProblem
+from skdpsco.solvers.saddle.problem import VariationalProblem, chunks_of
+from skdpsco.solvers.steps import move_into
 
 __all__ = ["ACCELERATED", "Round", "Solve", "project_blocks"]
 
@@ -81,13 +81,8 @@ def project_blocks(geometry: Geometry, v: np.ndarray) -> np.ndarray:
             # face of the ball.
             z[part] += constraint.radius - z[part].min()
             constraint = L1Ball(constraint.radius)
-        _project(constraint, z[part])
+        move_into(constraint, z[part])
     return z
-
-
-@njit
-def _project(constraint, w):
-    project(constraint, w)
 
 
 class Solve:
@@ -107,12 +102,10 @@ class Solve:
     def mean(self, z: np.ndarray, rows: Any = slice(None)) -> np.ndarray:
         """Mean operator over some of the records."""
         data = tuple(array[rows] for array in self.data)
-        n = len(data[0])
         total = np.zeros(len(z))
-        for start in range(0, n, OPERATOR_ROWS):
-            part = tuple(array[start : start + OPERATOR_ROWS] for array in data)
-            total += self.problem.operator.total(z, part)
-        return self.problem.mean(z, total, n)
+        for chunk in chunks_of(data):
+            total += self.problem.operator.total(z, chunk)
+        return self.problem.mean(z, total, len(data[0]))
 
     def pull(self, z: np.ndarray) -> np.ndarray:
         """Gradient of the sum of the regularisers."""

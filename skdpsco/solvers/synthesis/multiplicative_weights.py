@@ -51,7 +51,7 @@ class WeightsTuning(NamedTuple):
 WEIGHTS = WeightsTuning()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WeightsPlan(Plan):
     """Step size and the grids of all draws.
 
@@ -67,10 +67,10 @@ class WeightsPlan(Plan):
         Bound on the expected largest error of an answer.
     """
 
-    step: float = 0.0
-    multiples: tuple[int, ...] = ()
-    grids: tuple[float, ...] = ()
-    error: float = math.inf
+    step: float
+    multiples: tuple[int, ...]
+    grids: tuple[float, ...]
+    error: float
 
 
 class MultiplicativeWeights:
@@ -158,10 +158,10 @@ class MultiplicativeWeights:
             compose(*(ExponentialMechanismEvent(e) for e in epsilons if e)),
             n_draws,
             (f"{n_draws} queries are drawn", f"bound on the expected largest error: {error:.3g}"),
-            float(free[least]),
-            multiples,
-            tuple(grids[k] for k in multiples),
-            error,
+            step=float(free[least]),
+            multiples=multiples,
+            grids=tuple(grids[k] for k in multiples),
+            error=error,
         )
 
     def run(
