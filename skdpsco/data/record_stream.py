@@ -20,7 +20,7 @@ from skdpsco._random import next_uint64
 from skdpsco.data.design import CSR, CentredDense, Dense
 from skdpsco.data.record_sums import BlockDesign
 
-__all__ = ["AHEAD", "Row", "fetch_row", "one_pass", "read_row", "row_add", "row_dot"]
+__all__ = ["AHEAD", "fetch_row", "one_pass", "read_row", "row_add", "row_dot", "row_room"]
 
 CHUNK_RECORDS = 8192  # largest number of records in a chunk
 _ROUNDS = 6  # with 4, adjacent records stay adjacent one and a half times as often as by chance
@@ -30,34 +30,25 @@ AHEAD = 4  # number of records between `fetch_row` and `read_row`
 Chunk = tuple[Dense | CentredDense | CSR, np.ndarray, np.ndarray]
 
 
-class Row:
-    """Arguments and buffers that kernels need to read rows: ``*Row(X, row_norm).arguments``.
+@inner
+def row_room(X, row_norm):
+    """Arguments and buffers of kernels that read rows: ``read_row(X, i, *row_room(X, row_norm))``.
 
-    Parameters
-    ----------
-    X : Dense, CentredDense or CSR
+    Rows with a larger l2 norm than ``row_norm``, not counting the one of an intercept, are
+    shortened to it.
+
+    Returns
+    -------
+    inverse : ndarray of shape (n_features,)
     row_norm : float
-        Rows with a larger l2 norm, not counting the one of an intercept, are shortened to it.
+        Infinite if no row in [-1, 1] is longer.
+    columns, values : ndarray of shape (n_features + intercept,)
+        The row in the buffer.
     """
-
-    inverse: np.ndarray
-    row_norm: float
-    columns: Any
-    values: Any
-
-    def __init__(self, X: Dense | CentredDense | CSR, row_norm: float) -> None:
-        d = len(X.bounds)
-        size = d + X.intercept
-        unlimited = row_norm >= np.sqrt(d)  # no row in [-1, 1] is longer
-        self.inverse = 1.0 / X.bounds
-        self.row_norm = np.inf if unlimited else float(row_norm)
-        self.columns = np.arange(size)
-        self.values = np.empty(size)
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """``(inverse, row_norm, columns, values)``, the last arguments of `read_row`."""
-        return self.inverse, self.row_norm, self.columns, self.values
+    d = X.bounds.shape[0]
+    limit = np.inf if row_norm >= np.sqrt(d) else row_norm
+    size = d + X.intercept
+    return 1.0 / X.bounds, limit, np.arange(size), np.empty(size)
 
 
 @kernel

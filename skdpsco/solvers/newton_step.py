@@ -247,11 +247,13 @@ class NewtonStep:
         # Rounding of norms and of products of one record.
         slack = 1.0 + (problem.n_coefficients + 16) * 2.0**-50
 
-        def grid(name: str, sensitivity: float, dimension: int = 1) -> float:
+        def grid(name: str, sensitivity: float, dimension: int = 1) -> Any:
+            if name not in shares:
+                return None
             return gaussian_grid(sensitivity, multipliers[name], dimension, 2.0 * n * slack)
 
         moved = replace_one(n, slack, math.sqrt(2.0) * slack)
-        residuals, F = has_spread(problem.loss), problem.n_features
+        F = problem.n_features
         gradient_grid = grid("gradient", replace_one(n, slack), D)
         # Deviation relative to that of sampling, over norms of rows, for derivatives of size 1.
         noise = deviation_on(gradient_grid) / math.sqrt(n)
@@ -263,16 +265,10 @@ class NewtonStep:
             descent=descent,
             gradient_grid=gradient_grid,
             matrix_grid=grid("matrix", moved, D * (D + 1) // 2),
-            spread_grid=grid("spread", 1.0) if residuals else None,
-            square_grid=grid("square", replace_one(n, 2.0 * slack, 2.0**0.5 * slack), 2)
-            if residuals
-            else None,
-            sampling_grid=grid("sampling", moved, D * (D + 1) // 2)
-            if "sampling" in shares
-            else None,
-            risk_grid=grid("risk", replace_one(n, 2.0 * slack, 2.0 * slack), 2)
-            if "risk" in shares
-            else None,
+            spread_grid=grid("spread", 1.0),
+            square_grid=grid("square", replace_one(n, 2.0 * slack, 2.0**0.5 * slack), 2),
+            sampling_grid=grid("sampling", moved, D * (D + 1) // 2),
+            risk_grid=grid("risk", replace_one(n, 2.0 * slack, 2.0 * slack), 2),
             reach=min(
                 max(NEWTON_STEP.reach, NEWTON_STEP.small / (noise * c)), NEWTON_STEP.most_reach
             ),

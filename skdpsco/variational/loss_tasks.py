@@ -28,12 +28,12 @@ from skdpsco.losses.traits import traits_of
 from skdpsco.solvers.saddle.geometry import Block
 
 __all__ = [
-    "ENTRIES",
     "PreparedBall",
     "PreparedVertices",
     "VertexTasks",
     "check_losses",
     "check_weight_bounds",
+    "chunks_of",
 ]
 
 ENTRIES = 1 << 19  # features read at a time: rows are still cached when they are used again
@@ -109,17 +109,6 @@ class LossTasks:
         number of the class.
     """
 
-    losses: Any
-    n_features: int
-    radius: float
-    n_targets: int
-    target_bound: float
-    n_outputs: Any
-    n_tasks: int
-    n_coefficients: Any
-    slope: Any
-    centre: float
-
     saddle = True
 
     def __init__(
@@ -135,20 +124,21 @@ class LossTasks:
         self.class_weights: np.ndarray | None = (
             None if class_weights is None else np.clip(class_weights, 0.0, 1.0)
         )
-        self.losses = tuple(losses)
-        self.n_features = check_int("n_features", n_features)
-        self.radius = check_bound("radius", radius)
-        self.n_targets = check_int("n_targets", n_targets)
-        self.target_bound = check_bound("target_bound", target_bound)
-        self.weight_bounds = weight_bounds
-        self.n_outputs = self.losses[0].n_outputs
-        self.n_tasks = len(self.losses) * self.n_targets * len(weight_bounds)
-        self.n_coefficients = self.n_outputs * self.n_features
+        self.losses: Any = tuple(losses)
+        self.n_features: int = check_int("n_features", n_features)
+        self.radius: float = check_bound("radius", radius)
+        self.n_targets: int = check_int("n_targets", n_targets)
+        self.target_bound: float = check_bound("target_bound", target_bound)
+        self.weight_bounds: np.ndarray = weight_bounds
+        self.n_outputs: int = self.losses[0].n_outputs
+        self.n_tasks: int = len(self.losses) * self.n_targets * len(weight_bounds)
+        self.n_coefficients: int = self.n_outputs * self.n_features
         self._slopes = [loss.lipschitz(self.radius, self.target_bound) for loss in self.losses]
         self._highest = [
             largest_value(loss, self.radius, self.target_bound) for loss in self.losses
         ]
-        self.slope, self.centre = max(self._slopes), 0.5 * max(self._highest)
+        self.slope: float = max(self._slopes)
+        self.centre: float = 0.5 * max(self._highest)
         # The constants have to hold without clipping, which has not been proved for a user's own
         # losses, and the rounding of predictions must hardly change slopes.
         proven = all(is_proven(loss) for loss in self.losses)
@@ -227,18 +217,13 @@ class LossTasks:
 class VertexTasks(LossTasks):
     """Tasks whose first player holds weights of the ball's vertices; see the subclasses."""
 
-    value_bound: float
-    blocks: Any
-    smoothness: Any
-    second_smoothness: float | None
-
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         weight = float(self.weight_bounds.max())
         bound = check_bound("the bound on gradients", self.radius * weight * self.slope)
-        self.value_bound = check_bound("the bound on losses", weight * self.centre)
+        self.value_bound: float = check_bound("the bound on losses", weight * self.centre)
         simplex: Any = Simplex
-        self.blocks = (
+        self.blocks: Any = (
             Block(simplex(), 2 * self.n_coefficients, bound),
             Block(simplex(), self.n_tasks, self.value_bound if self.n_tasks > 1 else IDLE * bound),
         )
@@ -337,11 +322,6 @@ class PreparedVertices(PreparedTasks, VertexTasks):
 class PreparedBall(PreparedTasks):
     """Such tasks with the coefficients as the player, in units of public weights."""
 
-    blocks: Any
-    smoothness: Any
-    second_smoothness: float | None
-    largest_weights: tuple[float, float]
-
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         largest = float(self.weight_bounds.max())
@@ -351,12 +331,12 @@ class PreparedBall(PreparedTasks):
         sensitivity = 2.0 * bound * math.sqrt(len(self.losses) * self.n_targets)
         ball: Any = L1Ball(self.radius)
         simplex: Any = Simplex
-        self.blocks = (
+        self.blocks: Any = (
             Block(ball, self.n_coefficients, slope),
             Block(simplex(), self.n_tasks, bound, sensitivity),
         )
         self.smoothness, self.second_smoothness = self._bends(largest, 1.0)
-        self.largest_weights = (largest, largest)
+        self.largest_weights: tuple[float, float] = (largest, largest)
 
     def coef(self, z: np.ndarray) -> np.ndarray:
         """Coefficients of the model."""
@@ -392,7 +372,7 @@ class PreparedBall(PreparedTasks):
 
 
 def chunks_of(data: Any, n_features: int) -> Iterator[Any]:
-    """Split targets, rows and groups into parts; sparse rows stay in one part."""
+    """Split arrays of records into parts; if the second one holds sparse rows, into one."""
     size = max(ENTRIES // n_features, 64) if isinstance(data[1], np.ndarray) else len(data[0])
     for start in range(0, len(data[0]), size):
         yield tuple(array[start : start + size] for array in data)

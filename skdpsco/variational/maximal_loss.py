@@ -10,7 +10,12 @@ import numpy as np
 
 from skdpsco._clipping import within
 from skdpsco.data.record_functions import Data
-from skdpsco.variational.loss_tasks import ENTRIES, VertexTasks, check_losses, check_weight_bounds
+from skdpsco.variational.loss_tasks import (
+    VertexTasks,
+    check_losses,
+    check_weight_bounds,
+    chunks_of,
+)
 
 __all__ = ["MaximalLoss"]
 
@@ -100,10 +105,7 @@ class MaximalLoss(VertexTasks):
         return np.hstack([gradient, -gradient, -payoffs])
 
     def _chunks(self, data: Data) -> Iterator[tuple[Any, np.ndarray, Any]]:
-        data = self._check(data)
-        size = max(ENTRIES // self.n_features, 64)
-        for start in range(0, len(data[0]), size):
-            yield self._read(tuple(array[start : start + size] for array in data))
+        return map(self._read, chunks_of(self._check(data), self.n_features))
 
     def _read(self, data: Data) -> tuple[Any, np.ndarray, Any]:
         """Rows, targets and weights of records, clipped to their bounds."""

@@ -12,7 +12,15 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_int
 from skdpsco.constraints.sets import vertex
 from skdpsco.data.pieces import PIECE_ROWS
-from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
+from skdpsco.data.record_stream import (
+    AHEAD,
+    fetch_row,
+    one_pass,
+    read_row,
+    row_add,
+    row_dot,
+    row_room,
+)
 from skdpsco.losses.kernels import bounded_entries
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
@@ -231,10 +239,8 @@ class AnytimeMirrorDescent(OverPolytope):
         model = vertex_model(problem, plan.polytope, EXPONENTIAL)
         counts, chosen = np.zeros(3, dtype=np.int64), np.zeros(len(when), dtype=np.int64)
         state = MirrorDescentState(counts, *np.zeros((4, D)), chosen)
-        row = None
         for chunk in one_pass(X, y, rng, self.shuffle).take(n):
-            row = row or Row(chunk[0], problem.row_norm)
-            mirror_descent_pass(chunk, row.arguments, model, steps, rng, progress, state)
+            mirror_descent_pass(chunk, problem.row_norm, model, steps, rng, progress, state)
         return Result(state.average, plan.n_iter, n_gradients=n)
 
 
@@ -303,14 +309,14 @@ def n_spans(problem: Problem, bounds: PolytopeBounds, rho: float, fresh: int) ->
 
 
 @njit
-def mirror_descent_pass(chunk, row, model, steps, rng, progress, state):
+def mirror_descent_pass(chunk, row_norm, model, steps, rng, progress, state):
     """Read the records of a chunk, and draw the vertices that are due before each of them.
 
     Parameters
     ----------
     chunk : tuple of (X, y, rows)
-    row : tuple
-        The arguments of `read_row`.
+    row_norm : float
+        Longer rows are shortened to this l2 norm.
     model : VertexModel
     steps : SpanSteps
     rng : numpy.random.Generator
@@ -318,7 +324,7 @@ def mirror_descent_pass(chunk, row, model, steps, rng, progress, state):
     state : MirrorDescentState
     """
     X, y, rows = chunk
-    inverse, row_norm, columns, values = row
+    inverse, row_norm, columns, values = row_room(X, row_norm)
     loss, vertices, mechanism = model
     ends, weight, step, when, order, fresh, grid, limit = steps
     counts, w, average, gradient, total, chosen = state

@@ -12,7 +12,7 @@ from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco.constraints.norms import conjugate
 from skdpsco.data.pieces import replace_one, sum_in_runs
-from skdpsco.data.record_stream import Row, read_row, row_add, row_dot
+from skdpsco.data.record_stream import read_row, row_add, row_dot, row_room
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import for_kernels, lipschitz_norm
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
@@ -80,13 +80,11 @@ class Steps:
         The l2 norm to which derivatives are clipped.
     """
 
-    n_gradients: float
-
     def __init__(self, problem: Problem, X: Any, y: np.ndarray, slope: float) -> None:
-        self.n_gradients = 0.0
+        self.n_gradients: float = 0.0
         self._data = X, y, for_kernels(problem.loss), slope
         self._constraint = problem.constraint
-        self._row = Row(X, problem.row_norm).arguments
+        self._row_norm = problem.row_norm
         self._unmoved = np.empty((0, problem.loss.n_outputs))
 
     def gradient(
@@ -121,7 +119,7 @@ class Steps:
         def run(start: int, stop: int) -> np.ndarray:
             total = np.zeros_like(at)
             chunk, moved = (X, y, rows[start:stop]), shifts[start:stop]
-            add_row_gradients(chunk, self._row, loss, slope, moved, at, total)
+            add_row_gradients(chunk, self._row_norm, loss, slope, moved, at, total)
             return total
 
         total = sum_in_runs(len(rows), run)
@@ -155,14 +153,14 @@ class Steps:
 
 
 @njit
-def add_row_gradients(chunk, row, loss, slope, shifts, w, out):
+def add_row_gradients(chunk, row_norm, loss, slope, shifts, w, out):
     """Add the sum of the clipped gradients of a chunk at ``w``.
 
     Parameters
     ----------
     chunk : tuple of (X, y, rows)
-    row : tuple
-        The arguments of `read_row`.
+    row_norm : float
+        Longer rows are shortened to this l2 norm.
     loss : loss
     slope : float
         Bound to which derivatives are clipped.
@@ -171,7 +169,7 @@ def add_row_gradients(chunk, row, loss, slope, shifts, w, out):
     w, out : ndarray of shape (n_coefficients,)
     """
     X, y, rows = chunk
-    inverse, row_norm, columns, values = row
+    inverse, row_norm, columns, values = row_room(X, row_norm)
     D = columns.shape[0]
     Z = np.empty((1, w.shape[0] // D))
     for t in range(rows.shape[0]):

@@ -12,7 +12,15 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_int
 from skdpsco.constraints.sets import n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
-from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
+from skdpsco.data.record_stream import (
+    AHEAD,
+    fetch_row,
+    one_pass,
+    read_row,
+    row_add,
+    row_dot,
+    row_room,
+)
 from skdpsco.losses.kernels import bounded_change, bounded_entries
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
@@ -221,10 +229,8 @@ class OnePassFrankWolfe(OverPolytope):
         grids = steps.spread * plan.grid
         model = vertex_model(problem, plan.polytope, EXPONENTIAL)
         state = FrankWolfeState(np.zeros(3, dtype=np.int64), *np.zeros((5, problem.n_coefficients)))
-        row = None
         for chunk in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
-            row = row or Row(chunk[0], problem.row_norm)
-            frank_wolfe_pass(chunk, row.arguments, model, steps, grids, rng, progress, state)
+            frank_wolfe_pass(chunk, problem.row_norm, model, steps, grids, rng, progress, state)
         return Result(state.w, plan.n_iter, n_gradients=int(state.counts[2]))
 
 
@@ -329,14 +335,14 @@ def best_n_iter(problem: Problem, bounds: PolytopeBounds, rho: float, plain: int
 
 
 @njit
-def frank_wolfe_pass(chunk, row, model, steps, grid, rng, progress, state):
+def frank_wolfe_pass(chunk, row_norm, model, steps, grid, rng, progress, state):
     """Read the records of a chunk, and take a step after the last record of each batch.
 
     Parameters
     ----------
     chunk : tuple of (X, y, rows)
-    row : tuple
-        The arguments of `read_row`.
+    row_norm : float
+        Longer rows are shortened to this l2 norm.
     model : VertexModel
     steps : StepSchedule
     grid : ndarray of shape (n_iter,)
@@ -346,7 +352,7 @@ def frank_wolfe_pass(chunk, row, model, steps, grid, rng, progress, state):
     state : FrankWolfeState
     """
     X, y, rows = chunk
-    inverse, row_norm, columns, values = row
+    inverse, row_norm, columns, values = row_room(X, row_norm)
     loss, vertices, mechanism = model
     batch, step, keep, limit, _ = steps
     counts, w, before, estimate, total, part = state

@@ -12,7 +12,15 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import LARGEST, SMALLEST, check_bool, check_bound, check_choice
 from skdpsco.constraints.norms import UNIT, conjugate
 from skdpsco.constraints.sets import BALLS, project
-from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
+from skdpsco.data.record_stream import (
+    AHEAD,
+    fetch_row,
+    one_pass,
+    read_row,
+    row_add,
+    row_dot,
+    row_room,
+)
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import (
     derivative,
@@ -201,9 +209,6 @@ class PhasedSGD:
     Optimization. COLT 2021, Section 7: p > 2.
     """
 
-    schedule: str
-    shuffle: bool
-
     requires: ClassVar[dict[str, Any]] = {
         "loss": ((derivative, derivatives),),
         "constraint": ((project,),),
@@ -290,18 +295,17 @@ class PhasedSGD:
         """Follow ``plan`` on the data."""
         bounds, loss = plan.bounds, for_kernels(problem.loss)
         records = one_pass(X, y, rng, self.shuffle)
-        w, n_gradients, row = np.zeros(problem.n_coefficients), 0, None
+        w, n_gradients = np.zeros(problem.n_coefficients), 0
         for phase in plan.phases:
             done, first = 0, phase.n_records - phase.n_averaged
             # -1: the start of the phase is averaged, too.
             total, moving = w.copy() if first < 0 else np.zeros_like(w), w.copy()
             for chunk in records.take(phase.n_records):
-                row = row or Row(chunk[0], problem.row_norm)
                 due = phase.every - done % phase.every
                 steps = SGDSteps(
                     phase.step, bounds.slope, bounds.inside, phase.every, first - done, due
                 )
-                sgd_pass(chunk, row.arguments, loss, problem.constraint, steps, moving, total)
+                sgd_pass(chunk, problem.row_norm, loss, problem.constraint, steps, moving, total)
                 done += len(chunk[2])
             n_gradients += done
             w = total / phase.n_averaged
@@ -404,14 +408,14 @@ def squared_norm(w):
 
 
 @njit
-def sgd_pass(chunk, row, loss, constraint, steps, w, total):
+def sgd_pass(chunk, row_norm, loss, constraint, steps, w, total):
     """Take one step for each record of a chunk, and add up the points.
 
     Parameters
     ----------
     chunk : tuple of (X, y, rows)
-    row : tuple
-        The arguments of `read_row`.
+    row_norm : float
+        Longer rows are shortened to this l2 norm.
     loss : loss
     constraint : ball
     steps : SGDSteps
@@ -419,7 +423,7 @@ def sgd_pass(chunk, row, loss, constraint, steps, w, total):
         The point, and the sum of points.
     """
     X, y, rows = chunk
-    inverse, row_norm, columns, values = row
+    inverse, row_norm, columns, values = row_room(X, row_norm)
     step, slope, inside, every, first, due = steps
     D = columns.shape[0]
     K = w.shape[0] // D

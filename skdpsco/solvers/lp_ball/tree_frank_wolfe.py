@@ -15,7 +15,15 @@ from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_choice
 from skdpsco.constraints.sets import BALLS, L1Ball, minimiser
-from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
+from skdpsco.data.record_stream import (
+    AHEAD,
+    fetch_row,
+    one_pass,
+    read_row,
+    row_add,
+    row_dot,
+    row_room,
+)
 from skdpsco.losses.kernels import bounded_change, bounded_entries
 from skdpsco.losses.library import derivative, derivatives, for_kernels
 from skdpsco.mechanisms.generalised_gaussian import (
@@ -128,8 +136,6 @@ class TreeFrankWolfe:
     in l1 Geometry. ICML 2021.
     """
 
-    shuffle: bool
-
     requires: ClassVar[dict[str, Any]] = {
         "loss": ((derivative, derivatives),),
         "constraint": ((minimiser,),),
@@ -233,7 +239,7 @@ class TreeFrankWolfe:
         vertices = vertices_of(problem.constraint, len(point)) if plan.grid else None
         # Points and gradients of the nodes on the path from the root to a leaf.
         points, gradients = [[point] * (tree[-1].phase + 1) for _ in range(2)]
-        row, n_gradients = None, 0
+        n_gradients = 0
         for t, node in enumerate(tree):
             size, parent = plan.batches[t], max(node.depth - 1, 0)
             if plan.limit:
@@ -249,9 +255,8 @@ class TreeFrankWolfe:
             total = np.zeros(len(point))
             clip = NodeClip(difference, limit, plan.order)
             for chunk in records.take(size):
-                row = row or Row(chunk[0], problem.row_norm)
                 n_gradients += add_node_gradients(
-                    chunk, row.arguments, loss, point, points[parent], clip, total
+                    chunk, problem.row_norm, loss, point, points[parent], clip, total
                 )
             if not plan.grid:
                 release_sum(bounds, plan, size, limit, rng, total)
@@ -344,14 +349,14 @@ def draw_grids(
 
 
 @njit
-def add_node_gradients(chunk, row, loss, point, parent, clip, total):
+def add_node_gradients(chunk, row_norm, loss, point, parent, clip, total):
     """Add the gradients of records at ``point``, or their differences from those at ``parent``.
 
     Parameters
     ----------
     chunk : tuple of (X, y, rows)
-    row : tuple
-        The arguments of `read_row`.
+    row_norm : float
+        Longer rows are shortened to this l2 norm.
     loss : loss
     point, parent, total : ndarray of shape (n_coefficients,)
     clip : NodeClip
@@ -362,7 +367,7 @@ def add_node_gradients(chunk, row, loss, point, parent, clip, total):
         Number of gradients that were computed.
     """
     X, y, rows = chunk
-    inverse, row_norm, columns, values = row
+    inverse, row_norm, columns, values = row_room(X, row_norm)
     difference, limit, order = clip
     D = columns.shape[0]
     K = point.shape[0] // D

@@ -91,10 +91,8 @@ class AcceleratedRecursive:
     COLT 2022, Algorithm 1.
     """
 
-    n_rounds: int | None
-
     def __init__(self, n_rounds: int | None = None) -> None:
-        self.n_rounds = check_rounds(n_rounds)
+        self.n_rounds: int | None = check_rounds(n_rounds)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None

@@ -103,8 +103,6 @@ class BoostedMirrorDescent:
     Algorithm 4, with exact accounting.
     """
 
-    failure: float
-
     def __init__(self, failure: float = 0.1, solver: Any = None) -> None:
         given: Any = failure
         legal = f"failure must be a number in [{LEAST_FAILURE:g}, 1], got {failure!r}."
@@ -113,7 +111,7 @@ class BoostedMirrorDescent:
         number: Any = given  # unconverted, since a huge int does not fit into a float
         if not LEAST_FAILURE <= number <= 1.0:
             raise ValueError(legal)
-        self.failure = float(given)
+        self.failure: float = float(given)
         made = not isinstance(solver, type) and hasattr(solver, "plan") and hasattr(solver, "run")
         if solver is not None and not made:
             raise TypeError(f"solver must be None or an object with plan and run, got {solver!r}.")

@@ -13,7 +13,7 @@ import numpy as np
 from skdpsco.constraints.sets import L1Ball, Simplex
 from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Geometry
-from skdpsco.solvers.saddle.problem import VariationalProblem, chunks_of
+from skdpsco.solvers.saddle.problem import VariationalProblem, in_chunks
 from skdpsco.solvers.steps import move_into
 
 __all__ = ["ACCELERATED", "Round", "Solve", "project_blocks"]
@@ -88,22 +88,19 @@ def project_blocks(geometry: Geometry, v: np.ndarray) -> np.ndarray:
 class Solve:
     """One round on its records; nothing is private yet, and only `solution` may be used outside."""
 
-    problem: Any
-    round: Any
-    data: Any
-    centre: np.ndarray
-
     def __init__(
         self, problem: VariationalProblem, round_: Round, data: Data, centres: list[np.ndarray]
     ) -> None:
-        self.problem, self.round, self.data = problem, round_, data
-        self.centre = np.average(centres, axis=0, weights=round_.weights)
+        self.problem: VariationalProblem = problem
+        self.round: Round = round_
+        self.data: Data = data
+        self.centre: np.ndarray = np.average(centres, axis=0, weights=round_.weights)
 
     def mean(self, z: np.ndarray, rows: Any = slice(None)) -> np.ndarray:
         """Mean operator over some of the records."""
         data = tuple(array[rows] for array in self.data)
         total = np.zeros(len(z))
-        for chunk in chunks_of(data):
+        for chunk in in_chunks(data):
             total += self.problem.operator.total(z, chunk)
         return self.problem.mean(z, total, len(data[0]))
 

@@ -110,9 +110,6 @@ class MirrorProx:
     oracle's noise has an unspecified constant; ours is exact, see docs/errata.md.
     """
 
-    max_calls: int
-    n_epochs: int
-
     def __init__(
         self,
         method: str = "auto",

@@ -20,8 +20,8 @@ __all__ = [
     "OPERATOR_ROWS",
     "VariationalProblem",
     "calibration",
-    "chunks_of",
     "even_sizes",
+    "in_chunks",
     "random_parts",
     "runs_of",
 ]
@@ -125,7 +125,7 @@ def runs_of(data: Data) -> list[Data]:
     return [tuple(slice_rows(array, *cut) for array in data) for cut in cuts(n, PIECE_ROWS)]
 
 
-def chunks_of(data: Data) -> Iterator[Data]:
+def in_chunks(data: Data) -> Iterator[Data]:
     """The records, `OPERATOR_ROWS` at a time."""
     for start in range(0, len(data[0]), OPERATOR_ROWS):
         yield tuple(array[start : start + OPERATOR_ROWS] for array in data)

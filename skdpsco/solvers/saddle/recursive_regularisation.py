@@ -106,17 +106,14 @@ class RecursiveRegularisation:
     Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, Algorithms 1 and 3.
     """
 
-    solver: Any
-    n_rounds: int | None
-
     def __init__(self, solver: MirrorProx | None = None, n_rounds: int | None = None) -> None:
         needed = ("plan", "schedule", "run")
         if isinstance(solver, type) or not (
             solver is None or all(hasattr(solver, name) for name in needed)
         ):
             raise TypeError(f"solver must be None or a MirrorProx, got {solver!r}.")
-        self.solver = MirrorProx() if solver is None else solver
-        self.n_rounds = check_rounds(n_rounds)
+        self.solver: Any = MirrorProx() if solver is None else solver
+        self.n_rounds: int | None = check_rounds(n_rounds)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
