@@ -156,8 +156,7 @@ class GroupDescent:
         descent = _WeighingDescent(plan, problem, X, targets, rng)
         composite, (X, y) = descent.weighted(plan.composite, descent.start)
         coef = descent.run(plan.inner, composite, X, y, rng, progress).coef
-        if problem.constraint.radius < math.inf:
-            move_into(problem.constraint, coef[: problem.n_features - problem.intercept])
+        move_into(problem.constraint, coef[: problem.n_features - problem.intercept])
         theta = descent.start if descent.theta is None else descent.theta.mean
         theta = mixed(problem, descent.sizes, theta)
         return GroupResult(coef, plan.n_iter, theta=theta, sizes=descent.sizes)

@@ -1,7 +1,7 @@
 """Anytime mirror descent over polytopes. Proof: docs/proofs/anytime_mirror_descent.md."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -193,8 +193,7 @@ class AnytimeMirrorDescent(OverPolytope):
         """
         self.check(problem)
         polytope = polytope_of(problem.constraint, problem.n_coefficients)
-        problem = replace(problem, constraint=polytope)
-        bounds = polytope_bounds(problem)
+        bounds = polytope_bounds(problem, polytope)
         if n_iter is None:
             n_iter = n_spans(problem, bounds, budget.rho, self.fresh)
         if n_iter > problem.n_samples:

@@ -1,7 +1,7 @@
 """One-pass stochastic Frank-Wolfe over polytopes. Proof: docs/proofs/one_pass_frank_wolfe.md."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -187,8 +187,7 @@ class OnePassFrankWolfe(OverPolytope):
         """
         self.check(problem)
         polytope = polytope_of(problem.constraint, problem.n_coefficients)
-        problem = replace(problem, constraint=polytope)
-        bounds, half = polytope_bounds(problem), problem.n_samples // 2
+        bounds, half = polytope_bounds(problem, polytope), problem.n_samples // 2
         plain = min(bounds.n_plain, problem.n_samples - half)
         if n_iter is None:
             if self.batch_size == "auto":
@@ -234,18 +233,18 @@ class OnePassFrankWolfe(OverPolytope):
         return Result(state.w, plan.n_iter, n_gradients=int(state.counts[2]))
 
 
-def polytope_bounds(problem: Problem) -> PolytopeBounds:
-    """Public constants of ``problem``.
+def polytope_bounds(problem: Problem, polytope: Any) -> PolytopeBounds:
+    """Public constants of ``problem`` over what `polytope_of` returns.
 
     Raises
     ------
     ValueError
         If a bound is infinite, or too large or too small for float64.
     """
-    constraint, D = problem.constraint, problem.n_coefficients
+    D = problem.n_coefficients
     slack = 1.0 + (D + 8) * 2.0**-50  # norms of vertices, and products, are rounded
     features = problem.feature_norm(math.inf) * slack
-    diameter, size = constraint.diameter(1) * slack, constraint.norm_bound() * slack
+    diameter, size = polytope.diameter(1) * slack, polytope.norm_bound() * slack
     slope = problem.loss.lipschitz(size * features, problem.target_bound)
     # The first step starts from 0, which may lie outside the set.
     bend = problem.loss.smoothness() * features * max(diameter, size)
@@ -257,7 +256,7 @@ def polytope_bounds(problem: Problem) -> PolytopeBounds:
         diameter=diameter,
         size=size,
         n_coefficients=D,
-        n_vertices=int(n_vertices(constraint, D)),
+        n_vertices=int(n_vertices(polytope, D)),
     )
 
 

@@ -137,14 +137,19 @@ class BoostedMirrorDescent:
         Raises
         ------
         TypeError
-            If the operator has no ``value`` or ``value_bound``.
+            If the operator has no ``value``, or no number as ``value_bound``.
         ValueError
-            If the blocks are not two simplices, if the operator has no ``smoothness``, or if there
-            are too few records.
+            If ``value_bound`` is outside its range, if the blocks are not two simplices, if the
+            operator has no ``smoothness``, or if there are too few records.
         """
         check_game(self, problem)
         operator, n, rho = problem.operator, problem.n_samples, budget.rho
-        bound = check_value(self, operator)
+        if getattr(operator, "value_bound", None) is None or not hasattr(operator, "value"):
+            raise TypeError(
+                "BoostedMirrorDescent needs an operator with value(z, *data), the payoffs of "
+                "records, and value_bound, a bound on them."
+            )
+        bound = check_bound("value_bound", operator.value_bound)
         if operator.smoothness is None:
             raise ValueError(
                 "BoostedMirrorDescent needs the operator's smoothness, for the responses."
@@ -220,25 +225,6 @@ class BoostedMirrorDescent:
             # players gain.
             scores[i] = min(totals[:responses]) - max(totals[responses:])
         return points[choose_index(rng, scores, plan.choice_grid)]
-
-
-def check_value(solver: Any, operator: Any) -> float:
-    """The operator's bound on the payoffs of records.
-
-    Raises
-    ------
-    TypeError
-        If the operator has no ``value``, or no number as ``value_bound``.
-    ValueError
-        If ``value_bound`` is outside its range.
-    """
-    bound = getattr(operator, "value_bound", None)
-    if bound is None or not hasattr(operator, "value"):
-        raise TypeError(
-            f"{type(solver).__name__} needs an operator with value(z, *data), the payoffs of "
-            "records, and value_bound, a bound on them."
-        )
-    return check_bound("value_bound", bound)
 
 
 def plan_response(
