@@ -12,7 +12,7 @@ from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco.constraints.norms import conjugate
 from skdpsco.data.pieces import replace_one, sum_in_runs
-from skdpsco.data.record_stream import read_row, row_add, row_dot, row_room
+from skdpsco.data.record_stream import add_row, next_row, predict_row, row_room
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import for_kernels, lipschitz_norm
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
@@ -169,20 +169,16 @@ def add_row_gradients(chunk, row_norm, loss, slope, shifts, w, out):
     w, out : ndarray of shape (n_coefficients,)
     """
     X, y, rows = chunk
-    inverse, row_norm, columns, values = row_room(X, row_norm)
-    D = columns.shape[0]
-    Z = np.empty((1, w.shape[0] // D))
+    room = row_room(X, row_norm)
+    Z = np.empty((1, w.shape[0] // room.columns.shape[0]))
     for t in range(rows.shape[0]):
-        i = rows[t]
-        size = read_row(X, i, inverse, row_norm, columns, values)
-        for k in range(Z.shape[1]):
-            Z[0, k] = row_dot(X, columns, values, size, w, k * D)
+        i, size = rows[t], next_row(X, rows, t, room)
+        predict_row(X, room, size, w, Z)
         if shifts.shape[0] > 0:
             square = 0.0
             for p in range(size):
-                square += values[p] * values[p]
+                square += room.values[p] * room.values[p]
             for k in range(Z.shape[1]):
                 Z[0, k] += shifts[t, k] * np.sqrt(square)
         bounded_derivatives(loss, Z, y[i : i + 1], slope, slope, Z)
-        for k in range(Z.shape[1]):
-            row_add(X, columns, values, size, Z[0, k], out, k * D)
+        add_row(X, room, size, 1.0, Z, out)

@@ -12,15 +12,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import LARGEST, SMALLEST, check_bool, check_bound, check_choice
 from skdpsco.constraints.norms import UNIT, conjugate
 from skdpsco.constraints.sets import BALLS, project
-from skdpsco.data.record_stream import (
-    AHEAD,
-    fetch_row,
-    one_pass,
-    read_row,
-    row_add,
-    row_dot,
-    row_room,
-)
+from skdpsco.data.record_stream import add_row, next_row, one_pass, predict_row, row_room
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import (
     derivative,
@@ -423,21 +415,14 @@ def sgd_pass(chunk, row_norm, loss, constraint, steps, w, total):
         The point, and the sum of points.
     """
     X, y, rows = chunk
-    inverse, row_norm, columns, values = row_room(X, row_norm)
+    room = row_room(X, row_norm)
     step, slope, inside, every, first, due = steps
-    D = columns.shape[0]
-    K = w.shape[0] // D
-    Z, G = np.empty((2, 1, K))
+    Z, G = np.empty((2, 1, w.shape[0] // room.columns.shape[0]))
     for t in range(rows.shape[0]):
-        i = rows[t]
-        if t + AHEAD < rows.shape[0]:
-            fetch_row(X, rows[t + AHEAD])
-        size = read_row(X, i, inverse, row_norm, columns, values)
-        for k in range(K):
-            Z[0, k] = row_dot(X, columns, values, size, w, k * D)
+        i, size = rows[t], next_row(X, rows, t, room)
+        predict_row(X, room, size, w, Z)
         bounded_derivatives(loss, Z, y[i : i + 1], slope, slope, G)
-        for k in range(K):
-            row_add(X, columns, values, size, -step * G[0, k], w, k * D)
+        add_row(X, room, size, -step, G, w)
         due -= 1
         if due == 0:
             due = every

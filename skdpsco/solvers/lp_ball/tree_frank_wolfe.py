@@ -15,15 +15,7 @@ from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_choice
 from skdpsco.constraints.sets import BALLS, L1Ball, minimiser
-from skdpsco.data.record_stream import (
-    AHEAD,
-    fetch_row,
-    one_pass,
-    read_row,
-    row_add,
-    row_dot,
-    row_room,
-)
+from skdpsco.data.record_stream import add_row, next_row, one_pass, predict_row, row_room
 from skdpsco.losses.kernels import bounded_change, bounded_entries
 from skdpsco.losses.library import derivative, derivatives, for_kernels
 from skdpsco.mechanisms.generalised_gaussian import (
@@ -367,25 +359,17 @@ def add_node_gradients(chunk, row_norm, loss, point, parent, clip, total):
         Number of gradients that were computed.
     """
     X, y, rows = chunk
-    inverse, row_norm, columns, values = row_room(X, row_norm)
+    room = row_room(X, row_norm)
     difference, limit, order = clip
-    D = columns.shape[0]
-    K = point.shape[0] // D
-    Z, before, R, S = np.empty((1, K)), np.empty((1, K)), np.empty((1, K)), np.empty((1, K))
+    Z, before, R, S = np.empty((4, 1, point.shape[0] // room.columns.shape[0]))
     for t in range(rows.shape[0]):
-        if t + AHEAD < rows.shape[0]:
-            fetch_row(X, rows[t + AHEAD])
-        i = rows[t]
-        size = read_row(X, i, inverse, row_norm, columns, values)
-        for k in range(K):
-            Z[0, k] = row_dot(X, columns, values, size, point, k * D)
+        i, size = rows[t], next_row(X, rows, t, room)
+        predict_row(X, room, size, point, Z)
         if difference:
-            for k in range(K):
-                before[0, k] = row_dot(X, columns, values, size, parent, k * D)
+            predict_row(X, room, size, parent, before)
             bounded_change(loss, Z, before, 1.0, y[i : i + 1], limit, R, S)
         else:
             bounded_entries(loss, Z, y[i : i + 1], limit, R)
         shorten(R[0], order, limit)
-        for k in range(K):
-            row_add(X, columns, values, size, R[0, k], total, k * D)
+        add_row(X, room, size, 1.0, R, total)
     return rows.shape[0] * (2 if difference else 1)
