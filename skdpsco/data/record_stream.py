@@ -7,7 +7,7 @@ cut.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from llvmlite import ir  # Numba's own
@@ -20,7 +20,7 @@ from skdpsco._random import next_uint64
 from skdpsco.data.design import CSR, CentredDense, Dense
 from skdpsco.data.record_sums import BlockDesign
 
-__all__ = ["add_row", "next_row", "one_pass", "predict_row", "row_room"]
+__all__ = ["AHEAD", "add_row", "fetch_row", "one_pass", "predict_row", "read_row", "row_room"]
 
 CHUNK_RECORDS = 8192  # largest number of records in a chunk
 _ROUNDS = 6  # with 4, adjacent records stay adjacent one and a half times as often as by chance
@@ -30,58 +30,40 @@ AHEAD = 4  # number of records between `fetch_row` and `read_row`
 Chunk = tuple[Dense | CentredDense | CSR, np.ndarray, np.ndarray]
 
 
-class RowRoom(NamedTuple):
-    """What kernels need to read rows.
+@inner
+def row_room(X, row_norm):
+    """Arguments and buffers of kernels that read rows: ``read_row(X, i, *row_room(X, row_norm))``.
 
-    Parameters
-    ----------
+    Rows with a larger l2 norm than ``row_norm``, not counting the one of an intercept, are
+    shortened to it.
+
+    Returns
+    -------
     inverse : ndarray of shape (n_features,)
         One over the bounds of the features.
     row_norm : float
-        Rows with a larger l2 norm, not counting the one of an intercept, are shortened to it.
         Infinite if no row in [-1, 1] is longer.
     columns, values : ndarray of shape (n_features + intercept,)
         A buffer for one row.
     """
-
-    inverse: np.ndarray
-    row_norm: float
-    columns: np.ndarray
-    values: np.ndarray
-
-
-@inner
-def row_room(X, row_norm):
-    """Make room for rows of a design, which are shortened to ``row_norm``."""
     d = X.bounds.shape[0]
     limit = np.inf if row_norm >= np.sqrt(d) else row_norm
     size = d + X.intercept
-    return RowRoom(1.0 / X.bounds, limit, np.arange(size), np.empty(size))
+    return 1.0 / X.bounds, limit, np.arange(size), np.empty(size)
 
 
 @inlined
-def next_row(X, rows, t, room):
-    """Read record ``rows[t]`` into the buffer, and return its number of entries."""
-    if t + AHEAD < rows.shape[0]:
-        fetch_row(X, rows[t + AHEAD])
-    inverse, row_norm, columns, values = room
-    return read_row(X, rows[t], inverse, row_norm, columns, values)
-
-
-@inlined
-def predict_row(X, room, size, w, Z):
+def predict_row(X, columns, values, size, w, Z):
     """Write the predictions for the row in the buffer into ``Z``, of shape (1, n_outputs)."""
-    D = room.columns.shape[0]
     for k in range(Z.shape[1]):
-        Z[0, k] = row_dot(X, room.columns, room.values, size, w, k * D)
+        Z[0, k] = row_dot(X, columns, values, size, w, k * columns.shape[0])
 
 
 @inlined
-def add_row(X, room, size, factor, R, out):
+def add_row(X, columns, values, size, factor, R, out):
     """Add ``factor`` times the gradient to ``out``, if ``R`` holds the derivatives for the row."""
-    D = room.columns.shape[0]
     for k in range(R.shape[1]):
-        row_add(X, room.columns, room.values, size, factor * R[0, k], out, k * D)
+        row_add(X, columns, values, size, factor * R[0, k], out, k * columns.shape[0])
 
 
 @kernel

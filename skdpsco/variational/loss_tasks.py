@@ -179,7 +179,12 @@ class LossTasks:
                 yield k, j, level - self.centre, slope
 
     def _factors(
-        self, W: np.ndarray, mixture: np.ndarray, rows: Any, targets: np.ndarray, weights: Any
+        self,
+        W: np.ndarray,
+        mixture: np.ndarray,
+        rows: Any,
+        targets: np.ndarray,
+        weights: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """For every record, the factors of its row and its payoff for every task.
 
@@ -190,18 +195,14 @@ class LossTasks:
             Weights with which the slopes of the tasks are mixed.
         rows : array or matrix of shape (n, n_features)
         targets : ndarray of shape (n, n_targets)
-        weights : ndarray of shape (n, n_groups) or None
+        weights : ndarray of shape (n, n_groups)
         """
         n = len(targets)
         factors = np.zeros((n, self.n_outputs))
         payoffs = np.empty((n, *mixture.shape))
         for k, j, level, slope in self._parts(W, rows, targets):
-            if weights is None:
-                factors += mixture[k, j, 0] * slope
-                payoffs[:, k, j, 0] = level
-            else:
-                factors += (weights @ mixture[k, j])[:, None] * slope
-                payoffs[:, k, j] = weights * level[:, None]
+            factors += (weights @ mixture[k, j])[:, None] * slope
+            payoffs[:, k, j] = weights * level[:, None]
         return factors, payoffs.reshape(n, -1)
 
     def _mixture(self, y: np.ndarray) -> np.ndarray:
@@ -316,7 +317,7 @@ class PreparedVertices(PreparedTasks, VertexTasks):
 
     def _chunks(self, data: Any) -> Iterator[tuple[Any, np.ndarray, Any]]:
         for targets, rows, *groups in chunks_of(data, self.n_features):
-            yield rows, targets, groups[0] * self.weight_bounds if groups else None
+            yield rows, targets, memberships(groups, targets) * self.weight_bounds
 
 
 class PreparedBall(PreparedTasks):
@@ -360,15 +361,19 @@ class PreparedBall(PreparedTasks):
         total = np.zeros(size + self.n_tasks)
         model, tasks = self.blocks
         for targets, rows, *groups in chunks_of(data, self.n_features):
-            factors, payoffs = self._factors(
-                self.coef(z), mixture, rows, targets, groups[0] if groups else None
-            )
+            members = memberships(groups, targets)
+            factors, payoffs = self._factors(self.coef(z), mixture, rows, targets, members)
             total[:size] += _weighted_sum(
                 within(factors, -model.lipschitz, model.lipschitz), rows
             ).ravel()
             if self.n_tasks > 1:
                 total[size:] -= within(payoffs, -tasks.lipschitz, tasks.lipschitz).sum(axis=0)
         return total
+
+
+def memberships(groups: Any, targets: np.ndarray) -> np.ndarray:
+    """A row for every record with a 1 at its group; all are in one group if none are given."""
+    return groups[0] if groups else np.ones((len(targets), 1))
 
 
 def chunks_of(data: Any, n_features: int) -> Iterator[Any]:

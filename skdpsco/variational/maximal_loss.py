@@ -111,9 +111,8 @@ class MaximalLoss(VertexTasks):
         """Rows, targets and weights of records, clipped to their bounds."""
         rows = within(np.asarray(data[0], dtype=np.float64), -1.0, 1.0)
         targets = self._targets(np.asarray(data[1], dtype=np.float64))
-        if self.n_arrays == 2:
-            return rows, targets.reshape(len(rows), -1), None
-        weights = within(np.asarray(data[2], dtype=np.float64), 0.0, self.weight_bounds)
+        weights = np.ones((len(rows), 1)) if self.n_arrays == 2 else data[2]
+        weights = within(np.asarray(weights, dtype=np.float64), 0.0, self.weight_bounds)
         return rows, targets.reshape(len(rows), -1), weights
 
     def _check(self, data: Data) -> Data:

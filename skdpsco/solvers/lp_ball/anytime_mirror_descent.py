@@ -12,7 +12,15 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_int
 from skdpsco.constraints.sets import vertex
 from skdpsco.data.pieces import PIECE_ROWS
-from skdpsco.data.record_stream import add_row, next_row, one_pass, predict_row, row_room
+from skdpsco.data.record_stream import (
+    AHEAD,
+    add_row,
+    fetch_row,
+    one_pass,
+    predict_row,
+    read_row,
+    row_room,
+)
 from skdpsco.losses.kernels import bounded_entries
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
@@ -315,23 +323,26 @@ def mirror_descent_pass(chunk, row_norm, model, steps, rng, progress, state):
     state : MirrorDescentState
     """
     X, y, rows = chunk
-    room = row_room(X, row_norm)
+    inverse, row_norm, columns, values = row_room(X, row_norm)
     loss, vertices, mechanism = model
     ends, weight, step, when, order, fresh, grid, limit = steps
     counts, w, average, gradient, total, chosen = state
-    Z, R = np.empty((2, 1, w.shape[0] // room.columns.shape[0]))
+    Z, R = np.empty((2, 1, w.shape[0] // columns.shape[0]))
     estimate, v = np.empty((2, w.shape[0]))
     read, k, drawn = counts
     for r in range(rows.shape[0]):
+        if r + AHEAD < rows.shape[0]:
+            fetch_row(X, rows[r + AHEAD])
         while drawn < when.shape[0] and when[drawn] == read:
             for j in range(w.shape[0]):
                 estimate[j] = gradient[j] + weight[k] * total[j]
             chosen[order[drawn]] = select_vertex(vertices, estimate, grid, mechanism, rng)
             drawn += 1
-        i, size = rows[r], next_row(X, rows, r, room)
-        predict_row(X, room, size, w, Z)
+        i = rows[r]
+        size = read_row(X, i, inverse, row_norm, columns, values)
+        predict_row(X, columns, values, size, w, Z)
         bounded_entries(loss, Z, y[i : i + 1], limit, R)
-        add_row(X, room, size, 1.0, R, total)
+        add_row(X, columns, values, size, 1.0, R, total)
         read += 1
         if read == ends[k] or read % PIECE_ROWS == 0:  # longer sums would be less exact
             for j in range(w.shape[0]):

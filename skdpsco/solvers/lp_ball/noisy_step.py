@@ -12,7 +12,7 @@ from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco.constraints.norms import conjugate
 from skdpsco.data.pieces import replace_one, sum_in_runs
-from skdpsco.data.record_stream import add_row, next_row, predict_row, row_room
+from skdpsco.data.record_stream import add_row, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import for_kernels, lipschitz_norm
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
@@ -169,16 +169,17 @@ def add_row_gradients(chunk, row_norm, loss, slope, shifts, w, out):
     w, out : ndarray of shape (n_coefficients,)
     """
     X, y, rows = chunk
-    room = row_room(X, row_norm)
-    Z = np.empty((1, w.shape[0] // room.columns.shape[0]))
+    inverse, row_norm, columns, values = row_room(X, row_norm)
+    Z = np.empty((1, w.shape[0] // columns.shape[0]))
     for t in range(rows.shape[0]):
-        i, size = rows[t], next_row(X, rows, t, room)
-        predict_row(X, room, size, w, Z)
+        i = rows[t]
+        size = read_row(X, i, inverse, row_norm, columns, values)
+        predict_row(X, columns, values, size, w, Z)
         if shifts.shape[0] > 0:
             square = 0.0
             for p in range(size):
-                square += room.values[p] * room.values[p]
+                square += values[p] * values[p]
             for k in range(Z.shape[1]):
                 Z[0, k] += shifts[t, k] * np.sqrt(square)
         bounded_derivatives(loss, Z, y[i : i + 1], slope, slope, Z)
-        add_row(X, room, size, 1.0, Z, out)
+        add_row(X, columns, values, size, 1.0, Z, out)

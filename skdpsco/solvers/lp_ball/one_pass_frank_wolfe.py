@@ -12,7 +12,15 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_int
 from skdpsco.constraints.sets import n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
-from skdpsco.data.record_stream import add_row, next_row, one_pass, predict_row, row_room
+from skdpsco.data.record_stream import (
+    AHEAD,
+    add_row,
+    fetch_row,
+    one_pass,
+    predict_row,
+    read_row,
+    row_room,
+)
 from skdpsco.losses.kernels import bounded_change, bounded_entries
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
@@ -343,25 +351,28 @@ def frank_wolfe_pass(chunk, row_norm, model, steps, grid, rng, progress, state):
     state : FrankWolfeState
     """
     X, y, rows = chunk
-    room = row_room(X, row_norm)
+    inverse, row_norm, columns, values = row_room(X, row_norm)
     loss, vertices, mechanism = model
     batch, step, keep, limit, _ = steps
     counts, w, before, estimate, total, part = state
-    Z, R, Z_before, R_before = np.empty((4, 1, w.shape[0] // room.columns.shape[0]))
+    Z, R, Z_before, R_before = np.empty((4, 1, w.shape[0] // columns.shape[0]))
     v = np.empty_like(w)
     t, read, n_gradients = counts
     for r in range(rows.shape[0]):
-        i, size = rows[r], next_row(X, rows, r, room)
+        if r + AHEAD < rows.shape[0]:
+            fetch_row(X, rows[r + AHEAD])
+        i = rows[r]
+        size = read_row(X, i, inverse, row_norm, columns, values)
         target = y[i : i + 1]
-        predict_row(X, room, size, w, Z)
+        predict_row(X, columns, values, size, w, Z)
         n_gradients += 1
         if keep[t] > 0.0:
-            predict_row(X, room, size, before, Z_before)
+            predict_row(X, columns, values, size, before, Z_before)
             bounded_change(loss, Z, Z_before, keep[t], target, limit[t], R, R_before)
             n_gradients += 1
         else:
             bounded_entries(loss, Z, target, limit[t], R)
-        add_row(X, room, size, 1.0, R, part)
+        add_row(X, columns, values, size, 1.0, R, part)
         read += 1
         if read == batch[t] or read % PIECE_ROWS == 0:  # longer sums would be less exact
             for j in range(w.shape[0]):

@@ -12,7 +12,15 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import LARGEST, SMALLEST, check_bool, check_bound, check_choice
 from skdpsco.constraints.norms import UNIT, conjugate
 from skdpsco.constraints.sets import BALLS, project
-from skdpsco.data.record_stream import add_row, next_row, one_pass, predict_row, row_room
+from skdpsco.data.record_stream import (
+    AHEAD,
+    add_row,
+    fetch_row,
+    one_pass,
+    predict_row,
+    read_row,
+    row_room,
+)
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import (
     derivative,
@@ -415,14 +423,17 @@ def sgd_pass(chunk, row_norm, loss, constraint, steps, w, total):
         The point, and the sum of points.
     """
     X, y, rows = chunk
-    room = row_room(X, row_norm)
+    inverse, row_norm, columns, values = row_room(X, row_norm)
     step, slope, inside, every, first, due = steps
-    Z, G = np.empty((2, 1, w.shape[0] // room.columns.shape[0]))
+    Z, G = np.empty((2, 1, w.shape[0] // columns.shape[0]))
     for t in range(rows.shape[0]):
-        i, size = rows[t], next_row(X, rows, t, room)
-        predict_row(X, room, size, w, Z)
+        if t + AHEAD < rows.shape[0]:
+            fetch_row(X, rows[t + AHEAD])
+        i = rows[t]
+        size = read_row(X, i, inverse, row_norm, columns, values)
+        predict_row(X, columns, values, size, w, Z)
         bounded_derivatives(loss, Z, y[i : i + 1], slope, slope, G)
-        add_row(X, room, size, -step, G, w)
+        add_row(X, columns, values, size, -step, G, w)
         due -= 1
         if due == 0:
             due = every

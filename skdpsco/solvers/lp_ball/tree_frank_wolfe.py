@@ -15,7 +15,15 @@ from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_choice
 from skdpsco.constraints.sets import BALLS, L1Ball, minimiser
-from skdpsco.data.record_stream import add_row, next_row, one_pass, predict_row, row_room
+from skdpsco.data.record_stream import (
+    AHEAD,
+    add_row,
+    fetch_row,
+    one_pass,
+    predict_row,
+    read_row,
+    row_room,
+)
 from skdpsco.losses.kernels import bounded_change, bounded_entries
 from skdpsco.losses.library import derivative, derivatives, for_kernels
 from skdpsco.mechanisms.generalised_gaussian import (
@@ -359,17 +367,20 @@ def add_node_gradients(chunk, row_norm, loss, point, parent, clip, total):
         Number of gradients that were computed.
     """
     X, y, rows = chunk
-    room = row_room(X, row_norm)
+    inverse, row_norm, columns, values = row_room(X, row_norm)
     difference, limit, order = clip
-    Z, before, R, S = np.empty((4, 1, point.shape[0] // room.columns.shape[0]))
+    Z, before, R, S = np.empty((4, 1, point.shape[0] // columns.shape[0]))
     for t in range(rows.shape[0]):
-        i, size = rows[t], next_row(X, rows, t, room)
-        predict_row(X, room, size, point, Z)
+        if t + AHEAD < rows.shape[0]:
+            fetch_row(X, rows[t + AHEAD])
+        i = rows[t]
+        size = read_row(X, i, inverse, row_norm, columns, values)
+        predict_row(X, columns, values, size, point, Z)
         if difference:
-            predict_row(X, room, size, parent, before)
+            predict_row(X, columns, values, size, parent, before)
             bounded_change(loss, Z, before, 1.0, y[i : i + 1], limit, R, S)
         else:
             bounded_entries(loss, Z, y[i : i + 1], limit, R)
         shorten(R[0], order, limit)
-        add_row(X, room, size, 1.0, R, total)
+        add_row(X, columns, values, size, 1.0, R, total)
     return rows.shape[0] * (2 if difference else 1)
