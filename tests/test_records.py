@@ -51,7 +51,7 @@ def rng_of(seed):
 
 
 def python(X, i, w, factor, start, inverse, row_norm, columns, values):
-    fetch_row(X, i)
+    fetch_row(X, np.full(5, i), 0)
     size = read_row(X, i, inverse, row_norm, columns, values)
     z = row_dot(X, columns, values, size, w, start)
     row_add(X, columns, values, size, factor, w, start)
@@ -60,7 +60,7 @@ def python(X, i, w, factor, start, inverse, row_norm, columns, values):
 
 @njit
 def compiled(X, i, w, factor, start, inverse, row_norm, columns, values):
-    fetch_row(X, i)
+    fetch_row(X, np.full(5, i), 0)
     size = read_row(X, i, inverse, row_norm, columns, values)
     z = row_dot(X, columns, values, size, w, start)
     row_add(X, columns, values, size, factor, w, start)

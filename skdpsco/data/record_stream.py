@@ -15,12 +15,12 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from skdpsco._clipping import clip
-from skdpsco._kernels import inlined, inner, kernel, njit, reduction
+from skdpsco._kernels import inlined, inlined_kernel, inner, kernel, njit, reduction
 from skdpsco._random import next_uint64
 from skdpsco.data.design import CSR, CentredDense, Dense
 from skdpsco.data.record_sums import BlockDesign
 
-__all__ = ["AHEAD", "add_row", "fetch_row", "one_pass", "predict_row", "read_row", "row_room"]
+__all__ = ["add_row", "fetch_row", "one_pass", "predict_row", "read_row", "row_room"]
 
 CHUNK_RECORDS = 8192  # largest number of records in a chunk
 _ROUNDS = 6  # with 4, adjacent records stay adjacent one and a half times as often as by chance
@@ -66,9 +66,12 @@ def add_row(X, columns, values, size, factor, R, out):
         row_add(X, columns, values, size, factor * R[0, k], out, k * columns.shape[0])
 
 
-@kernel
-def fetch_row(X, i):
-    """Prefetch record i, which is read soon: waiting for memory would dominate the time."""
+@inlined_kernel
+def fetch_row(X, rows, t):
+    """Prefetch the record that is read `AHEAD` steps after ``rows[t]``.
+
+    Otherwise waiting for memory would dominate the time.
+    """
     raise NotImplementedError
 
 
@@ -124,15 +127,18 @@ def _fetch_in_kernels(array):
 
 @fetch_row.register(CentredDense)
 @fetch_row.register(Dense)
-def _(X, i):
-    _fetch(X.values[i])
+def _(X, rows, t):
+    if t + AHEAD < rows.shape[0]:
+        _fetch(X.values[rows[t + AHEAD]])
 
 
 @fetch_row.register(CSR)
-def _(X, i):
-    start, stop = X.indptr[i], X.indptr[i + 1]
-    _fetch(X.data[start:stop])
-    _fetch(X.indices[start:stop])
+def _(X, rows, t):
+    if t + AHEAD < rows.shape[0]:
+        i = rows[t + AHEAD]
+        start, stop = X.indptr[i], X.indptr[i + 1]
+        _fetch(X.data[start:stop])
+        _fetch(X.indices[start:stop])
 
 
 @reduction

@@ -317,7 +317,7 @@ class PreparedVertices(PreparedTasks, VertexTasks):
 
     def _chunks(self, data: Any) -> Iterator[tuple[Any, np.ndarray, Any]]:
         for targets, rows, *groups in chunks_of(data, self.n_features):
-            yield rows, targets, memberships(groups, targets) * self.weight_bounds
+            yield rows, targets, group_rows(groups, targets) * self.weight_bounds
 
 
 class PreparedBall(PreparedTasks):
@@ -361,7 +361,7 @@ class PreparedBall(PreparedTasks):
         total = np.zeros(size + self.n_tasks)
         model, tasks = self.blocks
         for targets, rows, *groups in chunks_of(data, self.n_features):
-            members = memberships(groups, targets)
+            members = group_rows(groups, targets)
             factors, payoffs = self._factors(self.coef(z), mixture, rows, targets, members)
             total[:size] += _weighted_sum(
                 within(factors, -model.lipschitz, model.lipschitz), rows
@@ -371,7 +371,7 @@ class PreparedBall(PreparedTasks):
         return total
 
 
-def memberships(groups: Any, targets: np.ndarray) -> np.ndarray:
+def group_rows(groups: Any, targets: np.ndarray) -> np.ndarray:
     """A row for every record with a 1 at its group; all are in one group if none are given."""
     return groups[0] if groups else np.ones((len(targets), 1))
 

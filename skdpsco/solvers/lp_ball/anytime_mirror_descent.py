@@ -12,15 +12,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_int
 from skdpsco.constraints.sets import vertex
 from skdpsco.data.pieces import PIECE_ROWS
-from skdpsco.data.record_stream import (
-    AHEAD,
-    add_row,
-    fetch_row,
-    one_pass,
-    predict_row,
-    read_row,
-    row_room,
-)
+from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_entries
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
@@ -331,8 +323,7 @@ def mirror_descent_pass(chunk, row_norm, model, steps, rng, progress, state):
     estimate, v = np.empty((2, w.shape[0]))
     read, k, drawn = counts
     for r in range(rows.shape[0]):
-        if r + AHEAD < rows.shape[0]:
-            fetch_row(X, rows[r + AHEAD])
+        fetch_row(X, rows, r)
         while drawn < when.shape[0] and when[drawn] == read:
             for j in range(w.shape[0]):
                 estimate[j] = gradient[j] + weight[k] * total[j]

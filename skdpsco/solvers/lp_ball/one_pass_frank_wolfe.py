@@ -12,15 +12,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_int
 from skdpsco.constraints.sets import n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
-from skdpsco.data.record_stream import (
-    AHEAD,
-    add_row,
-    fetch_row,
-    one_pass,
-    predict_row,
-    read_row,
-    row_room,
-)
+from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_change, bounded_entries
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
@@ -359,8 +351,7 @@ def frank_wolfe_pass(chunk, row_norm, model, steps, grid, rng, progress, state):
     v = np.empty_like(w)
     t, read, n_gradients = counts
     for r in range(rows.shape[0]):
-        if r + AHEAD < rows.shape[0]:
-            fetch_row(X, rows[r + AHEAD])
+        fetch_row(X, rows, r)
         i = rows[r]
         size = read_row(X, i, inverse, row_norm, columns, values)
         target = y[i : i + 1]

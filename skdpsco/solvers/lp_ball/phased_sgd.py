@@ -12,15 +12,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import LARGEST, SMALLEST, check_bool, check_bound, check_choice
 from skdpsco.constraints.norms import UNIT, conjugate
 from skdpsco.constraints.sets import BALLS, project
-from skdpsco.data.record_stream import (
-    AHEAD,
-    add_row,
-    fetch_row,
-    one_pass,
-    predict_row,
-    read_row,
-    row_room,
-)
+from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import (
     derivative,
@@ -427,8 +419,7 @@ def sgd_pass(chunk, row_norm, loss, constraint, steps, w, total):
     step, slope, inside, every, first, due = steps
     Z, G = np.empty((2, 1, w.shape[0] // columns.shape[0]))
     for t in range(rows.shape[0]):
-        if t + AHEAD < rows.shape[0]:
-            fetch_row(X, rows[t + AHEAD])
+        fetch_row(X, rows, t)
         i = rows[t]
         size = read_row(X, i, inverse, row_norm, columns, values)
         predict_row(X, columns, values, size, w, Z)

@@ -15,15 +15,7 @@ from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_choice
 from skdpsco.constraints.sets import BALLS, L1Ball, minimiser
-from skdpsco.data.record_stream import (
-    AHEAD,
-    add_row,
-    fetch_row,
-    one_pass,
-    predict_row,
-    read_row,
-    row_room,
-)
+from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_change, bounded_entries
 from skdpsco.losses.library import derivative, derivatives, for_kernels
 from skdpsco.mechanisms.generalised_gaussian import (
@@ -371,8 +363,7 @@ def add_node_gradients(chunk, row_norm, loss, point, parent, clip, total):
     difference, limit, order = clip
     Z, before, R, S = np.empty((4, 1, point.shape[0] // columns.shape[0]))
     for t in range(rows.shape[0]):
-        if t + AHEAD < rows.shape[0]:
-            fetch_row(X, rows[t + AHEAD])
+        fetch_row(X, rows, t)
         i = rows[t]
         size = read_row(X, i, inverse, row_norm, columns, values)
         predict_row(X, columns, values, size, point, Z)

@@ -98,7 +98,7 @@ def trial(bracket, k):
 
 
 @inner
-def narrowed(bracket, x, f, moves_a):
+def bracketed(bracket, x, f, moves_a):
     """The bracket with ``x``, whose value is ``f``, in place of ``a`` or of ``b``.
 
     If one point moves twice, the value at the other one is halved: this is the Illinois rule.
@@ -176,7 +176,7 @@ def _(constraint, c, g, sigma, q, nu, top):
         f = g + (pull if middle > 0.0 else -pull) + (weight if z > 0.0 else -weight)
         if f == 0.0:
             return middle
-        ends = narrowed(ends, middle, f, (f > 0.0) == (ends.f_a > 0.0))
+        ends = bracketed(ends, middle, f, (f > 0.0) == (ends.f_a > 0.0))
     return ends.b
 
 
@@ -230,7 +230,7 @@ def respect(constraint, signed, c, g, sigma, q, u):
         f = displace(constraint, c, g, sigma, q, nu, top, u)
         if abs(f) <= tolerance:
             return
-        ends = narrowed(ends, nu, f, f > 0.0)
+        ends = bracketed(ends, nu, f, f > 0.0)
     displace(constraint, c, g, sigma, q, ends.b, top, u)
 
 
@@ -269,4 +269,4 @@ def unit_prox(constraint, signed, p, c, g, u):
         f = (math.log(size) if size > 0.0 else -800.0) - middle
         if abs(f) <= 1e-12:
             return
-        ends = narrowed(ends, middle, f, f > 0.0)
+        ends = bracketed(ends, middle, f, f > 0.0)
