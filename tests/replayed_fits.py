@@ -57,6 +57,7 @@ from skdpsco.privacy.accounting import for_units
 from skdpsco.scaling import quantiles
 from skdpsco.solvers import vertex_choice
 from skdpsco.solvers.l1 import vertex_path
+from skdpsco.solvers.vertex_choice import vertex_scores
 from skdpsco.survival import PrivateKaplanMeier, PrivateLogRank, PrivateSurvivalRegressor
 
 N, D = 40, 2
@@ -338,9 +339,11 @@ class Recorder:
         units = np.array([to_grid(score, grid) for score in scores], dtype=float)
         return self.replayed("choice", units, grid, self.choice(rng, scores, grid))
 
-    def choose_vertex(self, constraint, G, grid, mechanism, rng, scores, units):
-        found = self.vertex(constraint, G, grid, mechanism, rng, scores, units)
-        return self.replayed("choice", units.astype(float), grid, found)
+    def choose_vertex(self, vertices, G, grid, mechanism, rng):
+        scores = np.empty(max(len(vertices.axis), len(vertices.points)))
+        vertex_scores(vertices, G, scores)
+        units = np.array([to_grid(-score, grid) for score in scores], dtype=float)
+        return self.replayed("choice", units, grid, self.vertex(vertices, G, grid, mechanism, rng))
 
     def draw(self, mechanism, rng, units):
         return self.replayed("choice", units.astype(float), 0.0, self.point(mechanism, rng, units))

@@ -77,7 +77,7 @@ def one_pass(n):
 
 
 def anytime(n):
-    bounds = polytope_bounds(Problem(Logistic(), L1Ball(1.0), n, F))
+    bounds = polytope_bounds(Problem(Logistic(), L1Ball(1.0), n, F), L1Ball(1.0))
     return [grid_of(cut(n, 4, 0), bounds, ZCDP.rho)]
 
 

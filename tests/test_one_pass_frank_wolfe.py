@@ -37,7 +37,7 @@ def test_no_record_pays_more_than_the_budget_and_some_pay_all_of_it(batch_size):
     checked = 0
     for problem in itertools.islice(problems(), 0, None, 4):
         solver = OnePassFrankWolfe(batch_size)
-        bounds, n = polytope_bounds(problem), problem.n_samples
+        bounds, n = polytope_bounds(problem, problem.constraint), problem.n_samples
         n_iter = min(200, n - n // 2, bounds.n_plain + n // 20)
         plan = solver.plan(problem, Budget(1.0, 1e-6), n_iter)
         steps = schedule(n, n_iter, plan.batch_size, bounds)
@@ -90,7 +90,7 @@ def test_a_record_enters_by_its_clipped_factor():
     """What `limit` bounds: derivative here, less ``keep`` times the derivative one step before."""
     for loss in (Squared(1.0), Huber(0.5), Logistic(), SmoothHinge(0.5)):
         problem = Problem(loss, L1Ball(2.0), 1000, 5)
-        bounds = polytope_bounds(problem)
+        bounds = polytope_bounds(problem, problem.constraint)
         steps = schedule(1000, 30, 10, bounds)
         z = np.linspace(-bounds.size, bounds.size, 201)
         for y in (-1.0, 1.0):

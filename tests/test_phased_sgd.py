@@ -9,7 +9,6 @@ from runs import run
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
 from skdpsco.data.design import as_design
-from skdpsco.data.record_stream import Row
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, lipschitz_norm
 from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import SCALE_BITS
@@ -179,10 +178,9 @@ def test_derivatives_are_clipped():
         (np.array([np.nan]), -0.25),
     ):
         w, total = np.zeros(1), np.zeros(1)
-        chunk, row = (X, y, np.zeros(1, dtype=np.int64)), Row(X, math.inf).arguments
+        chunk = X, y, np.zeros(1, dtype=np.int64)
         steps = module.SGDSteps(0.5, 0.5, 100.0, every=1, first=0, due=1)
-        room = module.SGDRoom(w, total, np.empty((1, 1)), np.empty((1, 1)))
-        module.sgd_pass(chunk, row, for_kernels(Squared()), L2Ball(10.0), steps, room)
+        module.sgd_pass(chunk, math.inf, for_kernels(Squared()), L2Ball(10.0), steps, w, total)
         assert w[0] == expected
         assert total[0] == expected
 
@@ -194,10 +192,9 @@ def test_points_are_projected_after_so_many_steps():
     for due in (1, 3):
         for stop in range(1, 10):
             w = np.zeros(1)
-            chunk, row = (X, y, rows[:stop]), Row(X, math.inf).arguments
+            chunk = X, y, rows[:stop]
             steps = module.SGDSteps(0.5, 0.5, 0.0625, every=4, first=9, due=due)
-            room = module.SGDRoom(w, np.zeros(1), np.empty((1, 1)), np.empty((1, 1)))
-            module.sgd_pass(chunk, row, for_kernels(Squared(0.5)), ball, steps, room)
+            module.sgd_pass(chunk, math.inf, for_kernels(Squared(0.5)), ball, steps, w, np.zeros(1))
             found.append(w[0])
     assert found == [
         0.25, 0.5, 0.75, 0.875, 0.25, 0.5, 0.75, 0.875, 0.25,

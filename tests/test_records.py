@@ -15,12 +15,12 @@ from skdpsco.data.design import CentredDense, as_design, read_only
 from skdpsco.data.record_stream import (
     CHUNK_RECORDS,
     Records,
-    Row,
     fetch_row,
     one_pass,
     read_row,
     row_add,
     row_dot,
+    row_room,
 )
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses import Logistic
@@ -51,7 +51,7 @@ def rng_of(seed):
 
 
 def python(X, i, w, factor, start, inverse, row_norm, columns, values):
-    fetch_row(X, i)
+    fetch_row(X, np.full(5, i), 0)
     size = read_row(X, i, inverse, row_norm, columns, values)
     z = row_dot(X, columns, values, size, w, start)
     row_add(X, columns, values, size, factor, w, start)
@@ -60,7 +60,7 @@ def python(X, i, w, factor, start, inverse, row_norm, columns, values):
 
 @njit
 def compiled(X, i, w, factor, start, inverse, row_norm, columns, values):
-    fetch_row(X, i)
+    fetch_row(X, np.full(5, i), 0)
     size = read_row(X, i, inverse, row_norm, columns, values)
     z = row_dot(X, columns, values, size, w, start)
     row_add(X, columns, values, size, factor, w, start)
@@ -69,10 +69,10 @@ def compiled(X, i, w, factor, start, inverse, row_norm, columns, values):
 
 def seen(X, i, row_norm=math.inf, run=compiled):
     """Record i as kernels see it, a dense vector."""
-    row = Row(X, row_norm)
-    D = len(row.values)
+    row = row_room(X, row_norm)
+    D = len(row[-1])
     w = np.zeros(D)
-    size, z = run(X, i, w, 1.0, 0, *row.arguments)
+    size, z = run(X, i, w, 1.0, 0, *row)
     assert z == 0.0
     assert size <= D
     return w
@@ -98,21 +98,22 @@ def test_rows_agree_with_numpy(layout, intercept, row_norm, run):
     F = np.hstack([F, np.ones((9, 1))]) if intercept else F
     D = F.shape[1]
     wrapped = design(layout, X, bounds, intercept)
-    row = Row(wrapped, row_norm)  # one serves all rows, whatever the last one left in it
+    row = row_room(wrapped, row_norm)  # one serves all rows, whatever the last one left in it
     for i, k in itertools.product(range(9), range(2)):
         np.testing.assert_allclose(seen(wrapped, i, row_norm, run), F[i], rtol=1e-14)
         w = rng.normal(size=2 * D)
         expected = w.copy()
         expected[k * D : (k + 1) * D] += 0.3 * F[i]
-        _, z = run(wrapped, i, given := w.copy(), 0.3, k * D, *row.arguments)
+        _, z = run(wrapped, i, given := w.copy(), 0.3, k * D, *row)
         np.testing.assert_allclose(z, F[i] @ w[k * D : (k + 1) * D], rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(given, expected, rtol=1e-12, atol=1e-14)
 
 
 def test_a_row_norm_that_no_row_exceeds_is_no_limit():
     X = design("dense", np.ones((2, 4)), 1.0)
-    assert Row(X, 2.0).row_norm == Row(X, math.inf).row_norm == math.inf
-    assert Row(X, 1.999).row_norm == 1.999
+    for room in (row_room, njit(row_room)):
+        for given, limit in ((2.0, math.inf), (math.inf, math.inf), (1.999, 1.999)):
+            assert room(X, given)[1] == limit
 
 
 @intercepts
@@ -196,12 +197,13 @@ def test_what_is_not_a_number_is_clipped(layout, row_norm):
 
 def test_columns_of_a_sparse_row_are_its_own():
     X = design("int32", [[0.0, 0.5, 0.0, -0.25], [0.0] * 4], 1.0, True)
-    row = Row(X, math.inf)
-    assert read_row(X, 0, *row.arguments) == 3
-    assert row.columns[:3].tolist() == [1, 3, 4]
-    assert row.values[:3].tolist() == [0.5, -0.25, 1.0]
-    assert read_row(X, 1, *row.arguments) == 1
-    assert (row.columns[0], row.values[0]) == (4, 1.0)
+    row = row_room(X, math.inf)
+    _, _, columns, values = row
+    assert read_row(X, 0, *row) == 3
+    assert columns[:3].tolist() == [1, 3, 4]
+    assert values[:3].tolist() == [0.5, -0.25, 1.0]
+    assert read_row(X, 1, *row) == 1
+    assert (columns[0], values[0]) == (4, 1.0)
 
 
 # ------------------------------------------------------------------------------ orders

@@ -157,7 +157,8 @@ def published(problem):
         problem, np.full(T - 1, batch), ones, ones, 2 * np.arange(T - 1, 0, -1), (step, step)
     )
     assert batches.rho <= BUDGET.rho
-    return MirrorDescentPlan(ZCDPEvent(batches.rho), T - 1, (), batches, (1.0,) * T, 1)
+    event = ZCDPEvent(batches.rho)
+    return MirrorDescentPlan(event, T - 1, batches=batches, weight=(1.0,) * T, n_draws=1)
 
 
 def rates(arguments):

@@ -15,12 +15,12 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from skdpsco._clipping import clip
-from skdpsco._kernels import inner, kernel, njit, reduction
+from skdpsco._kernels import inlined, inlined_kernel, inner, kernel, njit, reduction
 from skdpsco._random import next_uint64
 from skdpsco.data.design import CSR, CentredDense, Dense
 from skdpsco.data.record_sums import BlockDesign
 
-__all__ = ["AHEAD", "Row", "fetch_row", "one_pass", "read_row", "row_add", "row_dot"]
+__all__ = ["add_row", "fetch_row", "one_pass", "predict_row", "read_row", "row_room"]
 
 CHUNK_RECORDS = 8192  # largest number of records in a chunk
 _ROUNDS = 6  # with 4, adjacent records stay adjacent one and a half times as often as by chance
@@ -30,39 +30,48 @@ AHEAD = 4  # number of records between `fetch_row` and `read_row`
 Chunk = tuple[Dense | CentredDense | CSR, np.ndarray, np.ndarray]
 
 
-class Row:
-    """Arguments and buffers that kernels need to read rows: ``*Row(X, row_norm).arguments``.
+@inner
+def row_room(X, row_norm):
+    """Arguments and buffers of kernels that read rows: ``read_row(X, i, *row_room(X, row_norm))``.
 
-    Parameters
-    ----------
-    X : Dense, CentredDense or CSR
+    Rows with a larger l2 norm than ``row_norm``, not counting the one of an intercept, are
+    shortened to it.
+
+    Returns
+    -------
+    inverse : ndarray of shape (n_features,)
+        One over the bounds of the features.
     row_norm : float
-        Rows with a larger l2 norm, not counting the one of an intercept, are shortened to it.
+        Infinite if no row in [-1, 1] is longer.
+    columns, values : ndarray of shape (n_features + intercept,)
+        A buffer for one row.
     """
-
-    inverse: np.ndarray
-    row_norm: float
-    columns: Any
-    values: Any
-
-    def __init__(self, X: Dense | CentredDense | CSR, row_norm: float) -> None:
-        d = len(X.bounds)
-        size = d + X.intercept
-        unlimited = row_norm >= np.sqrt(d)  # no row in [-1, 1] is longer
-        self.inverse = 1.0 / X.bounds
-        self.row_norm = np.inf if unlimited else float(row_norm)
-        self.columns = np.arange(size)
-        self.values = np.empty(size)
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """``(inverse, row_norm, columns, values)``, the last arguments of `read_row`."""
-        return self.inverse, self.row_norm, self.columns, self.values
+    d = X.bounds.shape[0]
+    limit = np.inf if row_norm >= np.sqrt(d) else row_norm
+    size = d + X.intercept
+    return 1.0 / X.bounds, limit, np.arange(size), np.empty(size)
 
 
-@kernel
-def fetch_row(X, i):
-    """Prefetch record i, which is read soon: waiting for memory would dominate the time."""
+@inlined
+def predict_row(X, columns, values, size, w, Z):
+    """Write the predictions for the row in the buffer into ``Z``, of shape (1, n_outputs)."""
+    for k in range(Z.shape[1]):
+        Z[0, k] = row_dot(X, columns, values, size, w, k * columns.shape[0])
+
+
+@inlined
+def add_row(X, columns, values, size, factor, R, out):
+    """Add ``factor`` times the gradient to ``out``, if ``R`` holds the derivatives for the row."""
+    for k in range(R.shape[1]):
+        row_add(X, columns, values, size, factor * R[0, k], out, k * columns.shape[0])
+
+
+@inlined_kernel
+def fetch_row(X, rows, t):
+    """Prefetch the record that is read `AHEAD` steps after ``rows[t]``.
+
+    Otherwise waiting for memory would dominate the time.
+    """
     raise NotImplementedError
 
 
@@ -118,15 +127,18 @@ def _fetch_in_kernels(array):
 
 @fetch_row.register(CentredDense)
 @fetch_row.register(Dense)
-def _(X, i):
-    _fetch(X.values[i])
+def _(X, rows, t):
+    if t + AHEAD < rows.shape[0]:
+        _fetch(X.values[rows[t + AHEAD]])
 
 
 @fetch_row.register(CSR)
-def _(X, i):
-    start, stop = X.indptr[i], X.indptr[i + 1]
-    _fetch(X.data[start:stop])
-    _fetch(X.indices[start:stop])
+def _(X, rows, t):
+    if t + AHEAD < rows.shape[0]:
+        i = rows[t + AHEAD]
+        start, stop = X.indptr[i], X.indptr[i + 1]
+        _fetch(X.data[start:stop])
+        _fetch(X.indices[start:stop])
 
 
 @reduction

@@ -349,12 +349,10 @@ class PrivateGroupDRO(PrivateLinearModel):
 
     def _known_weight(self, n_samples: int) -> float:
         """The number of records if all groups were as small as the smallest, with equal weights."""
-        return min(self._facts["n_groups"] * self._smallest(n_samples), float(n_samples))
-
-    def _smallest(self, n_samples: int) -> float:
-        """Number of records of the smallest group, as far as it is public."""
-        prior = self._facts.get("prior") or (1.0 / self._facts["n_groups"],)
-        return float(min(self._facts.get("group_sizes") or [n_samples * p for p in prior]))
+        k = self._facts["n_groups"]
+        prior = self._facts.get("prior") or (1.0 / k,)
+        smallest = min(self._facts.get("group_sizes") or [n_samples * p for p in prior])
+        return min(k * float(smallest), float(n_samples))
 
     def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
         # As far as losses of groups are noise, all records count alike.

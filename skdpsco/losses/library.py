@@ -542,40 +542,37 @@ def taken_on_trust(loss: Any) -> tuple[str, ...]:
     return (f"the loss {loss!r} is convex and keeps to the constants it declares",)
 
 
-def _residual_value(loss, z, y):
+@value.register(Squared)
+def _(loss, z, y):
     r = abs(z - y)
     if r <= loss.clip:
         return 0.5 * r * r
     return loss.clip * (r - 0.5 * loss.clip)
 
 
-def _residual_derivative(loss, z, y):
+@derivative.register(Squared)
+def _(loss, z, y):
     return min(max(z - y, -loss.clip), loss.clip)
 
 
-def _residual_curvature(loss, z, y):
+@curvature.register(Squared)
+def _(loss, z, y):
     return 1.0
-
-
-value.register(Squared)(_residual_value)
-derivative.register(Squared)(_residual_derivative)
-curvature.register(Squared)(_residual_curvature)
 
 
 @value.register(Huber)
 def _(loss, z, y):
-    r = abs(z - y)
-    if r <= loss.delta:
-        return 0.5 * r * r
-    return loss.delta * (r - 0.5 * loss.delta)
+    return value(Squared(loss.delta), z, y)
 
 
 @derivative.register(Huber)
 def _(loss, z, y):
-    return min(max(z - y, -loss.delta), loss.delta)
+    return derivative(Squared(loss.delta), z, y)
 
 
-curvature.register(Huber)(_residual_curvature)
+@curvature.register(Huber)
+def _(loss, z, y):
+    return 1.0
 
 
 @value.register(Logistic)

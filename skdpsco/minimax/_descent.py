@@ -149,13 +149,13 @@ class TaskGradients:
         progress: Any,
     ) -> MinimaxResult:
         """Follow ``plan`` on the data."""
-        tasks, composite = problem.tasks, plan.composite
+        tasks, composite, ball = problem.tasks, plan.composite, L1Ball(problem.radius)
         shrunk = traits_of(tasks.losses[0]).targets == "numbers"
         if plan.losses is not None:
             weighing = WeighingDescent(tasks.losses, plan.losses, shrunk)
             found = weighing.run(plan.inner, composite, X, np.ascontiguousarray(y), rng, progress)
             theta = weighing.theta.mean.reshape(np.shape(composite.loss.weights))
-            _into_ball(problem, found.coef)
+            move_into(ball, found.coef)
             return MinimaxResult(found.coef, found.n_iter, task_weights=theta)
         K, weights = tasks.n_classes, np.array(tasks.class_weights or 1.0)
         shares = None if tasks.prior is None else np.array(tasks.prior)
@@ -172,14 +172,8 @@ class TaskGradients:
             t = with_weights(t, np.where(t > 0.0, weights[1], weights[0]))
         found = GradientDescent(shrunk=shrunk).run(plan.inner, composite, X, t, rng, progress)
         theta = np.full((1, max(K, 1)), 1.0 / max(K, 1))
-        _into_ball(problem, found.coef)
+        move_into(ball, found.coef)
         return MinimaxResult(found.coef, found.n_iter, task_weights=theta, shares=shares)
-
-
-def _into_ball(problem: MinimaxProblem, coef: np.ndarray) -> None:
-    """Move coefficients to the nearest ones in the l1 ball, if there is one."""
-    if problem.radius < math.inf:
-        move_into(L1Ball(problem.radius), coef)
 
 
 def _composite(problem: MinimaxProblem, mu: float, n_iter: int | None) -> CompositeProblem:

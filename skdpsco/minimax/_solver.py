@@ -94,6 +94,7 @@ class GameSolver:
 
     def __init__(self, solver: Any) -> None:
         self.solver = solver
+        self.over_ball: bool = isinstance(solver, (MirrorProx, RecursiveRegularisation))
 
     def plan(self, problem: MinimaxProblem, budget: Any, n_iter: int | None = None) -> MinimaxPlan:
         """Spend ``budget``, a fiftieth of it on the shares of classes if they are not known.
@@ -108,12 +109,11 @@ class GameSolver:
             shares = None if tasks.prior is None else np.array(tasks.prior)
             inner = self.solver.plan(self.game(problem, shares), budget, n_iter)
             return MinimaxPlan(inner.event, inner.n_iter, inner.summary, inner, **inner.passed_on())
-        gaussian = isinstance(self.solver, (MirrorProx, RecursiveRegularisation))
-        rho = 0.5 * budget.mu**2 if gaussian else budget.rho
+        rho = 0.5 * budget.mu**2 if self.over_ball else budget.rho  # the ball's noise is Gaussian
         k = tasks.n_classes
         counts_plan, rest = plan_counts(n, k, rho)
         least = counts_plan.least
-        spent = GaussianEvent(1.0 / rest.mu) if gaussian else ZCDPEvent(rest.rho)
+        spent = GaussianEvent(1.0 / rest.mu) if self.over_ball else ZCDPEvent(rest.rho)
         # Whatever may fail must fail now. Try the most unequal shares, and then equal ones, whose
         # number of steps is announced.
         for others in (float(n), least):
@@ -132,8 +132,8 @@ class GameSolver:
 
     def game(self, problem: MinimaxProblem, shares: np.ndarray | None) -> VariationalProblem:
         """The game in the form that the solver needs: over vertices, or over the ball."""
-        tasks, ball = problem.tasks, isinstance(self.solver, (MirrorProx, RecursiveRegularisation))
-        made: Any = PreparedBall if ball else PreparedVertices
+        tasks = problem.tasks
+        made: Any = PreparedBall if self.over_ball else PreparedVertices
         sizes = problem.n_features, problem.radius, tasks.n_targets
         operator = made(tasks.losses, *sizes, shares, tasks.class_weights)
         return VariationalProblem(operator, problem.n_samples)

@@ -209,9 +209,7 @@ def _first_columns(X: Any, count: int | None, dense: bool = False) -> Any:
     return first.toarray() if dense and hasattr(first, "toarray") else first
 
 
-def check_private(
-    estimators: list[Any], data: Any, record_wise: Any, rho: Iterable[float] | None = None
-) -> None:
+def check_private(estimators: list[Any], data: Any, record_wise: Any, rho: Iterable[float]) -> None:
     """Check that all steps of estimators are private, and that their shares of ``rho`` suffice.
 
     Parameters
@@ -221,8 +219,8 @@ def check_private(
         Records, of which only the layout is used, and the arguments of ``fit``.
     record_wise : list of str or callable
         Steps and functions for which the user vouches.
-    rho : iterable of float or None
-        Budgets of the fits; None for the budgets that the estimators declare.
+    rho : iterable of float
+        Budgets of the fits.
 
     Raises
     ------
@@ -266,12 +264,7 @@ def check_private(
                     f"{name} must not be a VotingClassifier: it numbers the labels that occur in "
                     "the part of the records that it is fitted on."
                 )
-        shares = (
-            [declared_rho(estimator)]
-            if rho is None
-            else [_shares_of_steps(estimator, r) for r in rho]
-        )
-        least = min(share.min() for share in shares)
+        least = min(_shares_of_steps(estimator, r).min() for r in rho)
         if least < MIN_RHO:
             raise ValueError(
                 "epsilon is too small for this many fits of private steps: the part of one fit "

@@ -187,29 +187,22 @@ def release_scorer(
     return clipped_squared_error(release_target(plan.target, y, rng))
 
 
-def _sensitivity(n_validation: int, width: float) -> float:
-    """Sensitivity of a float64 sum of scores in an interval of this width."""
-    return replace_one(n_validation, width / 2.0)
-
-
 def centred_sum(scores: np.ndarray, scorer: PrivateScorer) -> float:
     """Sum of the scores' distances from the middle of their interval."""
-    return float(np.sum(np.clip(scores - _middle(scorer), -_half(scorer), _half(scorer))))
+    half = half_width(scorer)
+    return float(np.sum(np.clip(scores - (scorer.lower + half), -half, half)))
 
 
-def _middle(scorer: PrivateScorer) -> float:
-    return scorer.lower + (scorer.upper - scorer.lower) / 2.0
-
-
-def _half(scorer: PrivateScorer) -> float:
+def half_width(scorer: PrivateScorer) -> float:
+    """Bound on the distance of a score from the middle of its interval."""
     return (scorer.upper - scorer.lower) / 2.0
 
 
 def winner_grid(scorer: PrivateScorer, n_validation: int, rho: float) -> float:
     """Grid of the exponential mechanism that draws a winner at a cost of ``rho``."""
-    sensitivity = _sensitivity(n_validation, 2.0 * _half(scorer))
-    magnitude = n_validation * _half(scorer)
-    return exponential_grid(2.0 * sensitivity, EXPONENTIAL.epsilon0(rho), magnitude)
+    half = half_width(scorer)
+    change = 2.0 * replace_one(n_validation, half)
+    return exponential_grid(change, EXPONENTIAL.epsilon0(rho), n_validation * half)
 
 
 def choose_winner(
@@ -230,13 +223,12 @@ def comparison_noise(plan: SearchPlan, scorer: PrivateScorer, n_validation: int)
     The exponential mechanism takes the largest of sums with Gumbel noise, whose scale is that of
     the mechanism.
     """
-    n = n_validation
+    n, half = n_validation, half_width(scorer)
     if plan.tries is None:
         scale = 2.0**SCALE_BITS * winner_grid(scorer, n, plan.scores.rho)
         return scale * math.pi / math.sqrt(6.0) / n
-    sensitivity = _sensitivity(n, 2.0 * _half(scorer))
     multiplier = 1.0 / math.sqrt(2.0 * plan.rho_score)
-    return deviation_on(gaussian_grid(sensitivity, multiplier, 1, n * _half(scorer))) / n
+    return deviation_on(gaussian_grid(replace_one(n, half), multiplier, 1, n * half)) / n
 
 
 def least_difference(noise: Any, other: Any) -> Any:
@@ -248,10 +240,10 @@ def noisy_sums(
     sums: np.ndarray, scorer: PrivateScorer, n_validation: int, rho: float, rng: Any
 ) -> tuple[np.ndarray, float]:
     """All sums with Gaussian noise that costs ``rho`` in total, and its standard deviation."""
-    sensitivity = math.sqrt(len(sums)) * _sensitivity(n_validation, 2.0 * _half(scorer))
+    half = half_width(scorer)
+    sensitivity = math.sqrt(len(sums)) * replace_one(n_validation, half)
     noisy, multiplier = np.array(sums, dtype=np.float64), 1.0 / math.sqrt(2.0 * rho)
-    std = release(rng, noisy, sensitivity, multiplier, n_validation * _half(scorer))
-    return noisy, std
+    return noisy, release(rng, noisy, sensitivity, multiplier, n_validation * half)
 
 
 def noisy_means(
@@ -259,7 +251,7 @@ def noisy_means(
 ) -> tuple[np.ndarray, float]:
     """Noisy means, maybe outside of the scorer's interval, and the deviation of the noise."""
     noisy, std = noisy_sums(sums, scorer, n_validation, rho, rng)
-    return _middle(scorer) + noisy / n_validation, std / n_validation
+    return scorer.lower + half_width(scorer) + noisy / n_validation, std / n_validation
 
 
 def noisy_r2(
@@ -274,7 +266,7 @@ def noisy_r2(
     assert isinstance(error, ClippedSquaredError)
     values, multiplier = np.append(sums, error.moments(y)), 1.0 / math.sqrt(2.0 * rho)
     sensitivity = math.hypot(
-        math.sqrt(len(sums)) * _sensitivity(n, 1.0),
+        math.sqrt(len(sums)) * replace_one(n, 0.5),
         replace_one(n, MOMENTS_NORM, MOMENTS_CHANGE),
     )
     std = release(rng, values, sensitivity, multiplier, n / 2.0) / n

@@ -1,4 +1,4 @@
-"""Sums of gradients at a point, clipped or not, in one pass over memory, and noisy steps with them.
+"""Sums of gradients at a point, clipped or not, in one pass over memory.
 
 Proof: docs/proofs/frank_wolfe.md.
 """
@@ -10,7 +10,6 @@ import numpy as np
 
 from skdpsco._clipping import clip_records
 from skdpsco._kernels import inlined_kernel, njit
-from skdpsco.constraints.sets import minimiser
 from skdpsco.data.design import CSR, Dense
 from skdpsco.data.products import (
     add_rows,
@@ -22,10 +21,9 @@ from skdpsco.data.products import (
     dot_rows,
     run_room,
 )
-from skdpsco.data.record_sums import map_reduce, without_gil
+from skdpsco.data.record_sums import without_gil
 from skdpsco.losses.kernels import bounded_derivatives, bounded_entries, bounded_values
 from skdpsco.losses.library import for_kernels, lipschitz_l2
-from skdpsco.mechanisms.samplers import gaussian_mechanism
 
 __all__ = [
     "GradientLimits",
@@ -33,8 +31,6 @@ __all__ = [
     "clipped_gradient_sum",
     "gradient_and_loss_sum",
     "gradient_sum",
-    "walk_minimisers",
-    "write_minimiser",
 ]
 
 
@@ -149,24 +145,3 @@ def add_gradients(X, y, loss, v, u, limits, room, out):
         total += clip_run(u, loss, R, targets, limits, some)
         add_rows(X, start, common, R, out)
     return total
-
-
-def walk_minimisers(
-    plan: Any, problem: Any, X: Any, y: Any, rng: np.random.Generator, progress: Any
-) -> np.ndarray:
-    """Move towards minimisers of noisy linear functions."""
-    # Zeros, so that a minimiser that writes nothing does not release former contents of memory.
-    w, v = np.zeros((2, problem.n_coefficients))
-    for step, grid in zip(plan.step, plan.grid, strict=True):
-        G = map_reduce(X, y, gradient_sum, problem.loss, w, plan.slope, plan.slope)
-        gaussian_mechanism(rng, G, grid)
-        write_minimiser(problem.constraint, G, v)
-        w = (1.0 - step) * w + step * v
-        progress[0] += 1
-    return w
-
-
-@njit
-def write_minimiser(constraint, G, out):
-    """Write a point of the set that minimises the product with ``G``."""
-    minimiser(constraint, G, out)

@@ -123,7 +123,7 @@ LEAST_KEPT = 0.5  # least assumed share of unclipped residuals, whatever the noi
 DOUBTFUL_MOVE, MOST_MOVED = 0.5, 4.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NewtonStepPlan(Plan):
     """The plan of gradient descent, and the noise of the step that follows it.
 
@@ -145,16 +145,16 @@ class NewtonStepPlan(Plan):
         Number of residuals that may exceed the size found.
     """
 
-    descent: Any = None
-    gradient_grid: float = 0.0
-    matrix_grid: float = 0.0
-    spread_grid: Any = None
-    square_grid: Any = None
-    sampling_grid: Any = None
-    risk_grid: Any = None
-    reach: float = NEWTON_STEP.reach
-    long: float = NEWTON_STEP.long
-    tolerated: float = 0.0
+    descent: Any
+    gradient_grid: float
+    matrix_grid: float
+    spread_grid: Any
+    square_grid: Any
+    sampling_grid: Any
+    risk_grid: Any
+    reach: float
+    long: float
+    tolerated: float
 
     @property
     def clips_gradients(self) -> bool:
@@ -247,11 +247,13 @@ class NewtonStep:
         # Rounding of norms and of products of one record.
         slack = 1.0 + (problem.n_coefficients + 16) * 2.0**-50
 
-        def grid(name: str, sensitivity: float, dimension: int = 1) -> float:
+        def grid(name: str, sensitivity: float, dimension: int = 1) -> Any:
+            if name not in shares:
+                return None
             return gaussian_grid(sensitivity, multipliers[name], dimension, 2.0 * n * slack)
 
         moved = replace_one(n, slack, math.sqrt(2.0) * slack)
-        residuals, F = has_spread(problem.loss), problem.n_features
+        F = problem.n_features
         gradient_grid = grid("gradient", replace_one(n, slack), D)
         # Deviation relative to that of sampling, over norms of rows, for derivatives of size 1.
         noise = deviation_on(gradient_grid) / math.sqrt(n)
@@ -263,16 +265,10 @@ class NewtonStep:
             descent=descent,
             gradient_grid=gradient_grid,
             matrix_grid=grid("matrix", moved, D * (D + 1) // 2),
-            spread_grid=grid("spread", 1.0) if residuals else None,
-            square_grid=grid("square", replace_one(n, 2.0 * slack, 2.0**0.5 * slack), 2)
-            if residuals
-            else None,
-            sampling_grid=grid("sampling", moved, D * (D + 1) // 2)
-            if "sampling" in shares
-            else None,
-            risk_grid=grid("risk", replace_one(n, 2.0 * slack, 2.0 * slack), 2)
-            if "risk" in shares
-            else None,
+            spread_grid=grid("spread", 1.0),
+            square_grid=grid("square", replace_one(n, 2.0 * slack, 2.0**0.5 * slack), 2),
+            sampling_grid=grid("sampling", moved, D * (D + 1) // 2),
+            risk_grid=grid("risk", replace_one(n, 2.0 * slack, 2.0 * slack), 2),
             reach=min(
                 max(NEWTON_STEP.reach, NEWTON_STEP.small / (noise * c)), NEWTON_STEP.most_reach
             ),

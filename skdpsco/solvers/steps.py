@@ -1,13 +1,13 @@
-"""The useful number of steps, and projection onto a set."""
+"""The useful number of steps, and compiled calls of the kernels of a set."""
 
 import math
 
 import numpy as np
 
 from skdpsco._kernels import njit
-from skdpsco.constraints.sets import project
+from skdpsco.constraints.sets import minimiser, project
 
-__all__ = ["MOST_PLANNED", "move_into", "steps_to_try", "whole_steps"]
+__all__ = ["MOST_PLANNED", "move_into", "steps_to_try", "whole_steps", "write_minimiser"]
 
 MOST_PLANNED = 10_000  # that solvers choose; by hand, for time
 # Share of the Frank-Wolfe steps that minimise the bound, which is for the worst case; fitted on
@@ -40,3 +40,9 @@ def whole_steps(useful: float) -> int:
 def move_into(constraint, w):
     """Move ``w`` to the nearest point of the set, in place."""
     project(constraint, w)
+
+
+@njit
+def write_minimiser(constraint, G, out):
+    """Write a point of the set that minimises the product with ``G``."""
+    minimiser(constraint, G, out)

@@ -229,21 +229,20 @@ def _write_vertices(constraint, out):
 
 
 @inner
-def select_vertex(vertices, gradient, grid, mechanism, rng, scores, units):
-    """Draw the number of a vertex whose product with ``gradient`` is probably small.
-
-    ``scores`` and ``units`` are work space.
-    """
+def select_vertex(vertices, gradient, grid, mechanism, rng):
+    """Draw the number of a vertex whose product with ``gradient`` is probably small."""
+    scores = np.empty(n_vertices(vertices, gradient.shape[0]))
     vertex_scores(vertices, gradient, scores)
+    units = np.empty(scores.shape[0], dtype=np.int64)
     for k in range(scores.shape[0]):
         units[k] = to_grid(-scores[k], grid)  # the largest score wins, but a minimum is sought
     return select(mechanism, rng, units)
 
 
 @njit
-def choose_vertex(vertices, G, grid, mechanism, rng, scores, units):
+def choose_vertex(vertices, G, grid, mechanism, rng):
     """Draw privately the number of a vertex with a small score."""
-    return select_vertex(vertices, G, grid, mechanism, rng, scores, units)
+    return select_vertex(vertices, G, grid, mechanism, rng)
 
 
 @njit

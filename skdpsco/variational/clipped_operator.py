@@ -8,7 +8,7 @@ import numpy as np
 from skdpsco.constraints.norms import conjugate
 from skdpsco.data.record_functions import Data, numbers_or_nan, real_numbers
 from skdpsco.solvers.saddle.geometry import Block, Geometry, finite_lp_norm
-from skdpsco.solvers.saddle.problem import OPERATOR_ROWS
+from skdpsco.solvers.saddle.problem import in_chunks
 from skdpsco.variational.games import BilinearGame, QuadraticGame
 from skdpsco.variational.maximal_loss import MaximalLoss
 
@@ -67,17 +67,6 @@ def _game(function: Any, blocks: tuple[Block, ...]) -> Any:
 class Clipped:
     """A user's operator, with every record clipped to its bounds whatever it returns."""
 
-    function: Any
-    blocks: Any
-    saddle: bool
-    smoothness: Any
-    monotone: bool
-    parts: Any
-    size: int
-    second_smoothness: Any
-    value_bound: Any
-    game: Any
-
     def __init__(
         self,
         function: Any,
@@ -86,18 +75,20 @@ class Clipped:
         smoothness: Any,
         monotone: bool,
     ) -> None:
-        self.function, self.blocks = function, blocks
-        self.saddle, self.smoothness, self.monotone = saddle, smoothness, monotone
-        self.parts = Geometry(blocks).parts
-        self.size = sum(block.size for block in blocks)
-        self.second_smoothness = getattr(function, "second_smoothness", None)
+        self.function: Any = function
+        self.blocks: tuple[Block, ...] = blocks
+        self.saddle: bool = saddle
+        self.smoothness: Any = smoothness
+        self.monotone: bool = monotone
+        self.geometry: Geometry = Geometry(blocks)
+        self.second_smoothness: Any = getattr(function, "second_smoothness", None)
         has_value = hasattr(function, "value")
-        self.value_bound = getattr(function, "value_bound", None) if has_value else None
-        self.game = _game(function, blocks)
+        self.value_bound: Any = getattr(function, "value_bound", None) if has_value else None
+        self.game: Any = _game(function, blocks)
 
     def records(self, z: np.ndarray, data: Data) -> np.ndarray:
         """The user's operator on records whose errors may be shown: public ones or the first."""
-        return real_numbers("operator", self._at(z), data, (self.size,), self.monotone)
+        return real_numbers("operator", self._at(z), data, z.shape, self.monotone)
 
     def try_record(self, z: np.ndarray, record: Data) -> None:
         """Check the shapes and types of the operator and its payoffs on one record.
@@ -115,11 +106,10 @@ class Clipped:
     def total(self, z: np.ndarray, data: Data) -> np.ndarray:
         if self.game is not None:
             return self.game.total(z, data)
-        total = np.zeros(self.size)
-        for start in range(0, len(data[0]), OPERATOR_ROWS):
-            chunk = tuple(array[start : start + OPERATOR_ROWS] for array in data)
-            G = numbers_or_nan("operator", self._at(z), chunk, (self.size,), self.monotone)
-            for block, part in zip(self.blocks, self.parts, strict=True):
+        total = np.zeros(self.geometry.size)
+        for chunk in in_chunks(data):
+            G = numbers_or_nan("operator", self._at(z), chunk, total.shape, self.monotone)
+            for block, part in zip(self.blocks, self.geometry.parts, strict=True):
                 total[part] += _within_block(G[:, part], block).sum(axis=0)
         return total
 

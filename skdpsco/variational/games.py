@@ -1,6 +1,5 @@
 """Games whose records are pairs of vectors, and the duality gap of public ones."""
 
-from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from skdpsco.constraints.norms import project_simplex
 from skdpsco.constraints.sets import Simplex
 from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Block, Geometry
-from skdpsco.solvers.saddle.problem import OPERATOR_ROWS
+from skdpsco.solvers.saddle.problem import in_chunks
 
 __all__ = ["BilinearGame", "QuadraticGame", "duality_gap"]
 
@@ -27,11 +26,6 @@ class _VectorGame:
     game with the declared constants, whatever the data.
     """
 
-    bound: float
-    blocks: Any
-    value_bound: float
-    smoothness: Any
-
     saddle = True
     monotone = True
     second_smoothness: ClassVar[float] = 0.0
@@ -39,18 +33,18 @@ class _VectorGame:
     n_arrays: int
 
     def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0) -> None:
-        self.bound = check_bound("bound", bound)
+        self.bound: float = check_bound("bound", bound)
         square = self.bound**2
         # Bound on the factor of a vector. Targets, if any, are within the bound too.
         self._most = self.bound * (2.0 * (1.0 + self.curvature) if self.curvature else 1.0)
         largest = self._most * self.bound
         simplex: Any = Simplex
         sizes = check_int("n_rows", n_rows), check_int("n_columns", n_columns)
-        self.blocks = tuple(Block(simplex(), size, largest) for size in sizes)
+        self.blocks: Any = tuple(Block(simplex(), size, largest) for size in sizes)
         # Attained if both residuals are twice the bound; without curvature there are no targets.
-        self.value_bound = 4.0 * square if self.curvature else square
+        self.value_bound: float = 4.0 * square if self.curvature else square
         k = self.curvature * square
-        self.smoothness = [[k, square], [square, k]]
+        self.smoothness: Any = [[k, square], [square, k]]
 
     def __call__(self, z: np.ndarray, *data: np.ndarray) -> np.ndarray:
         """Operators of records, ``(df/dx, -df/dy)``.
@@ -74,7 +68,7 @@ class _VectorGame:
         """Sum of the records' operators, in one pass over them."""
         total = np.zeros(sum(block.size for block in self.blocks))
         m = self.blocks[0].size
-        for part in _chunks(self._check(data)):
+        for part in in_chunks(self._check(data)):
             u, v, a, c = self._arrays(part)
             _add_operators(
                 _Records(u, v, a, c), z[:m], z[m:], self.bound, self._most, self.curvature,
@@ -96,7 +90,7 @@ class _VectorGame:
         values : ndarray of shape (n_samples,)
         """
         found, k = [], self.curvature
-        for part in _chunks(self._check(data)):
+        for part in in_chunks(self._check(data)):
             _, _, r, q = self._residuals(z, part)
             found.append(0.5 * k * (r**2 - q**2) + r * q)
         return np.concatenate(found)
@@ -286,11 +280,6 @@ def _with(z: np.ndarray, part: slice, w: np.ndarray) -> np.ndarray:
     z = z.copy()
     z[part] = w
     return z
-
-
-def _chunks(data: Data) -> Iterator[Data]:
-    for start in range(0, len(data[0]), OPERATOR_ROWS):
-        yield tuple(array[start : start + OPERATOR_ROWS] for array in data)
 
 
 @inner

@@ -28,12 +28,12 @@ from skdpsco.losses.traits import traits_of
 from skdpsco.solvers.saddle.geometry import Block
 
 __all__ = [
-    "ENTRIES",
     "PreparedBall",
     "PreparedVertices",
     "VertexTasks",
     "check_losses",
     "check_weight_bounds",
+    "chunks_of",
 ]
 
 ENTRIES = 1 << 19  # features read at a time: rows are still cached when they are used again
@@ -109,17 +109,6 @@ class LossTasks:
         number of the class.
     """
 
-    losses: Any
-    n_features: int
-    radius: float
-    n_targets: int
-    target_bound: float
-    n_outputs: Any
-    n_tasks: int
-    n_coefficients: Any
-    slope: Any
-    centre: float
-
     saddle = True
 
     def __init__(
@@ -135,20 +124,21 @@ class LossTasks:
         self.class_weights: np.ndarray | None = (
             None if class_weights is None else np.clip(class_weights, 0.0, 1.0)
         )
-        self.losses = tuple(losses)
-        self.n_features = check_int("n_features", n_features)
-        self.radius = check_bound("radius", radius)
-        self.n_targets = check_int("n_targets", n_targets)
-        self.target_bound = check_bound("target_bound", target_bound)
-        self.weight_bounds = weight_bounds
-        self.n_outputs = self.losses[0].n_outputs
-        self.n_tasks = len(self.losses) * self.n_targets * len(weight_bounds)
-        self.n_coefficients = self.n_outputs * self.n_features
+        self.losses: Any = tuple(losses)
+        self.n_features: int = check_int("n_features", n_features)
+        self.radius: float = check_bound("radius", radius)
+        self.n_targets: int = check_int("n_targets", n_targets)
+        self.target_bound: float = check_bound("target_bound", target_bound)
+        self.weight_bounds: np.ndarray = weight_bounds
+        self.n_outputs: int = self.losses[0].n_outputs
+        self.n_tasks: int = len(self.losses) * self.n_targets * len(weight_bounds)
+        self.n_coefficients: int = self.n_outputs * self.n_features
         self._slopes = [loss.lipschitz(self.radius, self.target_bound) for loss in self.losses]
         self._highest = [
             largest_value(loss, self.radius, self.target_bound) for loss in self.losses
         ]
-        self.slope, self.centre = max(self._slopes), 0.5 * max(self._highest)
+        self.slope: float = max(self._slopes)
+        self.centre: float = 0.5 * max(self._highest)
         # The constants have to hold without clipping, which has not been proved for a user's own
         # losses, and the rounding of predictions must hardly change slopes.
         proven = all(is_proven(loss) for loss in self.losses)
@@ -189,7 +179,12 @@ class LossTasks:
                 yield k, j, level - self.centre, slope
 
     def _factors(
-        self, W: np.ndarray, mixture: np.ndarray, rows: Any, targets: np.ndarray, weights: Any
+        self,
+        W: np.ndarray,
+        mixture: np.ndarray,
+        rows: Any,
+        targets: np.ndarray,
+        weights: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """For every record, the factors of its row and its payoff for every task.
 
@@ -200,18 +195,14 @@ class LossTasks:
             Weights with which the slopes of the tasks are mixed.
         rows : array or matrix of shape (n, n_features)
         targets : ndarray of shape (n, n_targets)
-        weights : ndarray of shape (n, n_groups) or None
+        weights : ndarray of shape (n, n_groups)
         """
         n = len(targets)
         factors = np.zeros((n, self.n_outputs))
         payoffs = np.empty((n, *mixture.shape))
         for k, j, level, slope in self._parts(W, rows, targets):
-            if weights is None:
-                factors += mixture[k, j, 0] * slope
-                payoffs[:, k, j, 0] = level
-            else:
-                factors += (weights @ mixture[k, j])[:, None] * slope
-                payoffs[:, k, j] = weights * level[:, None]
+            factors += (weights @ mixture[k, j])[:, None] * slope
+            payoffs[:, k, j] = weights * level[:, None]
         return factors, payoffs.reshape(n, -1)
 
     def _mixture(self, y: np.ndarray) -> np.ndarray:
@@ -227,18 +218,13 @@ class LossTasks:
 class VertexTasks(LossTasks):
     """Tasks whose first player holds weights of the ball's vertices; see the subclasses."""
 
-    value_bound: float
-    blocks: Any
-    smoothness: Any
-    second_smoothness: float | None
-
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         weight = float(self.weight_bounds.max())
         bound = check_bound("the bound on gradients", self.radius * weight * self.slope)
-        self.value_bound = check_bound("the bound on losses", weight * self.centre)
+        self.value_bound: float = check_bound("the bound on losses", weight * self.centre)
         simplex: Any = Simplex
-        self.blocks = (
+        self.blocks: Any = (
             Block(simplex(), 2 * self.n_coefficients, bound),
             Block(simplex(), self.n_tasks, self.value_bound if self.n_tasks > 1 else IDLE * bound),
         )
@@ -331,16 +317,11 @@ class PreparedVertices(PreparedTasks, VertexTasks):
 
     def _chunks(self, data: Any) -> Iterator[tuple[Any, np.ndarray, Any]]:
         for targets, rows, *groups in chunks_of(data, self.n_features):
-            yield rows, targets, groups[0] * self.weight_bounds if groups else None
+            yield rows, targets, group_rows(groups, targets) * self.weight_bounds
 
 
 class PreparedBall(PreparedTasks):
     """Such tasks with the coefficients as the player, in units of public weights."""
-
-    blocks: Any
-    smoothness: Any
-    second_smoothness: float | None
-    largest_weights: tuple[float, float]
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -351,12 +332,12 @@ class PreparedBall(PreparedTasks):
         sensitivity = 2.0 * bound * math.sqrt(len(self.losses) * self.n_targets)
         ball: Any = L1Ball(self.radius)
         simplex: Any = Simplex
-        self.blocks = (
+        self.blocks: Any = (
             Block(ball, self.n_coefficients, slope),
             Block(simplex(), self.n_tasks, bound, sensitivity),
         )
         self.smoothness, self.second_smoothness = self._bends(largest, 1.0)
-        self.largest_weights = (largest, largest)
+        self.largest_weights: tuple[float, float] = (largest, largest)
 
     def coef(self, z: np.ndarray) -> np.ndarray:
         """Coefficients of the model."""
@@ -380,9 +361,8 @@ class PreparedBall(PreparedTasks):
         total = np.zeros(size + self.n_tasks)
         model, tasks = self.blocks
         for targets, rows, *groups in chunks_of(data, self.n_features):
-            factors, payoffs = self._factors(
-                self.coef(z), mixture, rows, targets, groups[0] if groups else None
-            )
+            members = group_rows(groups, targets)
+            factors, payoffs = self._factors(self.coef(z), mixture, rows, targets, members)
             total[:size] += _weighted_sum(
                 within(factors, -model.lipschitz, model.lipschitz), rows
             ).ravel()
@@ -391,8 +371,13 @@ class PreparedBall(PreparedTasks):
         return total
 
 
+def group_rows(groups: Any, targets: np.ndarray) -> np.ndarray:
+    """A row for every record with a 1 at its group; all are in one group if none are given."""
+    return groups[0] if groups else np.ones((len(targets), 1))
+
+
 def chunks_of(data: Any, n_features: int) -> Iterator[Any]:
-    """Split targets, rows and groups into parts; sparse rows stay in one part."""
+    """Split arrays of records into parts; if the second one holds sparse rows, into one."""
     size = max(ENTRIES // n_features, 64) if isinstance(data[1], np.ndarray) else len(data[0])
     for start in range(0, len(data[0]), size):
         yield tuple(array[start : start + size] for array in data)

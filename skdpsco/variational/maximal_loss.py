@@ -10,7 +10,12 @@ import numpy as np
 
 from skdpsco._clipping import within
 from skdpsco.data.record_functions import Data
-from skdpsco.variational.loss_tasks import ENTRIES, VertexTasks, check_losses, check_weight_bounds
+from skdpsco.variational.loss_tasks import (
+    VertexTasks,
+    check_losses,
+    check_weight_bounds,
+    chunks_of,
+)
 
 __all__ = ["MaximalLoss"]
 
@@ -100,18 +105,14 @@ class MaximalLoss(VertexTasks):
         return np.hstack([gradient, -gradient, -payoffs])
 
     def _chunks(self, data: Data) -> Iterator[tuple[Any, np.ndarray, Any]]:
-        data = self._check(data)
-        size = max(ENTRIES // self.n_features, 64)
-        for start in range(0, len(data[0]), size):
-            yield self._read(tuple(array[start : start + size] for array in data))
+        return map(self._read, chunks_of(self._check(data), self.n_features))
 
     def _read(self, data: Data) -> tuple[Any, np.ndarray, Any]:
         """Rows, targets and weights of records, clipped to their bounds."""
         rows = within(np.asarray(data[0], dtype=np.float64), -1.0, 1.0)
         targets = self._targets(np.asarray(data[1], dtype=np.float64))
-        if self.n_arrays == 2:
-            return rows, targets.reshape(len(rows), -1), None
-        weights = within(np.asarray(data[2], dtype=np.float64), 0.0, self.weight_bounds)
+        weights = np.ones((len(rows), 1)) if self.n_arrays == 2 else data[2]
+        weights = within(np.asarray(weights, dtype=np.float64), 0.0, self.weight_bounds)
         return rows, targets.reshape(len(rows), -1), weights
 
     def _check(self, data: Data) -> Data:

@@ -105,21 +105,17 @@ class MatrixGame:
         What `solve_variational_inequality` asks for.
     """
 
-    bound: float
-    value_bound: float
-    blocks: Any
-    smoothness: Any
-
     saddle = True
     monotone = True  # for all payoffs, since the payoffs are clipped and not the operator
     second_smoothness: ClassVar[float] = 0.0
 
     def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0) -> None:
-        self.bound = self.value_bound = check_bound("bound", bound)
+        self.bound: float = check_bound("bound", bound)
+        self.value_bound: float = self.bound
         simplex: Any = Simplex
         sizes = check_int("n_rows", n_rows), check_int("n_columns", n_columns)
-        self.blocks = tuple(Block(simplex(), size, self.bound) for size in sizes)
-        self.smoothness = [[0.0, self.bound], [self.bound, 0.0]]
+        self.blocks: Any = tuple(Block(simplex(), size, self.bound) for size in sizes)
+        self.smoothness: Any = [[0.0, self.bound], [self.bound, 0.0]]
 
     def __call__(self, z: np.ndarray, payoffs: np.ndarray) -> np.ndarray:
         """Operators of records.

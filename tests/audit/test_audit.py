@@ -22,8 +22,13 @@ from skdpsco.losses import Logistic, Squared
 from skdpsco.mechanisms import samplers as m
 from skdpsco.privacy import Budget, gaussian_mu
 from skdpsco.privacy.events import leaves
-from skdpsco.solvers import AnytimeMirrorDescent, FrankWolfe, Problem, Stagewise
-from skdpsco.solvers import gradient_sums as sums_module
+from skdpsco.solvers import (
+    AnytimeMirrorDescent,
+    FrankWolfe,
+    NoisyFrankWolfe,
+    Problem,
+    Stagewise,
+)
 from skdpsco.solvers.l1 import frank_wolfe as frank_wolfe_module
 from skdpsco.solvers.l1 import vertex_path as path_module
 from skdpsco.solvers.lp_ball import anytime_mirror_descent as anytime_module
@@ -200,22 +205,23 @@ def test_whole_fits(monkeypatch, estimator, parameters, modules, factor):
 @pytest.mark.parametrize("constraint", [L2Ball(1.0), L1Ball(1.0)])
 def test_noisy_gradients_are_on_the_public_grid(monkeypatch, value, constraint):
     problem = Problem(Logistic(), constraint, 5, 2)
-    plan = frank_wolfe_module.NoisyFrankWolfe().plan(problem, Budget(1.0, 1e-6), 200)
+    solver = NoisyFrankWolfe()
+    plan = solver.plan(problem, Budget(1.0, 1e-6), 200)
     released = []
-    mechanism = sums_module.gaussian_mechanism
+    mechanism = frank_wolfe_module.gaussian_mechanism
 
     def record(rng, values, grid):
         exact = values.copy()
         mechanism(rng, values, grid)
         released.extend((noisy, grid, x) for noisy, x in zip(values, exact, strict=True))
 
-    monkeypatch.setattr(sums_module, "gaussian_mechanism", record)
+    monkeypatch.setattr(frank_wolfe_module, "gaussian_mechanism", record)
     design = as_design(np.full((5, 2), value), np.ones(2), False)
     rng, progress = np.random.default_rng(0), np.zeros(1, dtype=int)
-    sums_module.walk_minimisers(plan, problem, design, np.ones(5), rng, progress)
+    solver.run(plan, problem, design, np.ones(5), rng, progress)
     noisy, grid, exact = np.array(released).T
     assert len(noisy) == 400
-    assert set(grid) == set(plan.grid)  # the public one
+    assert set(grid) == {plan.grid}  # the public one
     assert np.array_equal(np.rint(noisy / grid) * grid, noisy)
     # Noise in floating point would not be: the power of this test.
     naive = exact + np.random.default_rng(0).normal(size=400) * grid * 2.0**m.SCALE_BITS

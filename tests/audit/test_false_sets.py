@@ -23,6 +23,7 @@ from skdpsco.solvers import (
     Problem,
 )
 from skdpsco.solvers import gradient_sums as sums_module
+from skdpsco.solvers.l1 import frank_wolfe as frank_wolfe_module
 from skdpsco.solvers.l1 import vertex_path as path_module
 from skdpsco.solvers.lp_ball import anytime_mirror_descent as anytime_module
 from skdpsco.solvers.lp_ball import one_pass_frank_wolfe as one_pass_module
@@ -84,7 +85,7 @@ def python(monkeypatch):
         (path_module, "write_vertex"),
         (one_pass_module, "frank_wolfe_pass"),
         (anytime_module, "mirror_descent_pass"),
-        (sums_module, "write_minimiser"),
+        (frank_wolfe_module, "write_minimiser"),
     ):
         monkeypatch.setattr(module, name, getattr(module, name).py_func)
     return monkeypatch
@@ -176,7 +177,7 @@ def test_sums_of_a_set_that_is_elsewhere(python, size):
             log.append(G / grid)
             G[:] = 1.0 if len(log) == 1 else -1.0
 
-        python.setattr(sums_module, "gaussian_mechanism", replayed)
+        python.setattr(frank_wolfe_module, "gaussian_mechanism", replayed)
         X = as_design(np.array([x, (0.5, 0.5), (-1.0, 1.0), (1.0, 0.0)]), np.ones(d), False)
         y, progress = np.array([label, 1.0, -1.0, 1.0]), np.zeros(1, dtype=np.int64)
         with np.errstate(all="ignore"):

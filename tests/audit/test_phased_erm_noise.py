@@ -19,7 +19,6 @@ from scipy import sparse, stats
 from skdpsco._kernels import njit
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.data.design import as_design
-from skdpsco.data.record_stream import Row
 from skdpsco.losses import Absolute, Hinge, Logistic, Multinomial, Quantile, Squared, derivatives
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
 from skdpsco.privacy import Budget
@@ -191,7 +190,7 @@ TRIALS = 100_000
 
 
 @njit
-def trials(rng, X, loss, y, slope, grid, threshold, n_steps, releases, Z, row):
+def trials(rng, X, loss, y, slope, grid, threshold, n_steps, releases):
     """Sum of the releases of ``n_steps`` steps at moving points, many times."""
     members, w, g = np.arange(1), np.zeros(1), np.empty(1)
     shifts = np.empty((0, 1))
@@ -202,7 +201,7 @@ def trials(rng, X, loss, y, slope, grid, threshold, n_steps, releases, Z, row):
             size = poisson_sample(rng, threshold, members) if threshold < 2**53 else 1
             g[0] = 0.0
             chunk = X, y, members[:size]
-            add_row_gradients(chunk, row, loss, slope, shifts, w, g, Z)
+            add_row_gradients(chunk, np.inf, loss, slope, shifts, w, g)
             gaussian_mechanism(rng, g, grid)
             w[0] = max(-0.5, min(0.5, w[0] - 1e-3 * g[0]))
             releases[trial] += g[0]
@@ -216,7 +215,7 @@ def evidence(plan, grid, threshold):
         out, rng = np.empty(TRIALS), np.random.Generator(np.random.PCG64(seed))
         trials(
             rng, design, Hinge(), np.array([target]), plan.slope, grid, threshold, plan.n_iter,
-            out, np.empty((1, 1)), Row(design, math.inf).arguments,
+            out,
         )  # fmt: skip
         sums.append(out)
     return sums

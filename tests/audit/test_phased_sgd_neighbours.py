@@ -17,7 +17,7 @@ from scipy import sparse
 from skdpsco._kernels import njit
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, project
 from skdpsco.data.design import as_design
-from skdpsco.data.record_stream import Row, read_row
+from skdpsco.data.record_stream import read_row, row_room
 from skdpsco.losses import Logistic, Multinomial, SmoothHinge, Squared
 from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import SCALE_BITS
@@ -26,7 +26,6 @@ from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.lp_ball import phased_sgd as module
 from skdpsco.solvers.lp_ball.phased_sgd import (
     PhasedSGD,
-    SGDRoom,
     SGDSteps,
     euclidean_bounds,
     release_point,
@@ -154,7 +153,7 @@ def test_steps_err_by_less_than_what_the_noise_is_made_for(ball, scale):
     """Over the longest steps, and over steps that are all but nothing: what remains is rounding."""
     rng = np.random.default_rng(0)
     ball = ball._replace(radius=scale * ball.radius)
-    largest, Z, G = 0.0, np.empty((1, 1)), np.empty((1, 1))
+    largest = 0.0
     losses = (Squared(), Squared(0.2), Logistic(), SmoothHinge(1e-4))
     for loss, D, e in itertools.product(losses, (1, 2, 30), (math.inf, 0.1, 1e-15)):
         problem = Problem(loss, ball, 10, D, row_norm=math.inf if e > 1.0 else 0.5)
@@ -168,15 +167,14 @@ def test_steps_err_by_less_than_what_the_noise_is_made_for(ball, scale):
             project(ball, w)
             X = np.sign(w)[None] if rng.random() < 0.5 else rng.uniform(-1.0, 1.0, (1, D))
             X, y = as_design(X, np.ones(D), False), rng.choice([-1.0, 1.0], 1)
-            row = Row(X, problem.row_norm)
-            size = read_row(X, 0, *row.arguments)
-            x, u = row.values[:size].astype(np.longdouble), w.astype(np.longdouble)
+            row = row_room(X, problem.row_norm)
+            size = read_row(X, 0, *row)
+            x, u = row[-1][:size].astype(np.longdouble), w.astype(np.longdouble)
             slope = np.clip(slope_of(loss, x @ u, int(y[0])), -bounds.slope, bounds.slope)
             exact = nearest(u - step * slope * x, ball)
             chunk = X, y, np.zeros(1, dtype=np.int64)
             steps = SGDSteps(step, bounds.slope, bounds.inside, every=1, first=1, due=1)
-            room = SGDRoom(w, np.zeros(D), Z, G)
-            sgd_pass(chunk, row.arguments, for_kernels(loss), ball, steps, room)
+            sgd_pass(chunk, problem.row_norm, for_kernels(loss), ball, steps, w, np.zeros(D))
             error = np.linalg.norm(((w - exact) / bounds.radius).astype(float))
             largest = max(largest, error / allowed)
     assert largest <= 1.0
@@ -191,12 +189,12 @@ TRIALS, EPSILON, DELTA, N = 200_000, 1.0, 0.01, 50
 
 
 @njit
-def trials(rng, chunk, row, loss, constraint, steps, room, grid, out):
+def trials(rng, chunk, loss, constraint, steps, grid, out):
     n_averaged = chunk[2].shape[0] - steps.first
-    w, total = room.w, room.total
+    w, total = np.empty(1), np.empty(1)
     for trial in range(out.shape[0]):
         w[0] = total[0] = 0.0
-        sgd_pass(chunk, row, loss, constraint, steps, room)
+        sgd_pass(chunk, np.inf, loss, constraint, steps, w, total)
         total[0] /= n_averaged
         release_point(rng, total, grid, constraint)
         out[trial] = total[0]
@@ -214,16 +212,12 @@ def test_noise_lets_through_what_the_curve_says(share, convicted):
     X = as_design(X, np.ones(1), False)
     rng = np.random.Generator(np.random.PCG64(0))
     samples = np.empty((2, TRIALS))
-    room = SGDRoom(np.empty(1), np.empty(1), np.empty((1, 1)), np.empty((1, 1)))
     first, every = N - phase.n_averaged, phase.every
     steps = SGDSteps(phase.step, plan.bounds.slope, plan.bounds.inside, every, first, every)
-    row = Row(X, math.inf).arguments
     for target, out in zip((1.0, -1.0), samples, strict=True):
         y = np.full(N, target)
         chunk, grid = (X, y, np.arange(N)), share * phase.grid
-        trials(
-            rng, chunk, row, for_kernels(problem.loss), problem.constraint, steps, room, grid, out
-        )
+        trials(rng, chunk, for_kernels(problem.loss), problem.constraint, steps, grid, out)
     # The event of largest p - exp(epsilon) q is a half line; it is chosen on half of the samples.
     half = TRIALS // 2
     lines = np.linspace(samples.min(), samples.max(), 400)

@@ -9,6 +9,7 @@ from scipy import integrate, stats
 
 from skdpsco import PrivateLasso, PrivateLogisticL1
 from skdpsco._random import generator
+from skdpsco.data.pieces import replace_one
 from skdpsco.mechanisms import samplers
 from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, exponential_grid, gaussian_grid
 from skdpsco.model_selection import (
@@ -167,7 +168,7 @@ def test_sums_change_by_what_is_charged(scorer):
         part = Part(X, targets, {})
         sums.append(search_module.fit_and_sum(Fixed(responses), train, part, scorer, False)[0])
     worst = np.ptp(sums)
-    charged = _selection._sensitivity(n, scorer.upper - scorer.lower)
+    charged = replace_one(n, (scorer.upper - scorer.lower) / 2.0)
     assert np.isfinite(sums).all()
     assert 0.99 * charged < worst <= charged
     # What the grids were made of, in units of the scale of the noise.
@@ -294,7 +295,7 @@ def test_one_record_moves_the_sums_of_its_part_only(monkeypatch, case, regressio
         after, again = sums(changed)
         np.testing.assert_array_equal(again[0][1].X, parts[0][1].X)  # nothing moves the split
         change = np.abs(after - before).max()
-        assert change <= (_selection._sensitivity(6, 1.0) if i in in_validation else 0.0)
+        assert change <= (replace_one(6, 0.5) if i in in_validation else 0.0)
         worst = max(worst, change)
     assert worst > 0.5
 
@@ -343,7 +344,7 @@ def test_one_record_moves_the_cross_validated_sum_by_its_own_score(monkeypatch):
         changed[i] = 1.0 - y[i]
         changes.append(abs((total(changed)[0] - before).item()))
     assert max(changes) == pytest.approx(1.0)
-    assert max(changes) <= _selection._sensitivity(n, 1.0)
+    assert max(changes) <= replace_one(n, 0.5)
 
 
 def test_the_noise_of_a_cross_validated_score():

@@ -26,6 +26,7 @@ from skdpsco.privacy import Budget, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers import FrankWolfe, NoisyFrankWolfe, Problem, Stagewise
 from skdpsco.solvers import gradient_sums as sums_module
+from skdpsco.solvers.l1 import frank_wolfe as frank_wolfe_module
 from skdpsco.solvers.l1 import vertex_path as path_module
 
 ONE = 2.0**SCALE_BITS
@@ -307,7 +308,8 @@ def test_noisy_gradients_change_by_what_is_charged(
         loss = Squared(1.0)._replace(clip=1.5)
     n_iter = 3
     problem = Problem(loss, constraint, n, d + intercept, intercept)
-    plan = NoisyFrankWolfe().plan(problem, Budget(2.0, 1e-3), n_iter)
+    solver = NoisyFrankWolfe()
+    plan = solver.plan(problem, Budget(2.0, 1e-3), n_iter)
     D = problem.n_coefficients
     (leaf, _) = next(iter(leaves(plan.event)))
     # Sensitivity over standard deviation of one step: mu / sqrt(n_iter).
@@ -320,12 +322,12 @@ def test_noisy_gradients_change_by_what_is_charged(
         log.extend(int(to_grid(value, grid)) for value in values)
         values[:] = noisy[step]
 
-    monkeypatch.setattr(sums_module, "gaussian_mechanism", record)
+    monkeypatch.setattr(frank_wolfe_module, "gaussian_mechanism", record)
 
     def gradients(rows):
         log.clear()
         X, y = design(rows, intercept, layout)
-        sums_module.walk_minimisers(plan, problem, X, y, None, np.zeros(1, dtype=int))
+        solver.run(plan, problem, X, y, None, np.zeros(1, dtype=int))
         return np.array(log, dtype=float).reshape(n_iter, D)
 
     worst, rng = np.zeros(n_iter), np.random.default_rng(0)

@@ -13,9 +13,8 @@ import pytest
 from scipy import stats
 from stand_ins import Declared
 
-from skdpsco.constraints import L1Ball, L2Ball, LpBall, vertex
+from skdpsco.constraints import L1Ball, L2Ball, LpBall
 from skdpsco.data.design import as_design
-from skdpsco.data.record_stream import Row
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, derivative
 from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.privacy import Budget
@@ -140,12 +139,12 @@ def test_no_record_pays_more_than_the_budget_for_all_draws(loss, n, n_iter, in_p
     D = problem.n_coefficients
     log = []
 
-    def draw(vertices, rng, gradient, grid, out):
+    def choose(vertices, gradient, grid, mechanism, rng):
         scores = ball.radius * np.concatenate([gradient, -gradient])
         log.append(np.array([to_grid(-s, grid) for s in scores]))
-        vertex(vertices, 3 * len(log) % (2 * D), out)
+        return 3 * len(log) % (2 * D)
 
-    monkeypatch.setattr(module, "draw_vertex", draw)
+    monkeypatch.setattr(module, "choose_vertex", choose)
     solver = TreeFrankWolfe("exponential", shuffle=False)
     plan = solver.plan(problem, BUDGET, n_iter)
     everyone = records_of(loss, d)
@@ -191,10 +190,11 @@ def test_a_record_pays_its_budget_in_any_unit(slope, monkeypatch):
     """Many records in one batch, by machine code: the rounding of their mean is paid for."""
     log = []
 
-    def draw(vertices, rng, gradient, grid, out):
+    def choose(vertices, gradient, grid, mechanism, rng):
         log.append(to_grid(-2.0 * gradient[0], grid))
+        return 0
 
-    monkeypatch.setattr(module, "draw_vertex", draw)
+    monkeypatch.setattr(module, "choose_vertex", choose)
     for n in (1000, 3001):
         problem = Problem(Huber(slope), L1Ball(2.0), n, 1)
         solver = TreeFrankWolfe("exponential", shuffle=False)
@@ -215,10 +215,10 @@ def test_machine_code_clips_what_is_no_number(difference):
     for y, z in itertools.product((-1.0, 1.0), (0.0, 0.5)):
         design = as_design(np.ones((1, 1)), np.ones(1), False)
         total = np.zeros(1)
-        chunk, row = (design, np.array([y]), np.arange(1)), Row(design, math.inf).arguments
+        chunk = design, np.array([y]), np.arange(1)
         clip = NodeClip(difference, 0.25, 2.0)
         point, parent = np.array([z]), np.array([-z - 3.0])
-        add_node_gradients(chunk, row, Liar(0.5, 0.1), point, parent, clip, total)
+        add_node_gradients(chunk, math.inf, Liar(0.5, 0.1), point, parent, clip, total)
         assert abs(total[0]) == 0.25
 
 

@@ -6,7 +6,7 @@ Proof: docs/proofs/group_dro.md.
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +48,7 @@ COUNT_SHARE = 0.02  # of mu**2, for the numbers of records in the groups
 HALF_KNOWN = (8.0, 3.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupDescentPlan(Plan):
     """The plan of descent, and how sizes and losses of the groups are released.
 
@@ -67,12 +67,12 @@ class GroupDescentPlan(Plan):
         little more than noise.
     """
 
-    inner: Any = None
-    composite: Any = None
-    losses: LossesPlan | None = None
-    count_grid: float | None = None
-    least_count: float = 1.0
-    doubt: float = 0.0
+    inner: Any
+    composite: Any
+    losses: LossesPlan | None
+    count_grid: float | None
+    least_count: float
+    doubt: float
 
     @property
     def clips_gradients(self) -> bool:
@@ -87,10 +87,7 @@ class GroupDescent:
     larger noisy mean losses grow between the passes. The intercept is outside of the ball.
     """
 
-    fixed_cost: ClassVar[bool] = True
-    by_blocks: ClassVar[bool] = True
-    clips_gradients: ClassVar[bool] = True
-    reads_centred: ClassVar[bool] = True
+    by_blocks = fixed_cost = clips_gradients = reads_centred = True
 
     def plan(
         self, problem: GroupProblem, budget: Any, n_iter: int | None = None
@@ -159,8 +156,7 @@ class GroupDescent:
         descent = _WeighingDescent(plan, problem, X, targets, rng)
         composite, (X, y) = descent.weighted(plan.composite, descent.start)
         coef = descent.run(plan.inner, composite, X, y, rng, progress).coef
-        if problem.constraint.radius < math.inf:
-            move_into(problem.constraint, coef[: problem.n_features - problem.intercept])
+        move_into(problem.constraint, coef[: problem.n_features - problem.intercept])
         theta = descent.start if descent.theta is None else descent.theta.mean
         theta = mixed(problem, descent.sizes, theta)
         return GroupResult(coef, plan.n_iter, theta=theta, sizes=descent.sizes)

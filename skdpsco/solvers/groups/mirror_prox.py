@@ -197,16 +197,15 @@ class GroupMirrorProx:
 
     fills_range = True
 
-    solver: Any
-    row_norm: float | None
-
     def __init__(self, solver: Any = None, row_norm: float | None = None) -> None:
         if not isinstance(solver, (MirrorProx, RecursiveRegularisation, type(None))):
             raise TypeError(
                 f"solver must be None, a MirrorProx or a RecursiveRegularisation, got {solver!r}."
             )  # other solvers may not support `weights`
-        self.solver = MirrorProx() if solver is None else solver
-        self.row_norm = None if row_norm is None else check_bound("row_norm", row_norm)
+        self.solver: Any = MirrorProx() if solver is None else solver
+        self.row_norm: float | None = (
+            None if row_norm is None else check_bound("row_norm", row_norm)
+        )
 
     def plan(self, problem: GroupProblem, budget: Any, n_iter: int | None = None) -> Plan:
         """Spend ``budget`` on ``n_iter`` steps; None leaves their number to the solver.

@@ -92,26 +92,14 @@ class _Gradient:
         return total
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GradientPlan(Plan):
     """The grid of the mean squared norm, and the plan of the steps."""
 
-    norm_grid: float = 0.0
-    steps: MirrorProxPlan | None = None
-    rest: Allowance | None = None  # what the steps may spend
-    largest_clip: bool = False  # no row is shortened
-
-    def for_moment(
-        self, problem: Problem, moment: float
-    ) -> tuple[VariationalProblem, MirrorProxPlan]:
-        """The problem to solve, and its plan, once the rows' mean squared norm is released.
-
-        The number of calls and their grids are those that were planned; only the step size is new.
-        """
-        assert self.steps is not None
-        monotone, distance = _monotone_problem(problem, moment, self.largest_clip)
-        schedule = MirrorProx(METHOD).schedule(monotone, self.rest, self.n_iter, distance)
-        return monotone, replace(self.steps, schedule=schedule)
+    norm_grid: float
+    steps: MirrorProxPlan
+    rest: Allowance  # what the steps may spend
+    largest_clip: bool  # no row is shortened
 
 
 def _monotone_problem(
@@ -172,7 +160,10 @@ class GradientMirrorProx:
         total = squares.sum(keepdims=True)
         gaussian_mechanism(rng, total, plan.norm_grid)
         moment = min(max(float(total[0]) / n, F / GRADIENT.most_concentrated), float(F))
-        monotone, steps = plan.for_moment(problem, moment)
+        # The number of calls and their grids are those that were planned; the step size is new.
+        monotone, distance = _monotone_problem(problem, moment, plan.largest_clip)
+        solver = MirrorProx(METHOD)
+        schedule = solver.schedule(monotone, plan.rest, plan.n_iter, distance)
         data = y, np.sqrt(squares), X
-        w = MirrorProx(METHOD).run(steps, monotone, data, rng, progress)
+        w = solver.run(replace(plan.steps, schedule=schedule), monotone, data, rng, progress)
         return Result(w, plan.n_iter)

@@ -11,9 +11,9 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import LARGEST, check_choice
 from skdpsco.constraints.sets import Polytope, minimiser, n_vertices
 from skdpsco.data.pieces import one_record
-from skdpsco.data.record_sums import in_pieces
+from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.losses.library import derivative, derivatives, lipschitz_norm
-from skdpsco.mechanisms.samplers import EXPONENTIAL, LAPLACE, gaussian_grid
+from skdpsco.mechanisms.samplers import EXPONENTIAL, LAPLACE, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import (
     Plan,
@@ -23,9 +23,9 @@ from skdpsco.solvers.base import (
     curvature_of,
     prediction_spread,
 )
-from skdpsco.solvers.gradient_sums import walk_minimisers
+from skdpsco.solvers.gradient_sums import gradient_sum
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
-from skdpsco.solvers.steps import whole_steps
+from skdpsco.solvers.steps import whole_steps, write_minimiser
 from skdpsco.solvers.vertex_choice import OverPolytope, polytope_of
 
 __all__ = ["FrankWolfe", "NoisyFrankWolfe"]
@@ -33,12 +33,12 @@ __all__ = ["FrankWolfe", "NoisyFrankWolfe"]
 MECHANISMS: dict[str, Any] = {"exponential": EXPONENTIAL, "laplace": LAPLACE}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FrankWolfePlan(Plan):
     """Schedule and grids of the vertices, and the polytope that they belong to."""
 
-    path: VertexPlan | None = None
-    polytope: Any = field(default=None, compare=False)
+    path: VertexPlan
+    polytope: Any = field(compare=False)
 
 
 class FrankWolfe(OverPolytope):
@@ -97,18 +97,17 @@ class FrankWolfe(OverPolytope):
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
-        assert plan.path is not None
         coef, _, _ = run_vertices(plan.path, problem, plan.polytope, X, y, rng, progress)
         return Result(coef, plan.n_iter)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NoisyFrankWolfePlan(Plan):
     """Bound on derivatives, step sizes, and the grid of every step's noisy gradient."""
 
-    slope: float = 0.0
-    step: tuple[float, ...] = ()
-    grid: tuple[float, ...] = ()
+    slope: float
+    step: tuple[float, ...]
+    grid: float
 
 
 class NoisyFrankWolfe:
@@ -169,13 +168,12 @@ class NoisyFrankWolfe:
             n_iter = whole_steps(useful)
         steps = 2.0 / (np.arange(n_iter) + 2.0)  # the first goes all the way to a vertex
         sensitivity = one_record(n, problem.added, bound)
-        grid = gaussian_grid(sensitivity, math.sqrt(n_iter) / mu, D, n * bound)
         return NoisyFrankWolfePlan(
             event=GaussianEvent(1.0 / mu),
             n_iter=n_iter,
             slope=slope,
-            step=tuple(map(float, steps)),
-            grid=(grid,) * n_iter,
+            step=tuple(steps.tolist()),
+            grid=gaussian_grid(sensitivity, math.sqrt(n_iter) / mu, D, n * bound),
         )
 
     def run(
@@ -188,5 +186,13 @@ class NoisyFrankWolfe:
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
-        coef = walk_minimisers(plan, problem, in_pieces(X, y), y, rng, progress)
-        return Result(coef, plan.n_iter)
+        X, slope = in_pieces(X, y), plan.slope
+        # Zeros, so that a minimiser that writes nothing does not release former contents of memory.
+        w, v = np.zeros((2, problem.n_coefficients))
+        for step in plan.step:
+            G = map_reduce(X, y, gradient_sum, problem.loss, w, slope, slope)
+            gaussian_mechanism(rng, G, plan.grid)
+            write_minimiser(problem.constraint, G, v)
+            w = (1.0 - step) * w + step * v
+            progress[0] += 1
+        return Result(w, plan.n_iter)

@@ -119,11 +119,6 @@ class ProbePlan:
     many: Any = None
 
 
-def share_of(limits: tuple[float, float], x: float) -> float:
-    """The share within ``limits`` that is closest to ``x``."""
-    return min(max(x, limits[0]), limits[1])
-
-
 def can_probe(problem: Problem) -> bool:
     """Whether a probe is defined, and there are columns enough to choose from; public.
 
@@ -147,7 +142,8 @@ def plan_probe(problem: Problem, rho: float, plan_path: Any) -> tuple[ProbePlan,
         typical = problem.loss.lipschitz(0.0, problem.target_bound)
         signal, enough = PROBE.label_signal, PROBE.labels
         clip = GRADIENT_DESCENT.class_slope_clip * lipschitz_l2(problem.loss)
-    share = share_of(PROBE.numbers, (PROBE.certainty / n_mu) ** 2)
+    least_share, largest_share = PROBE.numbers
+    share = min(max((PROBE.certainty / n_mu) ** 2, least_share), largest_share)
     multiplier = 1.0 / math.sqrt(2.0 * share * rho)
     numbers = GaussianEvent(multiplier)
     few = plan_path(problem, Allowance(rho).minus(numbers).rho)

@@ -78,7 +78,8 @@ def plan_screen(problem: Problem, mu: float) -> tuple[ScreenPlan, float]:
         parts["intercept"] = (SCREEN.intercept_share, 1)
     multipliers, _ = share_mu(mu, parts)
     rest = mu * (1.0 - sum(share for share, _ in parts.values())) ** 0.5
-    n_selected = max(1, max_columns(problem.n_mu(1.0), rest) - problem.intercept)
+    told_apart = (problem.n_mu(1.0) * rest / SCREEN.signal) ** (2.0 / 3.0)  # from noise
+    n_selected = max(1, int(min(max(told_apart, 1.0), SCREEN.most)) - problem.intercept)
     return ScreenPlan(multipliers.get("intercept"), multipliers["gradient"], n_selected), rest
 
 
@@ -89,17 +90,6 @@ def derivative_bounds(problem: Problem, predictions: np.ndarray) -> tuple[float,
     slope = loss.lipschitz(float(distance), problem.target_bound)
     spread = float(np.ptp(predictions)) * (1.0 + 2.0**-50)
     return slope, min(lipschitz_norm(loss, 2.0, spread), slope * loss.n_outputs**0.5)
-
-
-def max_columns(n_samples: float, mu: float) -> int:
-    """Largest number of columns that a fit can tell from noise, at least 1."""
-    count = (n_samples * mu / SCREEN.signal) ** (2.0 / 3.0)
-    return int(min(max(count, 1.0), SCREEN.most))
-
-
-def chance_threshold(n_coordinates: int) -> float:
-    """Standard deviations beyond which noise alone selects about `ScreenTuning.by_chance`."""
-    return -float(ndtri(min(0.5, SCREEN.by_chance / (2.0 * n_coordinates))))
 
 
 def select_coordinates(
@@ -131,7 +121,8 @@ def select_coordinates(
     gradient[~given] = 0.0  # an intercept is always fitted
     size *= slack
     scale = release(rng, gradient, one_record(n, added, size), plan.gradient, n * size)
-    threshold = chance_threshold(D) * scale
+    # Beyond the threshold, noise alone selects about `by_chance` coordinates.
+    threshold = -float(ndtri(min(0.5, SCREEN.by_chance / (2.0 * D)))) * scale
     size_of = np.where(given, np.abs(gradient), 0.0)
     largest = np.argsort(-size_of, kind="stable")[: plan.n_selected]
     return np.sort(largest[size_of[largest] > threshold])

@@ -12,7 +12,6 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco.constraints.sets import n_vertices
 from skdpsco.data.pieces import MOST_RECORDS_ADDED, depth_of, sum_error
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.mechanisms.samplers import (
@@ -183,11 +182,8 @@ def run_vertices(
     """
     T, loss, X = len(plan.weight), problem.loss, in_pieces(X, y)
     w = np.zeros(problem.n_coefficients) if start is None else start.copy()
-    G = np.empty(problem.n_coefficients)
     chosen, losses = np.zeros(T, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
-    vertices = vertices_of(constraint, len(w))
-    scores = np.empty(n_vertices(vertices, len(w)))
-    units, v = np.empty(len(scores), dtype=np.int64), np.empty_like(w)
+    vertices, v = vertices_of(constraint, len(w)), np.empty_like(w)
     for t in range(T + (plan.cap > 0.0)):
         point = plan.scale[t] * w
         if plan.cap > 0.0:
@@ -197,7 +193,7 @@ def run_vertices(
         else:
             G = map_reduce(X, y, gradient_sum, loss, point, plan.slope[t])
         if t < T:
-            chosen[t] = choose_vertex(vertices, G, plan.grid[t], plan.mechanism, rng, scores, units)
+            chosen[t] = choose_vertex(vertices, G, plan.grid[t], plan.mechanism, rng)
             write_vertex(vertices, chosen[t], v)
             w += plan.weight[t] * v
             progress[0] += 1

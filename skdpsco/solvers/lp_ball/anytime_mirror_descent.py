@@ -1,7 +1,7 @@
 """Anytime mirror descent over polytopes. Proof: docs/proofs/anytime_mirror_descent.md."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_int
 from skdpsco.constraints.sets import vertex
 from skdpsco.data.pieces import PIECE_ROWS
-from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
+from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_entries
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
@@ -104,11 +104,13 @@ class SpanSteps(NamedTuple):
     limit: float
 
 
-class MirrorDescentRoom(NamedTuple):
-    """Points, sums and work space.
+class MirrorDescentState(NamedTuple):
+    """What one chunk of records leaves to the next.
 
     Parameters
     ----------
+    counts : ndarray of shape (3,), int64
+        The numbers of records, spans and draws so far.
     w : ndarray of shape (n_coefficients,)
         The point at which gradients are taken.
     average : ndarray of shape (n_coefficients,)
@@ -116,31 +118,25 @@ class MirrorDescentRoom(NamedTuple):
         The weighted sum of the gradients up to this span.
     total : ndarray of shape (n_coefficients,)
         The sum of the gradients of this span.
-    estimate, v : ndarray of shape (n_coefficients,)
     chosen : ndarray of shape (n_draws,), int64
-    predictions : ndarray of shape (2, 1, n_outputs)
-    scores, units : ndarray of shape (n_vertices,)
+        The drawn vertices.
     """
 
+    counts: np.ndarray
     w: np.ndarray
     average: np.ndarray
     gradient: np.ndarray
     total: np.ndarray
-    estimate: np.ndarray
-    v: np.ndarray
     chosen: np.ndarray
-    predictions: np.ndarray
-    scores: np.ndarray
-    units: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AnytimeMirrorDescentPlan(Plan):
     """Public bounds, the grid of all draws, and the polytope."""
 
-    bounds: PolytopeBounds | None = None
-    grid: float = 0.0
-    polytope: Any = field(default=None, compare=False)
+    bounds: PolytopeBounds
+    grid: float
+    polytope: Any = field(compare=False)
 
 
 class AnytimeMirrorDescent(OverPolytope):
@@ -189,8 +185,7 @@ class AnytimeMirrorDescent(OverPolytope):
         """
         self.check(problem)
         polytope = polytope_of(problem.constraint, problem.n_coefficients)
-        problem = replace(problem, constraint=polytope)
-        bounds = polytope_bounds(problem)
+        bounds = polytope_bounds(problem, polytope)
         if n_iter is None:
             n_iter = n_spans(problem, bounds, budget.rho, self.fresh)
         if n_iter > problem.n_samples:
@@ -218,31 +213,26 @@ class AnytimeMirrorDescent(OverPolytope):
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
-        assert plan.bounds is not None
         n, D = problem.n_samples, problem.n_coefficients
         spans = cut(n, plan.n_iter, self.fresh)
         when = draw_times(spans, self.fresh, rng)
         order = np.argsort(when, kind="stable")
-        step = spans.mass / np.cumsum(spans.mass)
-        ends, places = np.cumsum(spans.size), when[order]
         steps = SpanSteps(
-            ends, spans.weight, step, places, order, self.fresh, plan.grid, plan.bounds.slope
+            ends=np.cumsum(spans.size),
+            weight=spans.weight,
+            step=spans.mass / np.cumsum(spans.mass),
+            when=when[order],
+            order=order,
+            fresh=self.fresh,
+            grid=plan.grid,
+            limit=plan.bounds.slope,
         )
         model = vertex_model(problem, plan.polytope, EXPONENTIAL)
-        chosen = np.zeros(len(when), dtype=np.int64)
-        predictions = np.zeros((2, 1, problem.loss.n_outputs))
-        scores = np.empty(plan.bounds.n_vertices)
-        units = np.empty(len(scores), dtype=np.int64)
-        w, average, gradient, total, estimate, v = np.zeros((6, D))
-        room = MirrorDescentRoom(
-            w, average, gradient, total, estimate, v, chosen, predictions, scores, units
-        )
-        state = np.zeros(3, dtype=np.int64), progress
-        row = None
+        counts, chosen = np.zeros(3, dtype=np.int64), np.zeros(len(when), dtype=np.int64)
+        state = MirrorDescentState(counts, *np.zeros((4, D)), chosen)
         for chunk in one_pass(X, y, rng, self.shuffle).take(n):
-            row = row or Row(chunk[0], problem.row_norm)
-            mirror_descent_pass(chunk, row.arguments, model, steps, rng, state, room)
-        return Result(average, plan.n_iter, n_gradients=n)
+            mirror_descent_pass(chunk, problem.row_norm, model, steps, rng, progress, state)
+        return Result(state.average, plan.n_iter, n_gradients=n)
 
 
 def cut(n_samples: int, n_iter: int, fresh: int) -> Spans:
@@ -298,61 +288,52 @@ def n_spans(problem: Problem, bounds: PolytopeBounds, rho: float, fresh: int) ->
     )
     spread = bounds.diameter * bounds.features * bounds.slope
     log_vertices = math.log(max(bounds.n_vertices, 2))
-    best, n_iter = math.inf, 1
-    for tried in steps_to_try(most, 64):
-        spans = cut(problem.n_samples, tried, fresh)
+
+    def excess(n_iter: int) -> float:
+        spans = cut(problem.n_samples, n_iter, fresh)
         step = math.sqrt(2.0 * min(rho, largest_rho(spans, bounds)) / spans.n_draws)
         variance = ANYTIME.variance * float(spans.mass @ spans.weight) / 8.0
         regret = spread * (log_vertices / step + step * variance) / float(spans.mass.sum())
-        excess = regret + curvature / (tried + 1)
-        if excess < best:
-            best, n_iter = excess, tried
-    return n_iter
+        return regret + curvature / (n_iter + 1)
+
+    return min(steps_to_try(most, 64), key=excess)
 
 
 @njit
-def mirror_descent_pass(chunk, row, model, steps, rng, state, room):
+def mirror_descent_pass(chunk, row_norm, model, steps, rng, progress, state):
     """Read the records of a chunk, and draw the vertices that are due before each of them.
 
     Parameters
     ----------
     chunk : tuple of (X, y, rows)
-    row : tuple
-        The arguments of `read_row`.
+    row_norm : float
+        Longer rows are shortened to this l2 norm.
     model : VertexModel
     steps : SpanSteps
     rng : numpy.random.Generator
-    state : tuple of two ndarrays of int64
-        The numbers of records, spans and draws so far, and the progress.
-    room : MirrorDescentRoom
+    progress : ndarray of shape (1,), int64
+    state : MirrorDescentState
     """
     X, y, rows = chunk
-    inverse, row_norm, columns, values = row
+    inverse, row_norm, columns, values = row_room(X, row_norm)
     loss, vertices, mechanism = model
     ends, weight, step, when, order, fresh, grid, limit = steps
-    counts, progress = state
-    w, average, gradient, total, estimate, v, chosen, predictions, scores, units = room
-    Z, R = predictions
-    n_outputs = Z.shape[1]
-    n_features = w.shape[0] // n_outputs
+    counts, w, average, gradient, total, chosen = state
+    Z, R = np.empty((2, 1, w.shape[0] // columns.shape[0]))
+    estimate, v = np.empty((2, w.shape[0]))
     read, k, drawn = counts
     for r in range(rows.shape[0]):
-        if r + AHEAD < rows.shape[0]:
-            fetch_row(X, rows[r + AHEAD])
+        fetch_row(X, rows, r)
         while drawn < when.shape[0] and when[drawn] == read:
             for j in range(w.shape[0]):
                 estimate[j] = gradient[j] + weight[k] * total[j]
-            chosen[order[drawn]] = select_vertex(
-                vertices, estimate, grid, mechanism, rng, scores, units
-            )
+            chosen[order[drawn]] = select_vertex(vertices, estimate, grid, mechanism, rng)
             drawn += 1
         i = rows[r]
-        entries = read_row(X, i, inverse, row_norm, columns, values)
-        for c in range(n_outputs):
-            Z[0, c] = row_dot(X, columns, values, entries, w, c * n_features)
+        size = read_row(X, i, inverse, row_norm, columns, values)
+        predict_row(X, columns, values, size, w, Z)
         bounded_entries(loss, Z, y[i : i + 1], limit, R)
-        for c in range(n_outputs):
-            row_add(X, columns, values, entries, R[0, c], total, c * n_features)
+        add_row(X, columns, values, size, 1.0, R, total)
         read += 1
         if read == ends[k] or read % PIECE_ROWS == 0:  # longer sums would be less exact
             for j in range(w.shape[0]):

@@ -12,7 +12,7 @@ from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco.constraints.norms import conjugate
 from skdpsco.data.pieces import replace_one, sum_in_runs
-from skdpsco.data.record_stream import Row, read_row, row_add, row_dot
+from skdpsco.data.record_stream import add_row, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import for_kernels, lipschitz_norm
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
@@ -80,16 +80,12 @@ class Steps:
         The l2 norm to which derivatives are clipped.
     """
 
-    n_gradients: float
-
     def __init__(self, problem: Problem, X: Any, y: np.ndarray, slope: float) -> None:
-        outputs = problem.loss.n_outputs
-        self.n_gradients = 0.0
+        self.n_gradients: float = 0.0
         self._data = X, y, for_kernels(problem.loss), slope
         self._constraint = problem.constraint
-        self._row = Row(X, problem.row_norm).arguments
-        self._room = np.empty((1, outputs))
-        self._unmoved = np.empty((0, outputs))
+        self._row_norm = problem.row_norm
+        self._unmoved = np.empty((0, problem.loss.n_outputs))
 
     def gradient(
         self,
@@ -123,7 +119,7 @@ class Steps:
         def run(start: int, stop: int) -> np.ndarray:
             total = np.zeros_like(at)
             chunk, moved = (X, y, rows[start:stop]), shifts[start:stop]
-            add_row_gradients(chunk, self._row, loss, slope, moved, at, total, self._room)
+            add_row_gradients(chunk, self._row_norm, loss, slope, moved, at, total)
             return total
 
         total = sum_in_runs(len(rows), run)
@@ -157,31 +153,28 @@ class Steps:
 
 
 @njit
-def add_row_gradients(chunk, row, loss, slope, shifts, w, out, Z):
+def add_row_gradients(chunk, row_norm, loss, slope, shifts, w, out):
     """Add the sum of the clipped gradients of a chunk at ``w``.
 
     Parameters
     ----------
     chunk : tuple of (X, y, rows)
-    row : tuple
-        The arguments of `read_row`.
+    row_norm : float
+        Longer rows are shortened to this l2 norm.
     loss : loss
     slope : float
         Bound to which derivatives are clipped.
     shifts : ndarray of shape (n_rows, n_outputs) or (0, n_outputs)
         See `Steps.gradient`.
     w, out : ndarray of shape (n_coefficients,)
-    Z : ndarray of shape (1, n_outputs)
-        Work space.
     """
     X, y, rows = chunk
-    inverse, row_norm, columns, values = row
-    D = columns.shape[0]
+    inverse, row_norm, columns, values = row_room(X, row_norm)
+    Z = np.empty((1, w.shape[0] // columns.shape[0]))
     for t in range(rows.shape[0]):
         i = rows[t]
         size = read_row(X, i, inverse, row_norm, columns, values)
-        for k in range(Z.shape[1]):
-            Z[0, k] = row_dot(X, columns, values, size, w, k * D)
+        predict_row(X, columns, values, size, w, Z)
         if shifts.shape[0] > 0:
             square = 0.0
             for p in range(size):
@@ -189,5 +182,4 @@ def add_row_gradients(chunk, row, loss, slope, shifts, w, out, Z):
             for k in range(Z.shape[1]):
                 Z[0, k] += shifts[t, k] * np.sqrt(square)
         bounded_derivatives(loss, Z, y[i : i + 1], slope, slope, Z)
-        for k in range(Z.shape[1]):
-            row_add(X, columns, values, size, Z[0, k], out, k * D)
+        add_row(X, columns, values, size, 1.0, Z, out)

@@ -1,7 +1,7 @@
 """One-pass stochastic Frank-Wolfe over polytopes. Proof: docs/proofs/one_pass_frank_wolfe.md."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_int
 from skdpsco.constraints.sets import n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
-from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
+from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_change, bounded_entries
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
@@ -73,32 +73,27 @@ class PolytopeBounds(NamedTuple):
         return 1 + int(min(2.0 * self.bend / self.slope, 2.0**62))
 
 
-class FrankWolfeRoom(NamedTuple):
-    """Points, sums and work space.
+class FrankWolfeState(NamedTuple):
+    """What one chunk of records leaves to the next.
 
     Parameters
     ----------
+    counts : ndarray of shape (3,), int64
+        The numbers of steps, of records since the last step, and of gradients.
     w, before : ndarray of shape (n_coefficients,)
         The point, and the previous one.
     estimate : ndarray of shape (n_coefficients,)
         The estimate of the gradient.
     total, part : ndarray of shape (n_coefficients,)
         Sums over the records of the batch so far: of all but the last, and of the last ones.
-    v : ndarray of shape (n_coefficients,)
-        A vertex.
-    predictions : ndarray of shape (4, 1, n_outputs)
-    scores, units : ndarray of shape (n_vertices,)
     """
 
+    counts: np.ndarray
     w: np.ndarray
     before: np.ndarray
     estimate: np.ndarray
     total: np.ndarray
     part: np.ndarray
-    v: np.ndarray
-    predictions: np.ndarray
-    scores: np.ndarray
-    units: np.ndarray
 
 
 class StepSchedule(NamedTuple):
@@ -125,14 +120,14 @@ class StepSchedule(NamedTuple):
     spread: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OnePassFrankWolfePlan(Plan):
     """The arguments of `schedule`, the grid of a step with a ``spread`` of 1, and the polytope."""
 
-    bounds: PolytopeBounds | None = None
-    batch_size: int = 0
-    grid: float = 0.0
-    polytope: Any = field(default=None, compare=False)
+    bounds: PolytopeBounds
+    batch_size: int
+    grid: float
+    polytope: Any = field(compare=False)
 
 
 class OnePassFrankWolfe(OverPolytope):
@@ -184,8 +179,7 @@ class OnePassFrankWolfe(OverPolytope):
         """
         self.check(problem)
         polytope = polytope_of(problem.constraint, problem.n_coefficients)
-        problem = replace(problem, constraint=polytope)
-        bounds, half = polytope_bounds(problem), problem.n_samples // 2
+        bounds, half = polytope_bounds(problem, polytope), problem.n_samples // 2
         plain = min(bounds.n_plain, problem.n_samples - half)
         if n_iter is None:
             if self.batch_size == "auto":
@@ -222,35 +216,27 @@ class OnePassFrankWolfe(OverPolytope):
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
-        assert plan.bounds is not None
         steps = schedule(problem.n_samples, plan.n_iter, plan.batch_size, plan.bounds)
         grids = steps.spread * plan.grid
         model = vertex_model(problem, plan.polytope, EXPONENTIAL)
-        w, before, estimate, total, part, v = np.zeros((6, problem.n_coefficients))
-        predictions = np.zeros((4, 1, problem.loss.n_outputs))
-        scores = np.empty(plan.bounds.n_vertices)
-        units = np.empty(len(scores), dtype=np.int64)
-        room = FrankWolfeRoom(w, before, estimate, total, part, v, predictions, scores, units)
-        state = np.zeros(3, dtype=np.int64), progress
-        row = None
+        state = FrankWolfeState(np.zeros(3, dtype=np.int64), *np.zeros((5, problem.n_coefficients)))
         for chunk in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
-            row = row or Row(chunk[0], problem.row_norm)
-            frank_wolfe_pass(chunk, row.arguments, model, steps, grids, rng, state, room)
-        return Result(w, plan.n_iter, n_gradients=int(state[0][2]))
+            frank_wolfe_pass(chunk, problem.row_norm, model, steps, grids, rng, progress, state)
+        return Result(state.w, plan.n_iter, n_gradients=int(state.counts[2]))
 
 
-def polytope_bounds(problem: Problem) -> PolytopeBounds:
-    """Public constants of ``problem``.
+def polytope_bounds(problem: Problem, polytope: Any) -> PolytopeBounds:
+    """Public constants of ``problem`` over what `polytope_of` returns.
 
     Raises
     ------
     ValueError
         If a bound is infinite, or too large or too small for float64.
     """
-    constraint, D = problem.constraint, problem.n_coefficients
+    D = problem.n_coefficients
     slack = 1.0 + (D + 8) * 2.0**-50  # norms of vertices, and products, are rounded
     features = problem.feature_norm(math.inf) * slack
-    diameter, size = constraint.diameter(1) * slack, constraint.norm_bound() * slack
+    diameter, size = polytope.diameter(1) * slack, polytope.norm_bound() * slack
     slope = problem.loss.lipschitz(size * features, problem.target_bound)
     # The first step starts from 0, which may lie outside the set.
     bend = problem.loss.smoothness() * features * max(diameter, size)
@@ -262,7 +248,7 @@ def polytope_bounds(problem: Problem) -> PolytopeBounds:
         diameter=diameter,
         size=size,
         n_coefficients=D,
-        n_vertices=int(n_vertices(constraint, D)),
+        n_vertices=int(n_vertices(polytope, D)),
     )
 
 
@@ -329,62 +315,55 @@ def best_n_iter(problem: Problem, bounds: PolytopeBounds, rho: float, plain: int
     most = min(plain + half, MOST_PLANNED, most)
     curvature = ONE_PASS.curvature * curvature_of(problem.loss, bounds.diameter * bounds.features)
     noise = math.log(max(bounds.n_vertices, 2)) / math.sqrt(8.0 * rho)
-    best, n_iter = math.inf, 1
-    for tried in steps_to_try(most, 64):
-        size = half // max(1, tried - plain)
-        spread = schedule(problem.n_samples, tried, size, bounds).spread
-        excess = spread @ np.arange(1.0, tried + 1) / tried * noise + curvature
-        if excess / (tried + 1) < best:
-            best, n_iter = excess / (tried + 1), tried
-    return n_iter
+
+    def excess(n_iter: int) -> float:
+        size = half // max(1, n_iter - plain)
+        spread = schedule(problem.n_samples, n_iter, size, bounds).spread
+        of_noise = spread @ np.arange(1.0, n_iter + 1) / n_iter * noise
+        return float(of_noise + curvature) / (n_iter + 1)
+
+    return min(steps_to_try(most, 64), key=excess)
 
 
 @njit
-def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
+def frank_wolfe_pass(chunk, row_norm, model, steps, grid, rng, progress, state):
     """Read the records of a chunk, and take a step after the last record of each batch.
 
     Parameters
     ----------
     chunk : tuple of (X, y, rows)
-    row : tuple
-        The arguments of `read_row`.
+    row_norm : float
+        Longer rows are shortened to this l2 norm.
     model : VertexModel
     steps : StepSchedule
     grid : ndarray of shape (n_iter,)
         The grid of each draw.
     rng : numpy.random.Generator
-    state : tuple of two ndarrays of int64
-        The numbers of steps, of records since the last step and of gradients, and the progress.
-    room : FrankWolfeRoom
+    progress : ndarray of shape (1,), int64
+    state : FrankWolfeState
     """
     X, y, rows = chunk
-    inverse, row_norm, columns, values = row
+    inverse, row_norm, columns, values = row_room(X, row_norm)
     loss, vertices, mechanism = model
     batch, step, keep, limit, _ = steps
-    counts, progress = state
-    w, before, estimate, total, part, v, predictions, scores, units = room
-    Z, R, Z_before, R_before = predictions
-    n_outputs = Z.shape[1]
-    n_features = w.shape[0] // n_outputs
+    counts, w, before, estimate, total, part = state
+    Z, R, Z_before, R_before = np.empty((4, 1, w.shape[0] // columns.shape[0]))
+    v = np.empty_like(w)
     t, read, n_gradients = counts
     for r in range(rows.shape[0]):
-        if r + AHEAD < rows.shape[0]:
-            fetch_row(X, rows[r + AHEAD])
+        fetch_row(X, rows, r)
         i = rows[r]
-        entries = read_row(X, i, inverse, row_norm, columns, values)
+        size = read_row(X, i, inverse, row_norm, columns, values)
         target = y[i : i + 1]
-        for k in range(n_outputs):
-            Z[0, k] = row_dot(X, columns, values, entries, w, k * n_features)
+        predict_row(X, columns, values, size, w, Z)
         n_gradients += 1
         if keep[t] > 0.0:
-            for k in range(n_outputs):
-                Z_before[0, k] = row_dot(X, columns, values, entries, before, k * n_features)
+            predict_row(X, columns, values, size, before, Z_before)
             bounded_change(loss, Z, Z_before, keep[t], target, limit[t], R, R_before)
             n_gradients += 1
         else:
             bounded_entries(loss, Z, target, limit[t], R)
-        for k in range(n_outputs):
-            row_add(X, columns, values, entries, R[0, k], part, k * n_features)
+        add_row(X, columns, values, size, 1.0, R, part)
         read += 1
         if read == batch[t] or read % PIECE_ROWS == 0:  # longer sums would be less exact
             for j in range(w.shape[0]):
@@ -395,7 +374,7 @@ def frank_wolfe_pass(chunk, row, model, steps, grid, rng, state, room):
         for j in range(w.shape[0]):
             estimate[j] = keep[t] * estimate[j] + total[j] / batch[t]
             total[j] = 0.0
-        k = select_vertex(vertices, estimate, grid[t], mechanism, rng, scores, units)
+        k = select_vertex(vertices, estimate, grid[t], mechanism, rng)
         vertex(vertices, k, v)
         for j in range(w.shape[0]):
             before[j] = w[j]

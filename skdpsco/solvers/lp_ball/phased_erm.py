@@ -87,12 +87,12 @@ class ERMPhase(NamedTuple):
     grid: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PhasedERMPlan(Plan):
     """The phases, and the bound to which the records' derivatives are clipped."""
 
-    phases: tuple[ERMPhase, ...] = ()
-    slope: float = 0.0
+    phases: tuple[ERMPhase, ...]
+    slope: float
 
 
 class PhasedERM:

@@ -12,7 +12,7 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import LARGEST, SMALLEST, check_bool, check_bound, check_choice
 from skdpsco.constraints.norms import UNIT, conjugate
 from skdpsco.constraints.sets import BALLS, project
-from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
+from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import (
     derivative,
@@ -163,27 +163,12 @@ class SGDSteps(NamedTuple):
     due: int
 
 
-class SGDRoom(NamedTuple):
-    """The point, the sum of points, and work space for predictions and derivatives.
-
-    Parameters
-    ----------
-    w, total : ndarray of shape (n_coefficients,)
-    Z, G : ndarray of shape (1, n_outputs)
-    """
-
-    w: np.ndarray
-    total: np.ndarray
-    Z: np.ndarray
-    G: np.ndarray
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PhasedSGDPlan(Plan):
     """The phases, and the bound to which derivatives are clipped."""
 
-    bounds: EuclideanBounds | None = None
-    phases: tuple[SGDPhase, ...] = ()
+    bounds: EuclideanBounds
+    phases: tuple[SGDPhase, ...]
 
 
 class PhasedSGD:
@@ -215,9 +200,6 @@ class PhasedSGD:
     R. Bassily, C. Guzmán, A. Nandi. Non-Euclidean Differentially Private Stochastic Convex
     Optimization. COLT 2021, Section 7: p > 2.
     """
-
-    schedule: str
-    shuffle: bool
 
     requires: ClassVar[dict[str, Any]] = {
         "loss": ((derivative, derivatives),),
@@ -304,22 +286,18 @@ class PhasedSGD:
     ) -> Result:
         """Follow ``plan`` on the data."""
         bounds, loss = plan.bounds, for_kernels(problem.loss)
-        assert bounds is not None
         records = one_pass(X, y, rng, self.shuffle)
-        w, n_gradients, row = np.zeros(problem.n_coefficients), 0, None
-        Z, G = np.empty((2, 1, bounds.n_outputs))
+        w, n_gradients = np.zeros(problem.n_coefficients), 0
         for phase in plan.phases:
             done, first = 0, phase.n_records - phase.n_averaged
             # -1: the start of the phase is averaged, too.
             total, moving = w.copy() if first < 0 else np.zeros_like(w), w.copy()
-            room = SGDRoom(moving, total, Z, G)
             for chunk in records.take(phase.n_records):
-                row = row or Row(chunk[0], problem.row_norm)
                 due = phase.every - done % phase.every
                 steps = SGDSteps(
                     phase.step, bounds.slope, bounds.inside, phase.every, first - done, due
                 )
-                sgd_pass(chunk, row.arguments, loss, problem.constraint, steps, room)
+                sgd_pass(chunk, problem.row_norm, loss, problem.constraint, steps, moving, total)
                 done += len(chunk[2])
             n_gradients += done
             w = total / phase.n_averaged
@@ -422,34 +400,31 @@ def squared_norm(w):
 
 
 @njit
-def sgd_pass(chunk, row, loss, constraint, steps, room):
+def sgd_pass(chunk, row_norm, loss, constraint, steps, w, total):
     """Take one step for each record of a chunk, and add up the points.
 
     Parameters
     ----------
     chunk : tuple of (X, y, rows)
-    row : tuple
-        The arguments of `read_row`.
+    row_norm : float
+        Longer rows are shortened to this l2 norm.
     loss : loss
     constraint : ball
     steps : SGDSteps
-    room : SGDRoom
+    w, total : ndarray of shape (n_coefficients,)
+        The point, and the sum of points.
     """
     X, y, rows = chunk
-    inverse, row_norm, columns, values = row
+    inverse, row_norm, columns, values = row_room(X, row_norm)
     step, slope, inside, every, first, due = steps
-    w, total, Z, G = room
-    D, K = columns.shape[0], Z.shape[1]
+    Z, G = np.empty((2, 1, w.shape[0] // columns.shape[0]))
     for t in range(rows.shape[0]):
+        fetch_row(X, rows, t)
         i = rows[t]
-        if t + AHEAD < rows.shape[0]:
-            fetch_row(X, rows[t + AHEAD])
         size = read_row(X, i, inverse, row_norm, columns, values)
-        for k in range(K):
-            Z[0, k] = row_dot(X, columns, values, size, w, k * D)
+        predict_row(X, columns, values, size, w, Z)
         bounded_derivatives(loss, Z, y[i : i + 1], slope, slope, G)
-        for k in range(K):
-            row_add(X, columns, values, size, -step * G[0, k], w, k * D)
+        add_row(X, columns, values, size, -step, G, w)
         due -= 1
         if due == 0:
             due = every

@@ -27,7 +27,7 @@ __all__ = ["SmoothedPlan", "plan_smoothed", "run_smoothed"]
 MOST_PASSES = 300  # if every step takes all records; chosen by hand, for time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SmoothedPlan(Plan):
     """The plan of the accelerated steps.
 
@@ -45,11 +45,11 @@ class SmoothedPlan(Plan):
         Event of a sampled step. None if every step uses all records.
     """
 
-    step: float = 0.0
-    radius: float = 0.0
-    slope: float = 0.0
-    grid: float = 0.0
-    sampling: PoissonSampledGaussianEvent | None = None
+    step: float
+    radius: float
+    slope: float
+    grid: float
+    sampling: PoissonSampledGaussianEvent | None
 
 
 def plan_smoothed(problem: Problem, budget: Any, n_iter: int | None) -> SmoothedPlan:

@@ -14,8 +14,8 @@ from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_choice
-from skdpsco.constraints.sets import BALLS, L1Ball, minimiser, n_vertices
-from skdpsco.data.record_stream import AHEAD, Row, fetch_row, one_pass, read_row, row_add, row_dot
+from skdpsco.constraints.sets import BALLS, L1Ball, minimiser
+from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_change, bounded_entries
 from skdpsco.losses.library import derivative, derivatives, for_kernels
 from skdpsco.mechanisms.generalised_gaussian import (
@@ -35,7 +35,6 @@ from skdpsco.mechanisms.samplers import (
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose
 from skdpsco.privacy.accounting import zcdp_beside
 from skdpsco.solvers.base import Plan, Result, check_smooth
-from skdpsco.solvers.gradient_sums import write_minimiser
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
 from skdpsco.solvers.lp_ball.tree_bounds import (
     LEAST_CHANGE,
@@ -45,6 +44,7 @@ from skdpsco.solvers.lp_ball.tree_bounds import (
     noise_order,
     weights,
 )
+from skdpsco.solvers.steps import write_minimiser
 from skdpsco.solvers.vertex_choice import choose_vertex, vertices_of, write_vertex
 
 __all__ = ["TreeFrankWolfe"]
@@ -71,7 +71,7 @@ class NodeClip(NamedTuple):
     order: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TreeFrankWolfePlan(Plan):
     """The records that every step reads, and how the step is made private.
 
@@ -91,13 +91,13 @@ class TreeFrankWolfePlan(Plan):
         Empty if gradients are released, since both then follow from released points.
     """
 
-    noise: str = ""
-    batches: tuple[int, ...] = ()
-    multiplier: float = 0.0
-    rho: float = 0.0
-    order: float = 2.0
-    limit: tuple[float, ...] = ()
-    grid: tuple[float, ...] = ()
+    noise: str
+    batches: tuple[int, ...]
+    multiplier: float
+    rho: float
+    order: float
+    limit: tuple[float, ...]
+    grid: tuple[float, ...]
 
 
 class TreeFrankWolfe:
@@ -127,8 +127,6 @@ class TreeFrankWolfe:
     H. Asi, V. Feldman, T. Koren, K. Talwar. Private Stochastic Convex Optimization: Optimal Rates
     in l1 Geometry. ICML 2021.
     """
-
-    shuffle: bool
 
     requires: ClassVar[dict[str, Any]] = {
         "loss": ((derivative, derivatives),),
@@ -233,7 +231,7 @@ class TreeFrankWolfe:
         vertices = vertices_of(problem.constraint, len(point)) if plan.grid else None
         # Points and gradients of the nodes on the path from the root to a leaf.
         points, gradients = [[point] * (tree[-1].phase + 1) for _ in range(2)]
-        row, n_gradients = None, 0
+        n_gradients = 0
         for t, node in enumerate(tree):
             size, parent = plan.batches[t], max(node.depth - 1, 0)
             if plan.limit:
@@ -249,9 +247,8 @@ class TreeFrankWolfe:
             total = np.zeros(len(point))
             clip = NodeClip(difference, limit, plan.order)
             for chunk in records.take(size):
-                row = row or Row(chunk[0], problem.row_norm)
                 n_gradients += add_node_gradients(
-                    chunk, row.arguments, loss, point, points[parent], clip, total
+                    chunk, problem.row_norm, loss, point, points[parent], clip, total
                 )
             if not plan.grid:
                 release_sum(bounds, plan, size, limit, rng, total)
@@ -262,7 +259,8 @@ class TreeFrankWolfe:
                 points[depth], gradients[depth] = point, gradient
             target = np.zeros(len(point))
             if plan.grid:
-                draw_vertex(vertices, rng, gradient, plan.grid[t], target)
+                k = choose_vertex(vertices, gradient, plan.grid[t], EXPONENTIAL, rng)
+                write_vertex(vertices, k, target)
             else:
                 write_minimiser(problem.constraint, gradient, target)
             point = point + step_size(t) * (target - point)
@@ -343,14 +341,14 @@ def draw_grids(
 
 
 @njit
-def add_node_gradients(chunk, row, loss, point, parent, clip, total):
+def add_node_gradients(chunk, row_norm, loss, point, parent, clip, total):
     """Add the gradients of records at ``point``, or their differences from those at ``parent``.
 
     Parameters
     ----------
     chunk : tuple of (X, y, rows)
-    row : tuple
-        The arguments of `read_row`.
+    row_norm : float
+        Longer rows are shortened to this l2 norm.
     loss : loss
     point, parent, total : ndarray of shape (n_coefficients,)
     clip : NodeClip
@@ -361,35 +359,19 @@ def add_node_gradients(chunk, row, loss, point, parent, clip, total):
         Number of gradients that were computed.
     """
     X, y, rows = chunk
-    inverse, row_norm, columns, values = row
+    inverse, row_norm, columns, values = row_room(X, row_norm)
     difference, limit, order = clip
-    D = columns.shape[0]
-    K = point.shape[0] // D
-    Z, before, R, S = np.empty((1, K)), np.empty((1, K)), np.empty((1, K)), np.empty((1, K))
+    Z, before, R, S = np.empty((4, 1, point.shape[0] // columns.shape[0]))
     for t in range(rows.shape[0]):
-        if t + AHEAD < rows.shape[0]:
-            fetch_row(X, rows[t + AHEAD])
+        fetch_row(X, rows, t)
         i = rows[t]
         size = read_row(X, i, inverse, row_norm, columns, values)
-        for k in range(K):
-            Z[0, k] = row_dot(X, columns, values, size, point, k * D)
+        predict_row(X, columns, values, size, point, Z)
         if difference:
-            for k in range(K):
-                before[0, k] = row_dot(X, columns, values, size, parent, k * D)
+            predict_row(X, columns, values, size, parent, before)
             bounded_change(loss, Z, before, 1.0, y[i : i + 1], limit, R, S)
         else:
             bounded_entries(loss, Z, y[i : i + 1], limit, R)
         shorten(R[0], order, limit)
-        for k in range(K):
-            row_add(X, columns, values, size, R[0, k], total, k * D)
+        add_row(X, columns, values, size, 1.0, R, total)
     return rows.shape[0] * (2 if difference else 1)
-
-
-def draw_vertex(
-    vertices: Any, rng: np.random.Generator, gradient: np.ndarray, grid: float, out: np.ndarray
-) -> None:
-    """Draw, by the exponential mechanism, a vertex whose product with ``gradient`` is small."""
-    scores = np.empty(n_vertices(vertices, len(gradient)))
-    units = np.empty(len(scores), dtype=np.int64)
-    k = choose_vertex(vertices, gradient, grid, EXPONENTIAL, rng, scores, units)
-    write_vertex(vertices, k, out)

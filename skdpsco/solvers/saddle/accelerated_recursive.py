@@ -21,7 +21,12 @@ from skdpsco.mechanisms.samplers import (
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.extragradient import ACCELERATED, Round, Solve, project_blocks
-from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, VariationalProblem
+from skdpsco.solvers.saddle.problem import (
+    OPERATOR_ROWS,
+    VariationalProblem,
+    even_sizes,
+    random_parts,
+)
 from skdpsco.solvers.saddle.recursive_regularisation import (
     check_rounds,
     choose_rounds,
@@ -37,7 +42,7 @@ ASSUMPTIONS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AcceleratedPlan(Plan):
     """The rounds, and the theoretical bound on the gap after the last one.
 
@@ -50,9 +55,9 @@ class AcceleratedPlan(Plan):
         Bound on the expected gap; infinite if theory gives no bound.
     """
 
-    rounds: tuple[Round, ...] = ()
-    lam: float = 0.0
-    gap: float = math.inf
+    rounds: tuple[Round, ...]
+    lam: float
+    gap: float
 
 
 class AcceleratedRecursive:
@@ -86,10 +91,8 @@ class AcceleratedRecursive:
     COLT 2022, Algorithm 1.
     """
 
-    n_rounds: int | None
-
     def __init__(self, n_rounds: int | None = None) -> None:
-        self.n_rounds = check_rounds(n_rounds)
+        self.n_rounds: int | None = check_rounds(n_rounds)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
@@ -119,8 +122,8 @@ class AcceleratedRecursive:
         T, lam = self._rounds(problem, space, budget.mu)
         n, saddle = problem.n_samples, problem.operator.saddle
         rounds = tuple(
-            _round(space, n // T + (t <= n % T), tuple(pull_weights(problem, lam, t)), budget.mu)
-            for t in range(1, T + 1)
+            _round(space, size, tuple(pull_weights(problem, lam, t)), budget.mu)
+            for t, size in enumerate(even_sizes(n, T), start=1)
         )
         proved = self.n_rounds is None and 2**T * lam * space.diameter <= space.bound
         for t, r in enumerate(rounds, start=1):
@@ -162,14 +165,10 @@ class AcceleratedRecursive:
     ) -> np.ndarray:
         """Follow ``plan`` on the data; see `MirrorProx.run`."""
         geometry = problem.geometry
-        order = rng.permutation(problem.n_samples)  # independent of the data
+        parts = random_parts(rng, data, [round_.n_samples for round_ in plan.rounds])
         coins = np.random.default_rng(rng.integers(2**63))  # not noise: privacy does not need them
         centres = [geometry.start()]
-        end = 0
-        for round_ in plan.rounds:
-            rows = order[end : end + round_.n_samples]
-            end += round_.n_samples
-            part = tuple(array[rows] for array in data)
+        for round_, part in zip(plan.rounds, parts, strict=True):
             z = Solve(problem, round_, part, centres).solution(coins)
             gaussian_mechanism(rng, z, round_.grid)
             # Post-processing: move the point into the set, despite rounding.

@@ -20,9 +20,8 @@ from skdpsco.solvers.saddle.vertex_draws import (
     DESCENT,
     Batches,
     Scores,
+    bound_on_gap,
     check_game,
-    choose_steps,
-    left_for,
     linear_weights,
     lipschitz,
     second_smoothness,
@@ -62,24 +61,21 @@ class Levels(NamedTuple):
         return np.where(level > 0, 2.0 * self.total * 2.0**level + 1.0, 2.0 * self.total - 1.0)
 
 
-PLAIN = Levels(0)  # the levels of plain mirror descent
-
-
 def draws_of(level: np.ndarray) -> np.ndarray:
     """Number of vertices that a step draws for each player, including one for the result."""
     return 2 * 2 ** np.asarray(level, dtype=np.int64) + 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BiasReducedPlan(Plan):
     """The distribution of the levels and the budget.
 
     Everything else follows from the levels, which are drawn before any noise.
     """
 
-    levels: Levels = PLAIN
-    rho: float = 0.0
-    variance: tuple[float, float] = (1.0, 1.0)
+    levels: Levels
+    rho: float
+    variance: tuple[float, float]
 
     def batches(self, problem: VariationalProblem, level: np.ndarray) -> Batches:
         """Batches and step sizes for given levels, as a function of public values.
@@ -175,8 +171,8 @@ class BiasReducedMirrorDescent:
                 f"BiasReducedMirrorDescent needs the operator's {missing}. (Privacy does not "
                 "depend on it.)"
             )
-        n, rho = problem.n_samples, budget.rho
-        lengths = steps_to_try(min(n, MOST_PLANNED), 100) if n_iter is None else [n_iter]
+        rho, most = budget.rho, min(problem.n_samples, MOST_PLANNED)
+        lengths = steps_to_try(most, 100) if n_iter is None else [n_iter]
         laws = [Levels(k) for k in range(MAX_LEVEL + 1)]
         if self.max_level != "auto":
             laws = [Levels(int(self.max_level))]
@@ -191,12 +187,8 @@ class BiasReducedMirrorDescent:
         def bound(steps: int, levels: Levels) -> float:
             level, p = np.arange(levels.most + 1), levels.probability
             need = float(p @ levels.change(level)) * math.sqrt(p @ draws_of(level))
-            ratio = n / (8.0 / 15.0 * need * (steps + 1.0) ** 1.5)
-            rest = left_for(rho, float(draws_of(level[-1])) * steps)  # if all are largest
-            if not rest > 0.0:
-                return math.inf
-            squares = 0.5 * rest * ratio**2
-            value = choose_steps(problem, squares, steps + 1, moments[levels])[1]
+            drawn = float(draws_of(level[-1])) * steps  # if all levels are the largest
+            value = bound_on_gap(problem, rho, steps, need, drawn, moments[levels])
             return value + DESCENT.ease * 8.0 * curvature / 2.0**levels.most
 
         steps, levels = min(
@@ -225,7 +217,7 @@ class BiasReducedMirrorDescent:
     ) -> np.ndarray:
         """Follow ``plan`` on the data; see `MirrorProx.run`."""
         level = np.array([plan.levels.draw(rng) for _ in range(plan.n_iter - 1)], dtype=np.int64)
-        batches = walk_batches(rng, plan.batches(problem, level), problem.n_samples, data)
+        batches = walk_batches(rng, plan.batches(problem, level), data)
         following = iter([None, *level.tolist()])  # the first gradient is that at the start
 
         def total(z: np.ndarray, batch: list[Data], scores: Scores) -> np.ndarray:

@@ -21,7 +21,7 @@ from skdpsco.scaling.quantiles import choose_index
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedMirrorDescent
 from skdpsco.solvers.saddle.mirror_descent import MirrorDescent
-from skdpsco.solvers.saddle.problem import VariationalProblem, runs_of
+from skdpsco.solvers.saddle.problem import VariationalProblem, random_parts, runs_of
 from skdpsco.solvers.saddle.vertex_draws import check_game, lipschitz, log_sizes, second_smoothness
 from skdpsco.solvers.steps import whole_steps
 
@@ -30,7 +30,7 @@ __all__ = ["BoostedMirrorDescent"]
 LEAST_FAILURE = 1e-6  # a smaller probability would ask for more than 22 runs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BoostedPlan(Plan):
     """Sizes of the parts, the plan of every run, and the grids of the responses and the choice.
 
@@ -42,7 +42,7 @@ class BoostedPlan(Plan):
         Number of runs, and number of responses of each player to each run.
     solver : object
         Solver of the runs.
-    base : Plan or None
+    base : Plan
         Plan that all runs share.
     steps : tuple of int
         Number of steps of a response, for each player.
@@ -52,13 +52,13 @@ class BoostedPlan(Plan):
         Grid on which the best run is chosen.
     """
 
-    parts: tuple[int, int, int] = (0, 0, 0)
-    counts: tuple[int, int] = (0, 0)
-    solver: Any = None
-    base: Any = None
-    steps: tuple[int, int] = (0, 0)
-    response_grid: tuple[float, float] = (0.0, 0.0)
-    choice_grid: float = 0.0
+    parts: tuple[int, int, int]
+    counts: tuple[int, int]
+    solver: Any
+    base: Any
+    steps: tuple[int, int]
+    response_grid: tuple[float, float]
+    choice_grid: float
 
 
 class BoostedMirrorDescent:
@@ -103,8 +103,6 @@ class BoostedMirrorDescent:
     Algorithm 4, with exact accounting.
     """
 
-    failure: float
-
     def __init__(self, failure: float = 0.1, solver: Any = None) -> None:
         given: Any = failure
         legal = f"failure must be a number in [{LEAST_FAILURE:g}, 1], got {failure!r}."
@@ -113,7 +111,7 @@ class BoostedMirrorDescent:
         number: Any = given  # unconverted, since a huge int does not fit into a float
         if not LEAST_FAILURE <= number <= 1.0:
             raise ValueError(legal)
-        self.failure = float(given)
+        self.failure: float = float(given)
         made = not isinstance(solver, type) and hasattr(solver, "plan") and hasattr(solver, "run")
         if solver is not None and not made:
             raise TypeError(f"solver must be None or an object with plan and run, got {solver!r}.")
@@ -139,14 +137,19 @@ class BoostedMirrorDescent:
         Raises
         ------
         TypeError
-            If the operator has no ``value`` or ``value_bound``.
+            If the operator has no ``value``, or no number as ``value_bound``.
         ValueError
-            If the blocks are not two simplices, if the operator has no ``smoothness``, or if there
-            are too few records.
+            If ``value_bound`` is outside its range, if the blocks are not two simplices, if the
+            operator has no ``smoothness``, or if there are too few records.
         """
         check_game(self, problem)
         operator, n, rho = problem.operator, problem.n_samples, budget.rho
-        bound = check_value(self, operator)
+        if getattr(operator, "value_bound", None) is None or not hasattr(operator, "value"):
+            raise TypeError(
+                "BoostedMirrorDescent needs an operator with value(z, *data), the payoffs of "
+                "records, and value_bound, a bound on them."
+            )
+        bound = check_bound("value_bound", operator.value_bound)
         if operator.smoothness is None:
             raise ValueError(
                 "BoostedMirrorDescent needs the operator's smoothness, for the responses."
@@ -201,8 +204,7 @@ class BoostedMirrorDescent:
         operator, (own, answer, last) = problem.operator, plan.parts
         runs, responses = plan.counts
         sizes = [own] * runs + [answer] * (2 * runs * responses) + [last]
-        rows = np.split(rng.permutation(problem.n_samples), np.cumsum(sizes)[:-1])
-        parts = (tuple(array[chosen] for array in data) for chosen in rows)
+        parts = random_parts(rng, data, sizes)
         base = VariationalProblem(operator, own)
         points = [plan.solver.run(plan.base, base, next(parts), rng, progress) for _ in range(runs)]
         answers = [
@@ -223,25 +225,6 @@ class BoostedMirrorDescent:
             # players gain.
             scores[i] = min(totals[:responses]) - max(totals[responses:])
         return points[choose_index(rng, scores, plan.choice_grid)]
-
-
-def check_value(solver: Any, operator: Any) -> float:
-    """The operator's bound on the payoffs of records.
-
-    Raises
-    ------
-    TypeError
-        If the operator has no ``value``, or no number as ``value_bound``.
-    ValueError
-        If ``value_bound`` is outside its range.
-    """
-    bound = getattr(operator, "value_bound", None)
-    if bound is None or not hasattr(operator, "value"):
-        raise TypeError(
-            f"{type(solver).__name__} needs an operator with value(z, *data), the payoffs of "
-            "records, and value_bound, a bound on them."
-        )
-    return check_bound("value_bound", bound)
 
 
 def plan_response(

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._kernels import njit
-from skdpsco.constraints.sets import L1Ball, Simplex, project
+from skdpsco.constraints.sets import L1Ball, Simplex
 from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Geometry
-from skdpsco.solvers.saddle.problem import OPERATOR_ROWS, VariationalProblem
+from skdpsco.solvers.saddle.problem import VariationalProblem, in_chunks
+from skdpsco.solvers.steps import move_into
 
 __all__ = ["ACCELERATED", "Round", "Solve", "project_blocks"]
 
@@ -81,38 +81,28 @@ def project_blocks(geometry: Geometry, v: np.ndarray) -> np.ndarray:
             # face of the ball.
             z[part] += constraint.radius - z[part].min()
             constraint = L1Ball(constraint.radius)
-        _project(constraint, z[part])
+        move_into(constraint, z[part])
     return z
-
-
-@njit
-def _project(constraint, w):
-    project(constraint, w)
 
 
 class Solve:
     """One round on its records; nothing is private yet, and only `solution` may be used outside."""
 
-    problem: Any
-    round: Any
-    data: Any
-    centre: np.ndarray
-
     def __init__(
         self, problem: VariationalProblem, round_: Round, data: Data, centres: list[np.ndarray]
     ) -> None:
-        self.problem, self.round, self.data = problem, round_, data
-        self.centre = np.average(centres, axis=0, weights=round_.weights)
+        self.problem: VariationalProblem = problem
+        self.round: Round = round_
+        self.data: Data = data
+        self.centre: np.ndarray = np.average(centres, axis=0, weights=round_.weights)
 
     def mean(self, z: np.ndarray, rows: Any = slice(None)) -> np.ndarray:
         """Mean operator over some of the records."""
         data = tuple(array[rows] for array in self.data)
-        n = len(data[0])
         total = np.zeros(len(z))
-        for start in range(0, n, OPERATOR_ROWS):
-            part = tuple(array[start : start + OPERATOR_ROWS] for array in data)
-            total += self.problem.operator.total(z, part)
-        return self.problem.mean(z, total, n)
+        for chunk in in_chunks(data):
+            total += self.problem.operator.total(z, chunk)
+        return self.problem.mean(z, total, len(data[0]))
 
     def pull(self, z: np.ndarray) -> np.ndarray:
         """Gradient of the sum of the regularisers."""

@@ -229,9 +229,9 @@ class Geometry:
         weight = np.array([block.scale * block.distortion for block in self.blocks])
         return float(np.linalg.norm(weight[:, None] * matrix * weight, ord=2))
 
-    def _each(self, method: str, *vectors: np.ndarray) -> list[Any]:
+    def _each(self, method: str, *vectors: np.ndarray, **options: float) -> list[Any]:
         pairs = zip(self.blocks, self.parts, strict=True)
-        return [getattr(b, method)(*(v[part] for v in vectors)) for b, part in pairs]
+        return [getattr(b, method)(*(v[part] for v in vectors), **options) for b, part in pairs]
 
     def start(self) -> np.ndarray:
         """The centre of the set, a public point."""
@@ -251,5 +251,4 @@ class Geometry:
 
     def prox(self, g: np.ndarray, centre: np.ndarray, weight: float) -> np.ndarray:
         """The u that minimises ``<g, u> + weight norm(u)**2 / 2``; see `Block.prox`."""
-        pairs = zip(self.blocks, self.parts, strict=True)
-        return np.concatenate([b.prox(g[part], centre[part], weight) for b, part in pairs])
+        return np.concatenate(self._each("prox", g, centre, weight=weight))

@@ -19,9 +19,8 @@ from skdpsco.solvers.saddle.vertex_draws import (
     DESCENT,
     Batches,
     Scores,
+    bound_on_gap,
     check_game,
-    choose_steps,
-    left_for,
     linear_weights,
     second_smoothness,
     spend,
@@ -34,13 +33,13 @@ __all__ = ["MirrorDescent", "mirror_steps"]
 MOST_DRAWS = 10**6  # sums over draws must fit into 64-bit integers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MirrorDescentPlan(Plan):
     """The batches, the weights of the points, and the number of vertices drawn for each point."""
 
-    batches: Batches | None = None
-    weight: tuple[float, ...] = ()
-    n_draws: int = 1
+    batches: Batches
+    weight: tuple[float, ...]
+    n_draws: int
 
 
 class MirrorDescent:
@@ -131,7 +130,7 @@ class MirrorDescent:
         ValueError
             If the operator's ``smoothness`` is needed but missing.
         """
-        n, bias, counts = problem.n_samples, 0.0, [1]
+        bias, counts = 0.0, [1]
         if self.n_draws != "auto":
             counts = [int(self.n_draws)]
         elif second_smoothness(problem.operator) != 0.0:
@@ -144,15 +143,12 @@ class MirrorDescent:
             bias = DESCENT.ease * 2.0 * float(np.trace(smoothness))
             if bias > 0.0:
                 counts = [1 << k for k in range(DESCENT.max_draws.bit_length())]
-        lengths = steps_to_try(min(n, MOST_PLANNED), 100) if n_iter is None else [n_iter]
+        most = min(problem.n_samples, MOST_PLANNED)
+        lengths = steps_to_try(most, 100) if n_iter is None else [n_iter]
 
         def bound(steps: int, n_draws: int) -> float:
-            # Sizes are proportional to weights times roots of draws, which sum to 8/15 T^1.5.
-            ratio = n / (8.0 / 15.0 * math.sqrt(n_draws) * (steps + 1.0) ** 1.5)
-            rest = left_for(rho, float(n_draws) * steps)
-            if not rest > 0.0:
-                return math.inf
-            return choose_steps(problem, 0.5 * rest * ratio**2, steps + 1)[1] + bias / n_draws
+            needed, drawn = math.sqrt(n_draws), float(n_draws) * steps
+            return bound_on_gap(problem, rho, steps, needed, drawn) + bias / n_draws
 
         return min(((s, k) for s in lengths for k in counts), key=lambda pair: bound(*pair))
 
@@ -165,8 +161,7 @@ class MirrorDescent:
         progress: np.ndarray | None = None,
     ) -> np.ndarray:
         """Follow ``plan`` on the data; see `MirrorProx.run`."""
-        assert plan.batches is not None
-        batches = walk_batches(rng, plan.batches, problem.n_samples, data)
+        batches = walk_batches(rng, plan.batches, data)
         return mirror_steps(problem, batches, plan.weight, plan.n_draws, rng, progress)
 
 

@@ -16,7 +16,13 @@ from skdpsco.data.record_functions import Data
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.saddle.problem import VariationalProblem, calibration, runs_of
+from skdpsco.solvers.saddle.problem import (
+    VariationalProblem,
+    calibration,
+    even_sizes,
+    random_parts,
+    runs_of,
+)
 
 __all__ = ["MIRROR_PROX", "MirrorProx", "MirrorProxPlan", "Pull"]
 
@@ -62,12 +68,12 @@ class MirrorSchedule(NamedTuple):
         return -(-self.n_calls // self.n_batches)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MirrorProxPlan(Plan):
     """The schedule, and the grid of the noise of each block."""
 
-    schedule: MirrorSchedule | None = None
-    grid: tuple[float, ...] = ()
+    schedule: MirrorSchedule
+    grid: tuple[float, ...]
 
 
 class MirrorProx:
@@ -103,9 +109,6 @@ class MirrorProx:
     Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, Algorithm 2. There the
     oracle's noise has an unspecified constant; ours is exact, see docs/errata.md.
     """
-
-    max_calls: int
-    n_epochs: int
 
     def __init__(
         self,
@@ -237,8 +240,9 @@ class MirrorProx:
         z : ndarray of shape (size,)
         """
         geometry, schedule = problem.geometry, plan.schedule
-        assert schedule is not None
-        batches = cycle(_partition(rng, problem.n_samples, schedule.n_batches, data))
+        sizes = even_sizes(problem.n_samples, schedule.n_batches)
+        parts = random_parts(rng, data, sizes) if len(sizes) > 1 else [data]
+        batches = cycle(list(zip(sizes, map(runs_of, parts), strict=True)))
         centre = geometry.start() if pull is None else pull.centre
         n_iter, step = schedule.n_iter, schedule.step
         weight = geometry.kappa + step * (pull.weight if pull is not None else 0.0)
@@ -279,16 +283,6 @@ class MirrorProx:
 
 def _calls(method: str, n_iter: int) -> int:
     return 2 * n_iter - 1 if method == "mirror-prox" else max(n_iter - 1, 1)
-
-
-def _partition(
-    rng: np.random.Generator, n_samples: int, n_batches: int, data: Data
-) -> list[tuple[int, list[Data]]]:
-    """Sizes and records of ``n_batches`` disjoint batches, chosen independently of the data."""
-    if n_batches == 1:
-        return [(n_samples, runs_of(data))]
-    batches = np.array_split(rng.permutation(n_samples), n_batches)
-    return [(len(rows), runs_of(tuple(array[rows] for array in data))) for rows in batches]
 
 
 def _schedule(

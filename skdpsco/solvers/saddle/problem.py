@@ -4,6 +4,7 @@ Proof: docs/proofs/mirror_prox.md.
 """
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -15,7 +16,15 @@ from skdpsco.data.pieces import PIECE_ROWS, replace_one, slice_rows, tree_sum
 from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Block, Geometry
 
-__all__ = ["OPERATOR_ROWS", "VariationalProblem", "calibration", "runs_of"]
+__all__ = [
+    "OPERATOR_ROWS",
+    "VariationalProblem",
+    "calibration",
+    "even_sizes",
+    "in_chunks",
+    "random_parts",
+    "runs_of",
+]
 
 OPERATOR_ROWS = 4096  # records whose operators or gradients are in memory at one time
 # No block's share of mu**2 is smaller: the noise of one that is tiny beside the others would be too
@@ -114,6 +123,23 @@ def runs_of(data: Data) -> list[Data]:
     if n <= PIECE_ROWS:
         return [data]
     return [tuple(slice_rows(array, *cut) for array in data) for cut in cuts(n, PIECE_ROWS)]
+
+
+def in_chunks(data: Data) -> Iterator[Data]:
+    """The records, `OPERATOR_ROWS` at a time."""
+    for start in range(0, len(data[0]), OPERATOR_ROWS):
+        yield tuple(array[start : start + OPERATOR_ROWS] for array in data)
+
+
+def even_sizes(n_records: int, n_parts: int) -> tuple[int, ...]:
+    """Sizes of parts that are as equal as possible, large ones first."""
+    return tuple(n_records // n_parts + (t < n_records % n_parts) for t in range(n_parts))
+
+
+def random_parts(rng: np.random.Generator, data: Data, sizes: Sequence[int]) -> Iterator[Data]:
+    """Disjoint parts of the records, of given sizes; which records they hold is random."""
+    rows = np.split(rng.permutation(sum(sizes)), np.cumsum(sizes)[:-1])  # independent of the data
+    return (tuple(array[chosen] for array in data) for chosen in rows)
 
 
 def _block_sensitivity(block: Block, n_samples: int) -> float:

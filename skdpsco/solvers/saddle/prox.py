@@ -4,7 +4,7 @@ Optimality conditions and their monotonicity: ``docs/proofs/mirror_prox.md``, se
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from skdpsco._kernels import inner, kernel, njit
 from skdpsco.constraints.norms import lp_norm
@@ -69,6 +69,46 @@ def _(constraint):
     return True
 
 
+class Bracket(NamedTuple):
+    """Two points between which a function has a zero, as its values have different signs.
+
+    Parameters
+    ----------
+    a, f_a, b, f_b : float
+        The points, and the values that regula falsi takes them to have.
+    side : int
+        The point that moved last, 1 or 2, or 0 for neither.
+    """
+
+    a: float
+    f_a: float
+    b: float
+    f_b: float
+    side: int
+
+
+@inner
+def trial(bracket, k):
+    """Where regula falsi looks for the zero in its step ``k``; it bisects where that is slow."""
+    a, f_a, b, f_b, _ = bracket
+    x = (a * f_b - b * f_a) / (f_b - f_a)
+    if k % 8 == 7 or not min(a, b) < x < max(a, b):
+        x = 0.5 * (a + b)
+    return x
+
+
+@inner
+def bracketed(bracket, x, f, moves_a):
+    """The bracket with ``x``, whose value is ``f``, in place of ``a`` or of ``b``.
+
+    If one point moves twice, the value at the other one is halved: this is the Illinois rule.
+    """
+    a, f_a, b, f_b, side = bracket
+    if moves_a:
+        return Bracket(x, f, b, f_b * (0.5 if side == 1 else 1.0), 1)
+    return Bracket(a, f_a * (0.5 if side == 2 else 1.0), x, f, 2)
+
+
 @inner
 def dual_step(v, sigma, q):
     """Solve ``sigma |u|**(1 / q) sign(u) = v`` for u, clipped beyond the longest displacement."""
@@ -122,32 +162,22 @@ def _(constraint, c, g, sigma, q, nu, top):
     if nu == 0.0 or c + u == 0.0:
         return u
     # The slope changes its sign between u and -c: regula falsi, as in `respect`.
-    a, b = u, -c
-    f_a = nu * abs(c + u) ** (r - 1.0)
-    f_a = f_a if c + u > 0.0 else -f_a
-    f_b = g - sigma * abs(c) ** (1.0 / q) if c > 0.0 else g + sigma * abs(c) ** (1.0 / q)
-    side = 0  # the side that moved last; if it moves twice, the other side's value is halved
+    f_u = nu * abs(c + u) ** (r - 1.0)
+    f_c = g - sigma * abs(c) ** (1.0 / q) if c > 0.0 else g + sigma * abs(c) ** (1.0 / q)
+    ends = Bracket(u, f_u if c + u > 0.0 else -f_u, -c, f_c, 0)
     for k in range(_SEARCH_STEPS):
-        middle = (a * f_b - b * f_a) / (f_b - f_a)
-        if k % 8 == 7 or not min(a, b) < middle < max(a, b):
-            middle = 0.5 * (a + b)
-        if abs(b - a) <= _CLOSE * (abs(a) + abs(b)) or f_b == 0.0:
+        a, b = ends.a, ends.b
+        if abs(b - a) <= _CLOSE * (abs(a) + abs(b)) or ends.f_b == 0.0:
             break
+        middle = trial(ends, k)
         z = c + middle
         pull = sigma * abs(middle) ** (1.0 / q)
         weight = nu * abs(z) ** (r - 1.0)
         f = g + (pull if middle > 0.0 else -pull) + (weight if z > 0.0 else -weight)
         if f == 0.0:
             return middle
-        if (f > 0.0) == (f_a > 0.0):
-            a, f_a = middle, f
-            f_b *= 0.5 if side == 1 else 1.0
-            side = 1
-        else:
-            b, f_b = middle, f
-            f_a *= 0.5 if side == 2 else 1.0
-            side = 2
-    return b
+        ends = bracketed(ends, middle, f, (f > 0.0) == (ends.f_a > 0.0))
+    return ends.b
 
 
 @amount.register(LpBall)
@@ -192,26 +222,16 @@ def respect(constraint, signed, c, g, sigma, q, u):
         f_low = displace(constraint, c, g, sigma, q, low, top, u)
         f_high = displace(constraint, c, g, sigma, q, high, top, u)
     tolerance = 1e-15 * math.sqrt(d)  # rounding error of a sum
-    # Regula falsi (Illinois), with a bisection where it is slow.
-    side = 0
+    ends = Bracket(low, f_low, high, f_high, 0)
     for k in range(_SEARCH_STEPS):
-        if f_high == 0.0 or high - low <= _CLOSE * (abs(low) + abs(high)):
+        if ends.f_b == 0.0 or ends.b - ends.a <= _CLOSE * (abs(ends.a) + abs(ends.b)):
             break
-        nu = (low * f_high - high * f_low) / (f_high - f_low)
-        if k % 8 == 7 or not low < nu < high:
-            nu = 0.5 * (low + high)
+        nu = trial(ends, k)
         f = displace(constraint, c, g, sigma, q, nu, top, u)
-        if f > 0.0:
-            low, f_low = nu, f
-            f_high *= 0.5 if side == 1 else 1.0
-            side = 1
-        else:
-            high, f_high = nu, f
-            f_low *= 0.5 if side == 2 else 1.0
-            side = 2
         if abs(f) <= tolerance:
             return
-    displace(constraint, c, g, sigma, q, high, top, u)
+        ends = bracketed(ends, nu, f, f > 0.0)
+    displace(constraint, c, g, sigma, q, ends.b, top, u)
 
 
 @njit
@@ -239,23 +259,14 @@ def unit_prox(constraint, signed, p, c, g, u):
         respect(constraint, signed, c, g, math.exp((2.0 - p) * low), q, u)
         size = lp_norm(u, p)
         f_low = (math.log(size) if size > 0.0 else -800.0) - low
-    side = 0
+    ends = Bracket(low, f_low, high, f_high, 0)
     for k in range(_SEARCH_STEPS):
-        if high - low <= 1e-13:
+        if ends.b - ends.a <= 1e-13:
             break
-        middle = (low * f_high - high * f_low) / (f_high - f_low)
-        if k % 8 == 7 or not low < middle < high:
-            middle = 0.5 * (low + high)
+        middle = trial(ends, k)
         respect(constraint, signed, c, g, math.exp((2.0 - p) * middle), q, u)
         size = lp_norm(u, p)
         f = (math.log(size) if size > 0.0 else -800.0) - middle
         if abs(f) <= 1e-12:
             return
-        if f > 0.0:
-            low, f_low = middle, f
-            f_high *= 0.5 if side == 1 else 1.0
-            side = 1
-        else:
-            high, f_high = middle, f
-            f_low *= 0.5 if side == 2 else 1.0
-            side = 2
+        ends = bracketed(ends, middle, f, f > 0.0)

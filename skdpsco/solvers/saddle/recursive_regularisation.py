@@ -14,14 +14,14 @@ from skdpsco.data.record_functions import Data
 from skdpsco.privacy.spending import check_cost, worst_of
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.mirror_prox import MirrorProx, MirrorProxPlan, Pull
-from skdpsco.solvers.saddle.problem import VariationalProblem
+from skdpsco.solvers.saddle.problem import VariationalProblem, even_sizes, random_parts
 
 __all__ = ["RecursiveRegularisation", "check_rounds", "choose_rounds", "pull_weights"]
 
 MAX_RECURSIONS = 40  # each halves the error; theory asks for fewer than log2(n_samples)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RecursivePlan(Plan):
     """One plan per round, and the strength of the regularisers.
 
@@ -36,10 +36,10 @@ class RecursivePlan(Plan):
         Theoretical bound on the expected gap; infinite if theory gives no bound.
     """
 
-    sizes: tuple[int, ...] = ()
-    plans: tuple[MirrorProxPlan, ...] = ()
-    lam: float = 0.0
-    gap: float = math.inf
+    sizes: tuple[int, ...]
+    plans: tuple[MirrorProxPlan, ...]
+    lam: float
+    gap: float
 
 
 def check_rounds(n_rounds: Any) -> int | None:
@@ -106,17 +106,14 @@ class RecursiveRegularisation:
     Variational Inequalities: Beyond Euclidean Geometry. NeurIPS 2024, Algorithms 1 and 3.
     """
 
-    solver: Any
-    n_rounds: int | None
-
     def __init__(self, solver: MirrorProx | None = None, n_rounds: int | None = None) -> None:
         needed = ("plan", "schedule", "run")
         if isinstance(solver, type) or not (
             solver is None or all(hasattr(solver, name) for name in needed)
         ):
             raise TypeError(f"solver must be None or a MirrorProx, got {solver!r}.")
-        self.solver = MirrorProx() if solver is None else solver
-        self.n_rounds = check_rounds(n_rounds)
+        self.solver: Any = MirrorProx() if solver is None else solver
+        self.n_rounds: int | None = check_rounds(n_rounds)
 
     def plan(
         self, problem: VariationalProblem, budget: Any, n_iter: int | None = None
@@ -131,9 +128,9 @@ class RecursiveRegularisation:
         n_iter : int or None, default=None
             Number of steps of every round.
         """
-        n, geometry = problem.n_samples, problem.geometry
+        geometry = problem.geometry
         rounds, lam = self.rounds(problem, budget, n_iter)
-        sizes = tuple(n // rounds + (t < n % rounds) for t in range(rounds))
+        sizes = even_sizes(problem.n_samples, rounds)
         plans = []
         for t, size in enumerate(sizes, start=1):
             weights = pull_weights(problem, lam, t)
@@ -191,26 +188,16 @@ class RecursiveRegularisation:
         progress: np.ndarray | None = None,
     ) -> np.ndarray:
         """Follow ``plan`` on the data; see `MirrorProx.run`."""
-        order = rng.permutation(problem.n_samples)  # independent of the data
         centres = [problem.geometry.start()]
-        ends = np.cumsum(plan.sizes)
-        for t, (end, size) in enumerate(zip(ends, plan.sizes, strict=True), start=1):
-            rows = order[end - size : end]
-            weights = pull_weights(problem, plan.lam, t)
+        parts = random_parts(rng, data, plan.sizes)
+        for size, part, own in zip(plan.sizes, parts, plan.plans, strict=True):
+            weights = pull_weights(problem, plan.lam, len(centres))
             pulls = tuple(Pull(w, c) for w, c in zip(weights, centres, strict=True))
-            newest = pulls[-1]
+            newest, drift = pulls[-1], pulls[:-1]
             if not problem.operator.saddle:  # all regularisers are part of the operator
-                newest = Pull(0.0, centres[-1])
-            z = self.solver.run(
-                plan.plans[t - 1],
-                replace(problem, n_samples=size),
-                tuple(array[rows] for array in data),
-                rng,
-                progress,
-                newest,
-                pulls[:-1] if problem.operator.saddle else pulls,
-            )
-            centres.append(z)
+                newest, drift = Pull(0.0, centres[-1]), pulls
+            some = replace(problem, n_samples=size)
+            centres.append(self.solver.run(own, some, part, rng, progress, newest, drift))
         return centres[-1]
 
 

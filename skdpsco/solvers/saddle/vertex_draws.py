@@ -16,15 +16,14 @@ from skdpsco.constraints.sets import Simplex
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_functions import Data
 from skdpsco.mechanisms.samplers import SCALE_BITS, exponential_grid, exponential_mechanism, to_grid
-from skdpsco.solvers.saddle.problem import VariationalProblem, runs_of
+from skdpsco.solvers.saddle.problem import VariationalProblem, random_parts, runs_of
 
 __all__ = [
     "DESCENT",
     "Batches",
     "Scores",
+    "bound_on_gap",
     "check_game",
-    "choose_steps",
-    "left_for",
     "linear_weights",
     "lipschitz",
     "log_sizes",
@@ -161,6 +160,27 @@ def choose_steps(
     return (step[0], step[1]), bound
 
 
+def bound_on_gap(
+    problem: VariationalProblem,
+    rho: float,
+    n_iter: int,
+    need: float,
+    n_draws: float,
+    variance: Any = (1.0, 1.0),
+) -> float:
+    """The bound on the gap after ``n_iter`` steps, or infinity if ``rho`` cannot pay for them.
+
+    ``need`` is the size of a batch per weight of its point, as in `spend`, and each player draws at
+    most ``n_draws`` vertices in total.
+    """
+    # Sizes are proportional to weights times roots of draws, which sum to 8/15 T^1.5.
+    ratio = problem.n_samples / (8.0 / 15.0 * need * (n_iter + 1.0) ** 1.5)
+    rest = left_for(rho, n_draws)
+    if not rest > 0.0:
+        return math.inf
+    return choose_steps(problem, 0.5 * rest * ratio**2, n_iter + 1, variance)[1]
+
+
 def divide_records(need: np.ndarray, n_samples: int) -> np.ndarray:
     """Sizes >= 1 that sum to ``n_samples``, with the smallest ``size / need`` as large as possible.
 
@@ -259,15 +279,10 @@ def spend(
 
 
 def walk_batches(
-    rng: np.random.Generator, batches: Batches, n_samples: int, data: Data
+    rng: np.random.Generator, batches: Batches, data: Data
 ) -> Iterator[tuple[list[Data], tuple[float, float]]]:
-    """Yield each batch's records and grids; which records it holds is independent of the data."""
-    rows = rng.permutation(n_samples)
-    start = 0
-    for size, grid in zip(batches.sizes, batches.grid, strict=True):
-        chosen = rows[start : start + size]
-        yield runs_of(tuple(array[chosen] for array in data)), grid
-        start += size
+    """Each batch's records and grids; which records it holds is independent of the data."""
+    return zip(map(runs_of, random_parts(rng, data, batches.sizes)), batches.grid, strict=True)
 
 
 class Scores:

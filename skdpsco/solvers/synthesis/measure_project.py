@@ -32,6 +32,7 @@ from skdpsco.solvers.synthesis.workload import (
     LinearQueries,
     QueryProblem,
     SynthesisResult,
+    count_cells,
     count_tables,
 )
 
@@ -294,10 +295,8 @@ def _sources(problem: QueryProblem, subsets) -> list[tuple[Subset, list[Subset]]
 
 def statistic(plan: MeasurePlan, problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
     """The statistic that is released, before noise, as float64."""
-    everything = tuple(range(problem.n_columns))
     if plan.strategy != CONTRASTS:
-        (counts,) = count_tables(codes, [everything], problem.shape)
-        counts = counts.ravel().astype(np.float64)
+        counts = count_cells(codes, problem.shape)
         return counts if plan.strategy == CELLS else problem.workload.centred @ counts
     weights = dict(zip(plan.subsets, plan.weights, strict=True))
     parts = {}

@@ -38,19 +38,16 @@ class MeasuredTables:
     problem : QueryProblem
     """
 
-    limit: int
-    rough: bool
-    base: Any
-
     def __init__(self, problem: QueryProblem) -> None:
         self.problem = problem
-        self.limit = problem.n_cells if problem.dense else GROUP_CELLS
+        self.limit: int = problem.n_cells if problem.dense else GROUP_CELLS
         self.groups: list[Subset] = [(j,) for j in range(problem.n_columns)]
         self.precisions: dict[Subset, float] = {}
         self.sums: dict[Subset, np.ndarray] = {}  # sums of values times precisions
         self.fitted: dict[Subset, Histogram] = {}  # groups without new measurements
-        self.rough = False
-        self.base = ProductMixture(np.ones(1), tuple(np.full((1, s), 1 / s) for s in problem.shape))
+        self.rough: bool = False
+        uniform = tuple(np.full((1, size), 1 / size) for size in problem.shape)
+        self.base: Any = ProductMixture(np.ones(1), uniform)
 
     def start(
         self,
@@ -163,13 +160,10 @@ class MeasuredQueries:
     problem : QueryProblem
     """
 
-    precisions: Any
-    sums: Any
-
     def __init__(self, problem: QueryProblem) -> None:
         self.problem = problem
-        self.precisions = np.zeros(problem.n_answers)
-        self.sums = np.zeros(problem.n_answers)
+        self.precisions: np.ndarray = np.zeros(problem.n_answers)
+        self.sums: np.ndarray = np.zeros(problem.n_answers)
 
     def add(self, query: int, value: float, deviation: float) -> None:
         """Include a measured answer."""

@@ -4,9 +4,7 @@ Proof: docs/proofs/multiplicative_weights.md.
 """
 
 import math
-from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +22,7 @@ from skdpsco.solvers.synthesis.workload import (
     LinearQueries,
     QueryProblem,
     SynthesisResult,
+    count_cells,
     count_tables,
 )
 
@@ -51,7 +50,7 @@ class WeightsTuning(NamedTuple):
 WEIGHTS = WeightsTuning()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WeightsPlan(Plan):
     """Step size and the grids of all draws.
 
@@ -67,10 +66,10 @@ class WeightsPlan(Plan):
         Bound on the expected largest error of an answer.
     """
 
-    step: float = 0.0
-    multiples: tuple[int, ...] = ()
-    grids: tuple[float, ...] = ()
-    error: float = math.inf
+    step: float
+    multiples: tuple[int, ...]
+    grids: tuple[float, ...]
+    error: float
 
 
 class MultiplicativeWeights:
@@ -158,10 +157,10 @@ class MultiplicativeWeights:
             compose(*(ExponentialMechanismEvent(e) for e in epsilons if e)),
             n_draws,
             (f"{n_draws} queries are drawn", f"bound on the expected largest error: {error:.3g}"),
-            float(free[least]),
-            multiples,
-            tuple(grids[k] for k in multiples),
-            error,
+            step=float(free[least]),
+            multiples=multiples,
+            grids=tuple(grids[k] for k in multiples),
+            error=error,
         )
 
     def run(
@@ -234,8 +233,7 @@ def _answers(problem: QueryProblem, p: np.ndarray) -> np.ndarray:
 def _totals(problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
     """The answers of the data, summed over records; see `_answers`."""
     if isinstance(problem.workload, LinearQueries):
-        (counts,) = count_tables(codes, [tuple(range(problem.n_columns))], problem.shape)
-        return problem.workload.centred @ counts.ravel().astype(np.float64)
+        return problem.workload.centred @ count_cells(codes, problem.shape)
     tables = problem.workload.columns(problem.n_columns)
     parts = count_tables(codes, tables, problem.shape)
     return np.concatenate([part.ravel() for part in parts]).astype(np.float64)
@@ -248,8 +246,8 @@ def _move(problem: QueryProblem, query: int, step: float, logits: np.ndarray) ->
         return
     tables = problem.workload.columns(problem.n_columns)
     sizes = [math.prod(problem.shape[j] for j in table) for table in tables]
-    ends = list(accumulate(sizes))
-    at = bisect_right(ends, query)
+    ends = np.cumsum(sizes)
+    at = int(np.searchsorted(ends, query, side="right"))
     table = tables[at]
     values = np.unravel_index(
         query - (ends[at] - sizes[at]), tuple(problem.shape[j] for j in table)

@@ -41,6 +41,7 @@ from skdpsco.solvers.synthesis.workload import (
     Marginals,
     QueryProblem,
     SynthesisResult,
+    count_cells,
     count_tables,
 )
 
@@ -328,8 +329,7 @@ def _run_tables(plan, problem, codes, rng, progress) -> SynthesisResult:
 
 def _run_queries(plan, problem, codes, rng, progress) -> SynthesisResult:
     n, matrix = problem.n_samples, problem.workload.centred
-    (counts,) = count_tables(codes, [tuple(range(problem.n_columns))], problem.shape)
-    sums = matrix @ counts.ravel().astype(np.float64)
+    sums = matrix @ count_cells(codes, problem.shape)
     measured = MeasuredQueries(problem)
     for count in _rounds(plan.n_iter, problem.n_answers):
         errors = np.abs(sums - n * (matrix @ measured.fit().distribution.p))

@@ -24,6 +24,7 @@ __all__ = [
     "Marginals",
     "QueryProblem",
     "SynthesisResult",
+    "count_cells",
     "count_tables",
     "is_dense",
 ]
@@ -327,6 +328,12 @@ def count_tables(codes: Any, tables: Any, shape: tuple[int, ...]) -> list[np.nda
         where = codes.columns, codes.maps
         return list(map_reduce(codes.design, None, _count_codes, *where, tables, shape))
     return [count_table(codes, table, shape) for table in tables]
+
+
+def count_cells(codes: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Number of records in every cell of the domain, as float64."""
+    (counts,) = count_tables(codes, [tuple(range(len(shape)))], shape)
+    return counts.ravel().astype(np.float64)
 
 
 def count_table(codes: np.ndarray, columns: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
