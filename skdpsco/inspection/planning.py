@@ -385,6 +385,7 @@ def plan(
         kept[type(one)] = one
     order = sorted(kept.values(), key=lambda one: isinstance(one, CalibrationPlan | ClassPlan))
     solver = next((one for one in order if isinstance(one, Plan)), None)
+    noise = getattr(solver, "coefficient_noise", None)
     k = budget.max_records_per_unit
     whole = for_units(event, k)
     total = rho_of(whole)
@@ -403,7 +404,7 @@ def plan(
         releases=tuple(r for one in order for r in _releases(one, moved, n, total, k)),
         n_iter=0 if solver is None else solver.n_iter,
         warnings=tuple(dict.fromkeys(warnings)),
-        coefficient_noise=_coefficient_noise(solver, problems),
+        coefficient_noise=None if noise is None else noise(problems[-1]),
         n_fits=max(len(fits), 1),
     )
 
@@ -420,11 +421,6 @@ def _releases(
         noise = noise_of(event)
         mean = moved * noise / n_samples if mechanism.startswith("Gaussian") else math.nan
         yield PlannedRelease(stage, mechanism, count, noise, mean, rho, rho / total)
-
-
-def _coefficient_noise(solver: Any, problems: list[Any]) -> float | None:
-    noise = getattr(solver, "coefficient_noise", None)
-    return None if noise is None else noise(problems[-1])
 
 
 def epsilon_for(
