@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import (
@@ -21,12 +21,12 @@ from skdpsco._validation import (
     StrOptions,
     check_bound,
     check_feature_bound,
+    check_features,
     check_fit_params,
     check_target,
     check_weights,
     check_X_y,
     is_auto,
-    read_X,
 )
 from skdpsco.base.advice import BOUNDS_OF_1, PublicNumbers, advice_on
 from skdpsco.base.labels import (
@@ -360,20 +360,19 @@ def release_moments_of(
             "nothing is found privately then."
         )
 
-    def planned(finds: bool, spend: Any) -> Any:
-        unknown = int(np.isnan(bounds if finds else bounds[d:]).sum())
+    def matrix_plan(spend: Any) -> Any:
+        unknown = int(np.isnan(bounds).sum())
         n_groups = len(groups) or int(weighted)
         return plan_matrix(known, len(bounds), spend.mu, conditioned, norm, unknown, n_groups)
 
-    most, plan = MOST_RECORDS_ADDED if known is None else n, None
-    if tells:
-        try:
-            plan = estimator._planned(lambda spend: planned(True, spend), available, most, d)
-        except ValueError:  # no plan for all bounds that may be found
-            bounds[:d] = 1.0
-            plan = estimator._planned(lambda spend: planned(False, spend), available, most, d)
-    else:
-        plan = estimator._planned(lambda spend: planned(True, spend), available, most, d)
+    sizes = available, MOST_RECORDS_ADDED if known is None else n, d
+    try:
+        plan = estimator._planned(matrix_plan, *sizes)
+    except ValueError:
+        if not tells:
+            raise
+        bounds[:d] = 1.0  # there is no plan that finds them, too
+        plan = estimator._planned(matrix_plan, *sizes)
     warnings: tuple[str, ...] = ()
     if known is None and n > most_records(plan):
         raise ValueError(
@@ -618,8 +617,7 @@ def _in_memory(
         numeric = not estimator._labelled
         options = {"dtype": FLOATS, "multi_output": n_targets > 1}
         return check_X_y(estimator, X, y, numeric, **options)
-    options = {"accept_sparse": "csr", "dtype": FLOATS, "order": "C"}
-    records = read_X(X, validate_data, estimator, X, **options)
+    records = check_features(estimator, X, reset=True, dtype=FLOATS)
     return records, np.zeros(records.shape[0])
 
 

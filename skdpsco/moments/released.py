@@ -408,17 +408,13 @@ class ReleasedMoments(MomentAnswers):
         model.n_features_in_ = self.n_features
         if self.named:
             model.feature_names_in_ = np.array(self.names[: self.n_features], dtype=object)
-        model._report_free(self.report_of_fit())
-
-    def report_of_fit(self) -> PrivacyReport:
-        """The report of a model that is fitted to these moments, at no further cost."""
         said = (
             "post-processing of moments that were released before; it costs nothing more",
             *self.privacy_.assumptions,
         )
         released = self.privacy_.event
-        return replace(
-            self.privacy_, rho=0.0, event=NoOpEvent(), released=released, assumptions=said
+        model._report_free(
+            replace(self.privacy_, rho=0.0, event=NoOpEvent(), released=released, assumptions=said)
         )
 
 
