@@ -254,6 +254,8 @@ class Walk:
         """Add the row of a private step; False if the step is none."""
         report = _report_of(step) if self.fitted else None
         known = True  # whether anything is known of the relation
+        event: Event | None
+        rho: float | None
         if report is not None:
             seed = "SEEDED: holds only without the seed" if report.seeded else ""
             event = report.event if report.released is None else report.released

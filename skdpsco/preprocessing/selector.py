@@ -291,11 +291,13 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
             assumptions += ("targets are clipped to their public target_bound",)
         plan = self._plan(X, target_bound, self._available(budget))
         blind = plan.grid is not None and not plan.stages and not declared
-        said = {"assumptions": assumptions, "warnings": (BOUNDS_OF_1,) * blind}
+        warnings = (BOUNDS_OF_1,) if blind else ()
         draft.support_ = np.ones(d, dtype=bool)
         with (
             opened(X, bounds) as design,
-            self._releasing(draft, plan.event, budget, **said) as release,
+            self._releasing(
+                draft, plan.event, budget, assumptions=assumptions, warnings=warnings
+            ) as release,
         ):
             if plan.grid is not None:
                 rng = release.rng
