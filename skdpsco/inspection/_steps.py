@@ -251,7 +251,7 @@ class Walk:
         self.rows += failing.values()
 
     def _add_private(self, name: str, step: Any, note: str) -> bool:
-        """Add the row of a private step; False if the step is none."""
+        """Add the row of a private step; return False for other steps."""
         report = _report_of(step) if self.fitted else None
         known = True  # whether anything is known of the relation
         event: Event | None
