@@ -235,8 +235,8 @@ class PrivateQuantileClipper(OneToOneFeatureMixin, ColumnTransform):
         plan = self._planned(
             lambda spend: plan_ranges(n, d, spend.rho), self._available(budget), n, d
         )
-        said = {"assumptions": (CLIPPED,)}
-        with self._releasing_columns(X, plan.event, budget, **said) as (design, rng):
+        clipped = (CLIPPED,)
+        with self._releasing_columns(X, plan.event, budget, assumptions=clipped) as (design, rng):
             self.lower_, self.upper_ = release_ranges(plan, design, n, bounds, tails, rng)
 
     def transform(self, X: MatrixLike) -> Any:
