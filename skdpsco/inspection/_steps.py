@@ -67,48 +67,31 @@ MEMORY = (
 )
 FOLLOWS = "follows from moments, whose release is counted"
 FROZEN = "frozen; counted as if it was fitted on the same records"
-_LASSO, _ELASTIC, _RIDGE = "PrivateLasso", "PrivateElasticNet", "PrivateRidge"
-_LOGISTIC, _BOUNDS = "PrivateLogisticRegression", "PublicBoundsScaler"
-_SELECTOR, _SPLINES = "PrivateFeatureSelector", "PrivateSplineTransformer"
-ALTERNATIVES = {
-    "CountVectorizer": "HashingVectorizer",
-    "ElasticNet": _ELASTIC,
-    "ElasticNetCV": _ELASTIC,
-    "GammaRegressor": "PrivateGammaRegressor",
-    "GenericUnivariateSelect": _SELECTOR,
-    "GridSearchCV": "PrivateGridSearchCV",
-    "KBinsDiscretizer": _SPLINES,
-    "HalvingGridSearchCV": "PrivateGridSearchCV",
-    "HalvingRandomSearchCV": "PrivateGridSearchCV",
-    "Lasso": _LASSO,
-    "LassoCV": _LASSO,
-    "LinearDiscriminantAnalysis": "PrivateLinearDiscriminantAnalysis",
-    "LinearRegression": _RIDGE,
-    "LinearSVC": _LOGISTIC,
-    "LogisticRegression": _LOGISTIC,
-    "LogisticRegressionCV": _LOGISTIC,
-    "MaxAbsScaler": _BOUNDS,
-    "MinMaxScaler": _BOUNDS,
-    "OneHotEncoder": "CategoricalDomainEncoder",
-    "PCA": "PrivatePCA",
-    "PoissonRegressor": "PrivatePoissonRegressor",
-    "PowerTransformer": "PrivateQuantileClipper",
-    "QuantileTransformer": "PrivateQuantileClipper",
-    "RandomizedSearchCV": "PrivateGridSearchCV",
-    "Ridge": _RIDGE,
-    "RidgeClassifier": _LOGISTIC,
-    "RobustScaler": f"PrivateQuantileClipper or {_BOUNDS}",
-    "SGDClassifier": _LOGISTIC,
-    "SGDRegressor": _LASSO,
-    "SelectKBest": _SELECTOR,
-    "SelectPercentile": _SELECTOR,
-    "SimpleImputer": "TableEncoder",
-    "SplineTransformer": _SPLINES,
-    "StandardScaler": f"PrivateStandardScaler or {_BOUNDS}",
-    "TfidfVectorizer": "HashingVectorizer",
-    "TruncatedSVD": "PrivatePCA",
-    "VarianceThreshold": _SELECTOR,
+# Which classes of scikit-learn each of ours stands for.
+_IN_PLACE_OF = {
+    "CategoricalDomainEncoder": "OneHotEncoder",
+    "HashingVectorizer": "CountVectorizer, TfidfVectorizer",
+    "PrivateElasticNet": "ElasticNet, ElasticNetCV",
+    "PrivateFeatureSelector": "GenericUnivariateSelect, SelectKBest, SelectPercentile, "
+    "VarianceThreshold",
+    "PrivateGammaRegressor": "GammaRegressor",
+    "PrivateGridSearchCV": "GridSearchCV, HalvingGridSearchCV, HalvingRandomSearchCV, "
+    "RandomizedSearchCV",
+    "PrivateLasso": "Lasso, LassoCV, SGDRegressor",
+    "PrivateLinearDiscriminantAnalysis": "LinearDiscriminantAnalysis",
+    "PrivateLogisticRegression": "LinearSVC, LogisticRegression, LogisticRegressionCV, "
+    "RidgeClassifier, SGDClassifier",
+    "PrivatePCA": "PCA, TruncatedSVD",
+    "PrivatePoissonRegressor": "PoissonRegressor",
+    "PrivateQuantileClipper": "PowerTransformer, QuantileTransformer",
+    "PrivateQuantileClipper or PublicBoundsScaler": "RobustScaler",
+    "PrivateRidge": "LinearRegression, Ridge",
+    "PrivateSplineTransformer": "KBinsDiscretizer, SplineTransformer",
+    "PrivateStandardScaler or PublicBoundsScaler": "StandardScaler",
+    "PublicBoundsScaler": "MaxAbsScaler, MinMaxScaler",
+    "TableEncoder": "SimpleImputer",
 }
+ALTERNATIVES = {name: ours for ours, names in _IN_PLACE_OF.items() for name in names.split(", ")}
 
 
 @dataclass(frozen=True)
