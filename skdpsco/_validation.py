@@ -674,15 +674,15 @@ ENCODER_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-def check_features(estimator: Any, X: Any, reset: bool) -> Any:
-    """Finite float64 X, a C-ordered array or CSR matrix, with the features of the fit.
+def check_features(estimator: Any, X: Any, reset: bool, dtype: Any = np.float64) -> Any:
+    """Finite X, a C-ordered array or CSR matrix of ``dtype``, with the features of the fit.
 
     Raises
     ------
     ValueError
         If X is not finite and numeric, or does not have the features of the fit.
     """
-    options = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "reset": reset}
+    options = {"accept_sparse": "csr", "dtype": dtype, "order": "C", "reset": reset}
     return read_X(X, validate_data, estimator, X, **options)
 
 

@@ -36,7 +36,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 
 from skdpsco import Schema
 from skdpsco.inspection import privacy_report
-from skdpsco.inspection._record_wise import RULES, layout_of, layout_of_records
+from skdpsco.inspection._record_wise import KINDS, layout_of, layout_of_records
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
     ColumnClipper,
@@ -45,6 +45,7 @@ from skdpsco.preprocessing import (
     TableEncoder,
 )
 
+RULES = [kind for kind, known in KINDS.items() if known.rule is not None]
 # Record 3 of a data set is replaced. Neighbours differ in what a transformer might look at: extreme
 # values, new categories and words, missing values, a column without any other value.
 rng = np.random.default_rng(0)

@@ -1,6 +1,7 @@
 """Base classes of transformers: for arrays and blocks, and for columns with private parameters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -15,8 +16,9 @@ from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import check_features, check_width
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.arrow_blocks import is_arrow
-from skdpsco.data.block_records import BlockRecords, blocks_of, read_features
+from skdpsco.data.block_records import BlockRecords, blocks_of, opened, read_features
 from skdpsco.data.row_blocks import RowBlocks
+from skdpsco.privacy import Budget, Event
 
 __all__ = ["CLIPPED", "BlockTransformerMixin", "ColumnTransform"]
 
@@ -126,6 +128,17 @@ class ColumnTransform(BlockTransformerMixin, PrivateEstimator):
         """Fit this draft on checked columns; warnings name the line that called `fit`."""
         raise NotImplementedError
 
+    @contextmanager
+    def _releasing_columns(
+        self, X: Any, event: Event, budget: Budget, **said: Any
+    ) -> Iterator[tuple[Any, np.random.Generator]]:
+        """Do what `_releasing` does, for `_learn`; yields the design of X and the generator."""
+        with (
+            opened(X, np.ones(X.shape[1])) as design,
+            self._releasing(self, event, budget, stacklevel=5, **said) as release,
+        ):
+            yield design, release.rng
+
     def _records(self, X: Any) -> np.ndarray | BlockRecords:
         records = read_features(self, X)
         if records is None:
@@ -134,6 +147,8 @@ class ColumnTransform(BlockTransformerMixin, PrivateEstimator):
         return records
 
     def _check(self, X, reset: bool, named: bool = True) -> np.ndarray:
+        if not reset:
+            check_is_fitted(self)
         X = check_features(self, X, reset) if named else check_width(self, X)
         self._refuse_sparse(sparse.issparse(X))
         return X

@@ -1,7 +1,7 @@
 """How a fit reads its records in blocks: what counts as blocks, and how they become a design."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,17 +139,11 @@ def _named(estimator: Any, records: "BlockRecords") -> "BlockRecords":
     return records
 
 
-@contextmanager
-def opened(X: Any, bounds: np.ndarray) -> Iterator[Any]:
-    """Yield the design of records without an intercept; release what workers hold afterwards."""
-    if not isinstance(X, BlockRecords):
-        yield as_design(X, bounds, False)
-        return
-    design = X.open(bounds, False)
-    try:
-        yield design
-    finally:
-        design.close()
+def opened(X: Any, bounds: np.ndarray) -> AbstractContextManager[Any]:
+    """The design of records without an intercept; on exit, workers forget what they hold."""
+    if isinstance(X, BlockRecords):
+        return closing(X.open(bounds, False))
+    return nullcontext(as_design(X, bounds, False))
 
 
 class BlockRecords(NamedTuple):
@@ -168,7 +162,18 @@ class BlockRecords(NamedTuple):
 
     def open(self, bounds: np.ndarray, intercept: bool) -> BlockDesign:
         """Check every block, in one pass over the data."""
-        blocks, reader = self.blocks, self._reader()
+        blocks = self.blocks
+        key = Hidden(new_key())  # of the digests of this fit
+        reader = Reader(
+            blocks.n_features,
+            blocks.sparse,
+            self.encode,
+            key,
+            blocks.steps,
+            names=blocks.feature_names,
+            n_targets=blocks.n_targets,
+            missing=self.missing,
+        )
         opened: Any
         if blocks.engine == "Spark":
             opened = SparkBlocks(blocks.parts, blocks.n_samples, reader)
@@ -182,15 +187,3 @@ class BlockRecords(NamedTuple):
         else:
             opened = LocalBlocks(blocks.parts, blocks.n_samples, blocks.n_jobs, reader)
         return BlockDesign(opened, bounds, int(intercept), None, blocks.sparse)
-
-    def _reader(self) -> Reader:
-        """The reader of the blocks in one fit, with a new key for digests."""
-        blocks = self.blocks
-        key = Hidden(new_key())
-        known = (blocks.n_features, blocks.sparse, self.encode, key, blocks.steps)
-        return Reader(
-            *known,
-            names=blocks.feature_names,
-            n_targets=blocks.n_targets,
-            missing=self.missing,
-        )

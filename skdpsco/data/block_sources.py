@@ -23,7 +23,6 @@ __all__ = [
     "Pair",
     "Retargeted",
     "Taken",
-    "array_parts",
     "as_rows",
     "as_target_rows",
     "block_rows",
@@ -34,6 +33,7 @@ __all__ = [
     "cuts",
     "merged",
     "n_targets_of",
+    "part_of_arrays",
     "rows_of_array",
     "target_names",
 ]
@@ -172,16 +172,10 @@ def rows_of_array(values: Any, start: int, stop: int) -> Held | Mapped:
     return Held(values.iloc[start:stop] if hasattr(values, "iloc") else values[start:stop])
 
 
-def array_parts(X: Any, y: Any, rows: int) -> list[Pair]:
-    """Parts of arrays with ``rows`` records each, except for the last."""
-    return [
-        Pair(
-            rows_of_array(X, start, stop),
-            None if y is None else rows_of_array(y, start, stop),
-            stop - start,
-        )
-        for start, stop in cuts(X.shape[0], rows)
-    ]
+def part_of_arrays(X: Any, y: Any, start: int, stop: int) -> Pair:
+    """Some of the records of arrays; y is None without targets."""
+    targets = None if y is None else rows_of_array(y, start, stop)
+    return Pair(rows_of_array(X, start, stop), targets, stop - start)
 
 
 def canonical(X: Any) -> Any:

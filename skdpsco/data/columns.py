@@ -187,11 +187,6 @@ class Column:
         return values + codes + [None] * self.missing
 
 
-def is_pair_of_numbers(given: Any) -> bool:
-    """Whether a list could be meant as bounds, or as two categories."""
-    return len(given) == 2 and all(map(is_number, given))
-
-
 def declared_column(name: str, given: Any) -> Column:
     """Check the declaration of a column, and return the column.
 
@@ -206,7 +201,7 @@ def declared_column(name: str, given: Any) -> Column:
     if isinstance(given, str) and given == BOOLEAN:
         given = {"boolean": True}
     elif is_list(given):
-        if is_pair_of_numbers(given):
+        if len(given) == 2 and all(map(is_number, given)):
             low, high = given
             raise ValueError(
                 f"{where} is two numbers, which may be bounds or categories. For bounds write "

@@ -9,6 +9,7 @@ import numpy as np
 
 from skdpsco._quiet import quietly
 from skdpsco._validation import is_missing
+from skdpsco.privacy._checks import library
 
 __all__ = [
     "BOOLEANS",
@@ -41,12 +42,9 @@ def open_frame(name: str, frame: Any) -> Any:
     ValueError
         If two columns have the same name.
     """
-    try:
-        import narwhals
-    except ImportError as error:
-        raise ImportError(
-            "Frames are read with narwhals, which is not installed: pip install narwhals"
-        ) from error
+    narwhals = library(
+        "narwhals", "Frames are read with narwhals, which is not installed: pip install narwhals"
+    )
     message = (
         f"{name} must be a data frame in memory, of pandas, polars or Arrow, whose columns have "
         f"different names; got {type(frame).__name__}."

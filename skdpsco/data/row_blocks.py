@@ -16,13 +16,14 @@ from skdpsco.data.block_sources import (
     Pair,
     Retargeted,
     Taken,
-    array_parts,
     as_rows,
     as_target_rows,
     block_rows,
     check_apart,
     check_block_size,
+    cuts,
     n_targets_of,
+    part_of_arrays,
     rows_of_array,
     target_names,
 )
@@ -369,11 +370,17 @@ class RowBlocks:
         y = None if y is None else as_target_rows(y)
         if y is not None and y.shape[0] != n_samples:
             raise ValueError(f"X and y must have the same length, got {n_samples}, {y.shape[0]}.")
-        parts = array_parts(X, y, block_rows(n_features, check_block_size(block_size)))
+        rows = block_rows(n_features, check_block_size(block_size))
+        parts = [part_of_arrays(X, y, *ends) for ends in cuts(n_samples, rows)]
+        return cls._of_arrays(parts, X, y, n_jobs)
+
+    @classmethod
+    def _of_arrays(cls, parts: list[Pair], X: Any, y: Any, n_jobs: int | None) -> Self:
+        """Blocks of parts that have the columns of X and y."""
         return cls(
             parts,
-            n_samples,
-            n_features,
+            sum(part.n_rows for part in parts),
+            X.shape[1],
             feature_names=_column_names(X),
             has_target=y is not None,
             n_targets=n_targets_of(y),
@@ -406,25 +413,8 @@ class RowBlocks:
         if len({_column_names(X) for X, _ in pairs} - {None}) > 1:
             raise ValueError("blocks must have the same names of columns, in the same order.")
         check_apart([X for X, _ in blocks])
-        parts = [
-            Pair(
-                rows_of_array(X, 0, X.shape[0]),
-                None if y is None else rows_of_array(y, 0, y.shape[0]),
-                X.shape[0],
-            )
-            for X, y in pairs
-        ]
-        X, y = pairs[0]
-        return cls(
-            parts,
-            sum(part.n_rows for part in parts),
-            X.shape[1],
-            feature_names=_column_names(X),
-            has_target=y is not None,
-            n_targets=n_targets_of(y),
-            sparse=getattr(X, "format", None) == "csr",
-            n_jobs=n_jobs,
-        )
+        parts = [part_of_arrays(X, y, 0, X.shape[0]) for X, y in pairs]
+        return cls._of_arrays(parts, *pairs[0], n_jobs)
 
     @classmethod
     def from_arrow(
@@ -617,12 +607,18 @@ class RowBlocks:
                 f"y must have one entry for each of {self.n_samples} records in blocks of known "
                 f"sizes; got {y.shape[0]}."
             )
-        stops = np.cumsum(sizes).tolist()
-        parts: list[Any] = []
-        for part, size, stop in zip(self.parts, sizes, stops, strict=True):
-            mine = rows_of_array(y, stop - size, stop)
-            parts.append(part._replace(y=mine) if self.engine == "Dask" else Retargeted(part, mine))
+        on_dask = self.engine == "Dask"
+        parts = [
+            part._replace(y=mine) if on_dask else Retargeted(part, mine)
+            for part, mine in self._with_rows(y)
+        ]
         return self._with(parts=parts, has_target=True, n_targets=n_targets_of(y))
+
+    def _with_rows(self, values: np.ndarray) -> Iterator[tuple[Any, Any]]:
+        """Each part with its rows of an array for all records."""
+        ends = np.cumsum([0, *(part.n_rows for part in self.parts)]).tolist()
+        for part, start, stop in zip(self.parts, ends[:-1], ends[1:], strict=True):
+            yield part, rows_of_array(values, start, stop)
 
     def tagged(self, tags: np.ndarray) -> "RowBlocks":
         """Blocks on Dask with a number for each record as one more column behind the targets.
@@ -632,17 +628,12 @@ class RowBlocks:
         ValueError
             If the sizes of the chunks are not known.
         """
-        sizes = [part.n_rows for part in self.parts]
-        if None in sizes:
+        if any(part.n_rows is None for part in self.parts):
             raise ValueError(
                 "The sizes of the chunks of X must be known where records have groups or weights: "
                 "X.compute_chunk_sizes(), or X.to_dask_array(lengths=True) for a data frame."
             )
-        stops = np.cumsum(sizes).tolist()
-        parts = [
-            part._replace(tags=rows_of_array(tags, stop - size, stop))
-            for part, size, stop in zip(self.parts, sizes, stops, strict=True)
-        ]
+        parts = [part._replace(tags=mine) for part, mine in self._with_rows(tags)]
         return self._with(parts=parts, n_targets=self.n_targets + 1)
 
 

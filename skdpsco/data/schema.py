@@ -13,7 +13,7 @@ from skdpsco._typing import Self
 from skdpsco._validation import both_lacks
 from skdpsco.data.columns import CATEGORY, KEYS, NUMBER, declared_column, read_declaration
 from skdpsco.data.frames import open_frame, read_quietly
-from skdpsco.privacy._checks import abridged
+from skdpsco.privacy._checks import abridged, library
 
 __all__ = ["Schema"]
 
@@ -212,13 +212,11 @@ class Schema:
             return cls.from_dict(json.loads(file.read_text(encoding="utf-8")))
         if file.suffix not in (".yaml", ".yml"):
             raise ValueError(f"path must end in .json, .yaml or .yml, got {file.name!r}.")
-        try:
-            import yaml
-        except ImportError as error:
-            raise ImportError(
-                "A schema in YAML needs PyYAML, which is not installed: pip install pyyaml, or "
-                "write the schema in JSON."
-            ) from error
+        yaml = library(
+            "yaml",
+            "A schema in YAML needs PyYAML, which is not installed: pip install pyyaml, or write "
+            "the schema in JSON.",
+        )
         return cls.from_dict(yaml.safe_load(file.read_text(encoding="utf-8")))
 
     @classmethod

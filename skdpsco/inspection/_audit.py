@@ -363,9 +363,9 @@ def _canaries(estimator: Any, given: dict[str, Any]) -> list[dict[str, Any]]:
     if hasattr(X, "columns") or rows.ndim != 2 or rows.dtype.kind not in "biuf" or not len(rows):
         raise TypeError("X must be an array or a sparse matrix of numbers; give neighbour.")
     bound = params.get("feature_bound")
-    found = is_undeclared(bound)
-    ends = np.abs(rows).max(axis=0) if found else np.zeros(rows.shape[1])
-    if not found:
+    if is_undeclared(bound):
+        ends = np.abs(rows).max(axis=0)
+    else:
         ends = check_feature_bound(bound, rows.shape[1], None)
     ends = np.where(ends > 0.0, ends, 1.0)
     others = rows[1:].astype(float)

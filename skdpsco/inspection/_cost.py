@@ -144,7 +144,8 @@ def search_cost(search: Any, fitted: bool) -> tuple[str, dict[str, float]]:
     """
     candidates = _candidates_of_search(search, fitted)
     n_candidates = len(candidates) if candidates is not None else int(search.n_iter)
-    n_splits = _n_splits(search, fitted)
+    known = fitted and hasattr(search, "n_splits_")
+    n_splits = search.n_splits_ if known else n_splits_of(search.cv)
     if n_splits is None:
         return "the number of its fits depends on the data", {}
     refit = search.refit is not False
@@ -184,9 +185,3 @@ def _candidates_of_search(search: Any, fitted: bool) -> list[dict] | None:
 def _steps_with(search: Any, params: dict) -> list[PrivateEstimator]:
     estimator = clone(search.estimator).set_params(**clone(params, safe=False))
     return [step for _, step in private_steps(estimator)]
-
-
-def _n_splits(search: Any, fitted: bool) -> int | None:
-    if fitted and hasattr(search, "n_splits_"):
-        return search.n_splits_
-    return n_splits_of(search.cv)

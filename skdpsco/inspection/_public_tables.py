@@ -15,7 +15,7 @@ from skdpsco.base.labels import classifies_labels, declared_classes
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.schema import Schema
 from skdpsco.linear_model.links import resolve_link
-from skdpsco.privacy._checks import abridged
+from skdpsco.privacy._checks import abridged, library
 from skdpsco.survival import PrivateLogRank, PrivateSurvivalRegressor
 from skdpsco.synthesis import PrivateSynthesizer
 
@@ -141,10 +141,7 @@ def as_frame(X: Any, shape: Shape) -> Any:
     """
     if shape.names is None:
         return X
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("Names of columns need pandas: pip install pandas.") from error
+    pd = library("pandas", "Names of columns need pandas: pip install pandas.")
     if shape.is_sparse:
         return pd.DataFrame.sparse.from_spmatrix(X, columns=shape.names)
     return pd.DataFrame(X, columns=shape.names)

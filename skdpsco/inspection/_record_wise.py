@@ -1,17 +1,17 @@
 """Which transformers treat every record by itself, and when their output is sparse.
 
-Rules are looked up in `RULES` by exact type, since a subclass may do anything; a further
-transformer needs an entry there. Each rule was derived from the source of scikit-learn 1.6 to 1.9.
-If its conditions hold, `fit` uses only parameters, shapes, dtypes and its random_state, row i of
-`transform` depends only on record i, and no warning depends on values, except NumPy's about
-floating point. (For errors about the input see docs/threat-model.md.) Samplers of chi-squared
-kernels have no rule, since they raise if a value is too small: after a private step this may happen
-after the charge.
+What is known of a transformer is looked up in `KINDS` by exact type, since a subclass may do
+anything; a further transformer needs an entry there. Each rule was derived from the source of
+scikit-learn 1.6 to 1.9. If its conditions hold, `fit` uses only parameters, shapes, dtypes and its
+random_state, row i of `transform` depends only on record i, and no warning depends on values,
+except NumPy's about floating point. (For errors about the input see docs/threat-model.md.) Samplers
+of chi-squared kernels have no rule, since they raise if a value is too small: after a private step
+this may happen after the charge.
 """
 
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse, special
@@ -194,31 +194,63 @@ def _equals(value: Any, other: str | int) -> bool:
     return isinstance(value, (str, Real)) and value == other
 
 
-RULES: dict[type, Callable[[Any, Vouched], Conditions]] = {
-    Binarizer: _free,
-    CategoricalDomainEncoder: _free,
-    CountVectorizer: _counts,
-    FeatureHasher: _free,
-    FunctionTransformer: _function,
-    # Their matrices come from random_state, which need not be secret, and the shape of X.
-    GaussianRandomProjection: _free,
-    HashingVectorizer: _text,
-    MissingIndicator: _indicator,
-    Normalizer: _free,  # of rows
-    OneHotEncoder: _one_hot,
-    OrdinalEncoder: _ordinal,
-    PolynomialCountSketch: _free,
-    PolynomialFeatures: _free,
-    PublicBoundsScaler: _free,
-    RBFSampler: _rbf,
-    RowClipper: _free,
-    ColumnClipper: _free,
-    SimpleImputer: _imputer,
-    SparseRandomProjection: _free,
-    SplineTransformer: _spline,
-    TableEncoder: _free,
-    TfidfTransformer: _no_idf,
-    TfidfVectorizer: _counts_no_idf,
+# The layout of a transformer's output: one of these, that of its input, or what sparse_output says.
+DENSE, SPARSE, UNKNOWN, AS_GIVEN, AS_CHOSEN = "dense", "sparse", "unknown", "as given", "as chosen"
+
+
+class StepKind(NamedTuple):
+    """What is known of all transformers of one type.
+
+    Parameters
+    ----------
+    rule : callable or None
+        Returns the conditions under which they treat every record by itself; None if they do not.
+    layout : {"dense", "sparse", "unknown", "as given", "as chosen"}
+    bounded : bool, default=False
+        Whether their results are bounded for all records.
+    overflows : bool, default=False
+        Whether they add and multiply values.
+    """
+
+    rule: Callable[[Any, Vouched], Conditions] | None
+    layout: str
+    bounded: bool = False
+    overflows: bool = False
+
+
+# Random projections have matrices that come from random_state, which need not be secret, and the
+# shape of X.
+KINDS: dict[type, StepKind] = {
+    AdditiveChi2Sampler: StepKind(None, AS_GIVEN),
+    Binarizer: StepKind(_free, AS_GIVEN, bounded=True),
+    CategoricalDomainEncoder: StepKind(_free, AS_CHOSEN, bounded=True),
+    ColumnClipper: StepKind(_free, AS_GIVEN, bounded=True),
+    CountVectorizer: StepKind(_counts, SPARSE),
+    FeatureHasher: StepKind(_free, SPARSE),
+    FunctionTransformer: StepKind(_function, AS_GIVEN),
+    GaussianRandomProjection: StepKind(_free, DENSE, overflows=True),
+    HashingVectorizer: StepKind(_text, SPARSE),
+    MissingIndicator: StepKind(_indicator, AS_GIVEN),
+    Normalizer: StepKind(_free, AS_GIVEN, bounded=True),  # of rows
+    OneHotEncoder: StepKind(_one_hot, AS_CHOSEN, bounded=True),
+    OrdinalEncoder: StepKind(_ordinal, DENSE),
+    PolynomialCountSketch: StepKind(_free, DENSE, overflows=True),
+    PolynomialFeatures: StepKind(_free, AS_GIVEN, overflows=True),
+    PrivateFeatureSelector: StepKind(None, AS_GIVEN),
+    PrivatePCA: StepKind(None, DENSE),
+    PrivateQuantileClipper: StepKind(None, DENSE, bounded=True),
+    PrivateSplineTransformer: StepKind(None, DENSE),
+    PrivateStandardScaler: StepKind(None, DENSE, bounded=True),
+    PublicBoundsScaler: StepKind(_free, AS_GIVEN, bounded=True),
+    RBFSampler: StepKind(_rbf, DENSE, overflows=True),
+    RowClipper: StepKind(_free, AS_GIVEN, bounded=True),
+    SimpleImputer: StepKind(_imputer, AS_GIVEN),
+    SkewedChi2Sampler: StepKind(None, DENSE),
+    SparseRandomProjection: StepKind(_free, AS_GIVEN, overflows=True),
+    SplineTransformer: StepKind(_spline, AS_CHOSEN),
+    TableEncoder: StepKind(_free, AS_CHOSEN, bounded=True),
+    TfidfTransformer: StepKind(_no_idf, SPARSE),
+    TfidfVectorizer: StepKind(_counts_no_idf, SPARSE),
 }
 # Functions of NumPy and SciPy that return a finite number for every finite number.
 FINITE = (
@@ -226,70 +258,19 @@ FINITE = (
     *(np.sin, np.cos, np.tanh, np.arctan, np.arcsinh, np.deg2rad),
     *(np.rint, np.floor, np.ceil, np.trunc, special.expit, special.erf, special.ndtr),
 )
-# These add and multiply values.
-OVERFLOW = (
-    GaussianRandomProjection,
-    PolynomialCountSketch,
-    PolynomialFeatures,
-    RBFSampler,
-    SparseRandomProjection,
-)
-# The results of these are bounded for all records.
-BOUNDED = (
-    Binarizer,
-    CategoricalDomainEncoder,
-    ColumnClipper,
-    Normalizer,
-    OneHotEncoder,
-    PrivateQuantileClipper,
-    PrivateStandardScaler,
-    PublicBoundsScaler,
-    RowClipper,
-    TableEncoder,
-)
-# The layout of a transformer's output: that of its input, or one that its parameters decide.
-DENSE, SPARSE, UNKNOWN = "dense", "sparse", "unknown"
-KEEP_LAYOUT = (
-    AdditiveChi2Sampler,
-    Binarizer,
-    FunctionTransformer,
-    MissingIndicator,
-    Normalizer,
-    PolynomialFeatures,
-    PrivateFeatureSelector,
-    ColumnClipper,
-    PublicBoundsScaler,
-    RowClipper,
-    SimpleImputer,
-    SparseRandomProjection,
-)
-ALWAYS_DENSE = (
-    GaussianRandomProjection,
-    OrdinalEncoder,
-    PolynomialCountSketch,
-    PrivatePCA,
-    PrivateQuantileClipper,
-    PrivateSplineTransformer,
-    PrivateStandardScaler,
-    RBFSampler,
-    SkewedChi2Sampler,
-)
-ALWAYS_SPARSE = (
-    CountVectorizer,
-    FeatureHasher,
-    HashingVectorizer,
-    TfidfTransformer,
-    TfidfVectorizer,
-)
 PIPELINES = (Pipeline, PrivatePipeline)
 ENCODERS = (CategoricalDomainEncoder, OneHotEncoder)
 # These depend on the dtype of their input.
 KEEP_DTYPE = (OneHotEncoder, OrdinalEncoder, SimpleImputer)
 
 
+def _kind_of(step: Any) -> StepKind:
+    return KINDS.get(type(step), StepKind(None, UNKNOWN))
+
+
 def unmet(step: Any, vouched: Vouched) -> list[str] | None:
     """Conditions that a transformer does not meet; None if there is no rule for its type."""
-    rule = RULES.get(type(step))
+    rule = _kind_of(step).rule
     if rule is None:
         return None
     return [condition for condition, holds in rule(step, vouched).items() if not holds]
@@ -322,7 +303,7 @@ def fails_for(step: Any, bounded: bool) -> str:
         return "large values, whose powers overflow; set degree to at most 2"
     if kind is PolynomialCountSketch and not (abs(step.gamma) <= 1e90 and abs(step.coef0) <= 1e90):
         return "large values, which overflow; set gamma and coef0 to at most 1e90"
-    if kind in OVERFLOW and not bounded:
+    if _kind_of(step).overflows and not bounded:
         return "large values, which overflow; put a ColumnClipper before it"
     return ""
 
@@ -355,7 +336,7 @@ def bounds(step: Any, given: bool) -> bool:
         if kind is PrivateSplineTransformer and step.columns is None:
             return True  # otherwise it passes other columns on
         passed_on = (PrivateFeatureSelector, PrivateSplineTransformer)
-        return kind in BOUNDED or (given and kind in passed_on)
+        return _kind_of(step).bounded or (given and kind in passed_on)
     if kind is not FrozenEstimator and enlarges(step):
         return False
     return all(bounds(part, given) for part in parts if not _is_dropped(part))
@@ -419,12 +400,6 @@ def layout_of(step: Any, given: str) -> str:
         return _of_columns(step, given)
     if kind is FrozenEstimator:
         return layout_of(step.estimator, given)
-    if kind in ALWAYS_SPARSE:
-        return SPARSE
-    if kind in ALWAYS_DENSE:
-        return DENSE
-    if kind in (*ENCODERS, SplineTransformer, TableEncoder):
-        return SPARSE if step.sparse_output else DENSE
     if kind is SparseRandomProjection and step.dense_output:
         return DENSE
     if kind is MissingIndicator and step.sparse != "auto":
@@ -433,7 +408,10 @@ def layout_of(step: Any, given: str) -> str:
         return DENSE  # it refuses any other input
     if kind is FunctionTransformer and not (step.func is None or _is_elementwise(step.func)):
         return UNKNOWN
-    return given if kind in KEEP_LAYOUT else UNKNOWN
+    layout = _kind_of(step).layout
+    if layout == AS_CHOSEN:
+        return SPARSE if step.sparse_output else DENSE
+    return given if layout == AS_GIVEN else layout
 
 
 def _of_union(steps: list[Any], given: str) -> str:

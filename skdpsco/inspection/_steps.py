@@ -67,48 +67,31 @@ MEMORY = (
 )
 FOLLOWS = "follows from moments, whose release is counted"
 FROZEN = "frozen; counted as if it was fitted on the same records"
-_LASSO, _ELASTIC, _RIDGE = "PrivateLasso", "PrivateElasticNet", "PrivateRidge"
-_LOGISTIC, _BOUNDS = "PrivateLogisticRegression", "PublicBoundsScaler"
-_SELECTOR, _SPLINES = "PrivateFeatureSelector", "PrivateSplineTransformer"
-ALTERNATIVES = {
-    "CountVectorizer": "HashingVectorizer",
-    "ElasticNet": _ELASTIC,
-    "ElasticNetCV": _ELASTIC,
-    "GammaRegressor": "PrivateGammaRegressor",
-    "GenericUnivariateSelect": _SELECTOR,
-    "GridSearchCV": "PrivateGridSearchCV",
-    "KBinsDiscretizer": _SPLINES,
-    "HalvingGridSearchCV": "PrivateGridSearchCV",
-    "HalvingRandomSearchCV": "PrivateGridSearchCV",
-    "Lasso": _LASSO,
-    "LassoCV": _LASSO,
-    "LinearDiscriminantAnalysis": "PrivateLinearDiscriminantAnalysis",
-    "LinearRegression": _RIDGE,
-    "LinearSVC": _LOGISTIC,
-    "LogisticRegression": _LOGISTIC,
-    "LogisticRegressionCV": _LOGISTIC,
-    "MaxAbsScaler": _BOUNDS,
-    "MinMaxScaler": _BOUNDS,
-    "OneHotEncoder": "CategoricalDomainEncoder",
-    "PCA": "PrivatePCA",
-    "PoissonRegressor": "PrivatePoissonRegressor",
-    "PowerTransformer": "PrivateQuantileClipper",
-    "QuantileTransformer": "PrivateQuantileClipper",
-    "RandomizedSearchCV": "PrivateGridSearchCV",
-    "Ridge": _RIDGE,
-    "RidgeClassifier": _LOGISTIC,
-    "RobustScaler": f"PrivateQuantileClipper or {_BOUNDS}",
-    "SGDClassifier": _LOGISTIC,
-    "SGDRegressor": _LASSO,
-    "SelectKBest": _SELECTOR,
-    "SelectPercentile": _SELECTOR,
-    "SimpleImputer": "TableEncoder",
-    "SplineTransformer": _SPLINES,
-    "StandardScaler": f"PrivateStandardScaler or {_BOUNDS}",
-    "TfidfVectorizer": "HashingVectorizer",
-    "TruncatedSVD": "PrivatePCA",
-    "VarianceThreshold": _SELECTOR,
+# Which classes of scikit-learn each of ours stands for.
+_IN_PLACE_OF = {
+    "CategoricalDomainEncoder": "OneHotEncoder",
+    "HashingVectorizer": "CountVectorizer, TfidfVectorizer",
+    "PrivateElasticNet": "ElasticNet, ElasticNetCV",
+    "PrivateFeatureSelector": "GenericUnivariateSelect, SelectKBest, SelectPercentile, "
+    "VarianceThreshold",
+    "PrivateGammaRegressor": "GammaRegressor",
+    "PrivateGridSearchCV": "GridSearchCV, HalvingGridSearchCV, HalvingRandomSearchCV, "
+    "RandomizedSearchCV",
+    "PrivateLasso": "Lasso, LassoCV, SGDRegressor",
+    "PrivateLinearDiscriminantAnalysis": "LinearDiscriminantAnalysis",
+    "PrivateLogisticRegression": "LinearSVC, LogisticRegression, LogisticRegressionCV, "
+    "RidgeClassifier, SGDClassifier",
+    "PrivatePCA": "PCA, TruncatedSVD",
+    "PrivatePoissonRegressor": "PoissonRegressor",
+    "PrivateQuantileClipper": "PowerTransformer, QuantileTransformer",
+    "PrivateQuantileClipper or PublicBoundsScaler": "RobustScaler",
+    "PrivateRidge": "LinearRegression, Ridge",
+    "PrivateSplineTransformer": "KBinsDiscretizer, SplineTransformer",
+    "PrivateStandardScaler or PublicBoundsScaler": "StandardScaler",
+    "PublicBoundsScaler": "MaxAbsScaler, MinMaxScaler",
+    "TableEncoder": "SimpleImputer",
 }
+ALTERNATIVES = {name: ours for ours, names in _IN_PLACE_OF.items() for name in names.split(", ")}
 
 
 @dataclass(frozen=True)
@@ -251,82 +234,53 @@ class Walk:
         self.rows += failing.values()
 
     def _add_private(self, name: str, step: Any, note: str) -> bool:
+        """Add the row of a private step; return False for other steps."""
         report = _report_of(step) if self.fitted else None
+        known = True  # whether anything is known of the relation
+        event: Event | None
+        rho: float | None
         if report is not None:
             seed = "SEEDED: holds only without the seed" if report.seeded else ""
-            counted = report.event if report.released is None else report.released
+            event = report.event if report.released is None else report.released
             start = FITTED_BEFORE.split("{")[0]
             note = joined(note, *(a for a in report.assumptions if a.startswith(start)))
-            follows = "" if report.released is None else FOLLOWS
-            if report.relation == ADD_OR_REMOVE:
-                notes = joined(seed, follows, note)
-                self._add_as_replacement(name, step, counted, report.delta, notes, report)
-                return True
-            known = report.relation == WITHIN_GROUPS or records_of_unit(report.relation)
-            self.add(
-                name,
-                step,
-                PRIVATE if known else NOT_PRIVATE,
-                joined(seed, about(report.relation), follows, note),
-                epsilon=report.epsilon,
-                delta=report.delta,
-                rho=report.rho if report.released is None else rho_of(counted),
-                relation=report.relation,
-                event=counted,
-                report=report,
-            )
-            return True
-        if not isinstance(step, PrivateEstimator):
+            notes = ["" if report.released is None else FOLLOWS, note]
+            epsilon, delta, relation = report.epsilon, report.delta, report.relation
+            rho = report.rho if report.released is None else rho_of(event)
+            known = relation == WITHIN_GROUPS or records_of_unit(relation) is not None
+        elif not isinstance(step, PrivateEstimator):
             return False
-        if self.fitted and fitted_names(step):
+        elif self.fitted and fitted_names(step):
             self.add(name, step, NOT_PRIVATE, "was fitted without a report of its cost")
             return True
-        try:
-            event, relation = planned(step), guaranteed(step._relation, step._budget())
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"{name or 'estimator'}: {error}") from error
-        is_seeded = getattr(step, "random_state", None) is not None
-        seed = "SEEDED: will hold only without the seed" if is_seeded else ""
-        if relation == ADD_OR_REMOVE and event is not None:
-            notes = joined("not fitted", seed, note)
-            self._add_as_replacement(name, step, event, float(step.delta), notes)
-            return True
+        else:
+            try:
+                event, relation = planned(step), guaranteed(step._relation, step._budget())
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{name or 'estimator'}: {error}") from error
+            is_seeded = getattr(step, "random_state", None) is not None
+            seed = "SEEDED: will hold only without the seed" if is_seeded else ""
+            seed, notes = joined("not fitted", seed), [note]
+            epsilon, delta = float(step.epsilon), float(step.delta)
+            rho = getattr(event, "rho", None)
+        if relation == ADD_OR_REMOVE and event is not None:  # as one for replacing a record
+            event = for_units(event, 2)
+            epsilon, rho = epsilon_of(event, delta), rho_of(event)
+            relation, known = REPLACE_ONE, True
+            notes.append(f"its own guarantee is for {ADD_OR_REMOVE!r} neighbours")
         self.add(
             name,
             step,
-            PRIVATE,
-            joined("not fitted", seed, about(relation), note),
-            epsilon=float(step.epsilon),
-            delta=float(step.delta),
-            rho=getattr(event, "rho", None),
-            relation=relation,
-            event=event,
-        )
-        return True
-
-    def _add_as_replacement(
-        self,
-        name: str,
-        step: Any,
-        event: Event,
-        delta: float,
-        note: str,
-        report: PrivacyReport | None = None,
-    ) -> None:
-        """Add a row about a guarantee for adding or removing a record, as one for replacing it."""
-        event = for_units(event, 2)
-        self.add(
-            name,
-            step,
-            PRIVATE,
-            joined(note, f"its own guarantee is for {ADD_OR_REMOVE!r} neighbours"),
-            epsilon=epsilon_of(event, delta),
+            PRIVATE if known else NOT_PRIVATE,
+            joined(seed, about(relation), *notes),
+            epsilon=epsilon,
             delta=delta,
-            rho=rho_of(event),
-            relation=REPLACE_ONE,
+            rho=rho,
+            relation=relation,
             event=event,
             report=report,
         )
+        return True
 
 
 def _is_progress_bar(callback: Any) -> bool:

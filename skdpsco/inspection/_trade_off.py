@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special, stats
 
+from skdpsco.privacy._numerics import bisected
+
 __all__ = ["ApproximateGuarantee", "GaussianGuarantee", "Guarantee", "least_found", "lower_bound"]
 
 _POINTS, _ZOOMS = 33, 5
@@ -127,10 +129,7 @@ def _last_that_holds(holds: Callable[[float], bool], largest: float) -> float:
         low, high = high, 2.0 * high
         if low >= largest:
             return math.inf
-    for _ in range(30):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    return bisected(low, high, 30, holds)[0]
 
 
 def least_found(

@@ -1,6 +1,7 @@
 """Plots: utility against epsilon, and coefficients against the radius."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
@@ -31,6 +32,7 @@ SIMULATED = 4000  # records for the scores of a simulation
 NAMED = 10  # number of curves with a colour and a name in the legend
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivacyUtilityDisplay:
     """Score of a private estimator against epsilon.
 
@@ -56,26 +58,17 @@ class PrivacyUtilityDisplay:
     figure_ : matplotlib Figure
     """
 
-    line_: Any
-    range_: Any
-    baseline_: Any
-    ax_: Any
-    figure_: Any
+    epsilons: ArrayLike
+    scores: ArrayLike
+    baseline: float | None = None
+    score_name: str = "score"
+    delta: float | None = None
 
-    def __init__(
-        self,
-        *,
-        epsilons: ArrayLike,
-        scores: ArrayLike,
-        baseline: float | None = None,
-        score_name: str = "score",
-        delta: float | None = None,
-    ) -> None:
-        self.epsilons = epsilons
-        self.scores = scores
-        self.baseline = baseline
-        self.score_name = score_name
-        self.delta = delta
+    line_: Any = field(init=False)
+    range_: Any = field(init=False)
+    baseline_: Any = field(init=False)
+    ax_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -385,6 +378,7 @@ def _score_name(estimator: Any, scoring: Any) -> str:
     return "R²" if is_regressor(estimator) else "score"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RadiusPathDisplay:
     """Coefficients of a private linear model against the l1 radius.
 
@@ -403,14 +397,13 @@ class RadiusPathDisplay:
     figure_ : matplotlib Figure
     """
 
-    lines_: Any
-    ax_: Any
-    figure_: Any
+    radius: ArrayLike
+    coef: ArrayLike
+    names: Sequence[str]
 
-    def __init__(self, *, radius: ArrayLike, coef: ArrayLike, names: Sequence[str]) -> None:
-        self.radius = radius
-        self.coef = coef
-        self.names = names
+    lines_: Any = field(init=False)
+    ax_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(

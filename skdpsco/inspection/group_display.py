@@ -1,6 +1,7 @@
 """A plot of the loss or score of every group."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ _ROW = 0.3  # inches
 _TALLEST = 40.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GroupLossDisplay:
     """Loss or score of every group for a private model, and for other models to compare with.
 
@@ -55,27 +57,17 @@ class GroupLossDisplay:
     figure_ : matplotlib Figure
     """
 
-    points_: Any
-    overall_: Any
-    ax_: Any
-    figure_: Any
+    groups: Sequence[Any] | np.ndarray
+    n_samples: Sequence[Any] | np.ndarray
+    by_group: Sequence[Any] | np.ndarray
+    overall: Sequence[Any] | np.ndarray
+    names: Sequence[str]
+    metric_name: str = "loss"
 
-    def __init__(
-        self,
-        *,
-        groups: Sequence[Any] | np.ndarray,
-        n_samples: Sequence[Any] | np.ndarray,
-        by_group: Sequence[Any] | np.ndarray,
-        overall: Sequence[Any] | np.ndarray,
-        names: Sequence[str],
-        metric_name: str = "loss",
-    ) -> None:
-        self.groups = groups
-        self.n_samples = n_samples
-        self.by_group = by_group
-        self.overall = overall
-        self.names = names
-        self.metric_name = metric_name
+    points_: Any = field(init=False)
+    overall_: Any = field(init=False)
+    ax_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(

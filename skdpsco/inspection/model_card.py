@@ -10,9 +10,10 @@ from sklearn.exceptions import NotFittedError
 
 from skdpsco._versions import __version__
 from skdpsco.base.private_estimator import with_public_params
+from skdpsco.privacy.report import html_table
 
 from ._steps import PRIVATE, StepReport
-from .pipeline_report import REPORT_HEAD, RHO, html_of, privacy_report
+from .pipeline_report import REPORT_HEAD, RHO, privacy_report
 
 __all__ = ["ModelCard", "model_card"]
 
@@ -67,7 +68,7 @@ class ModelCard:
         for head, lines in self.sections:
             items = "".join(f"<li>{escape(line)}</li>" for line in lines)
             parts.append(f"<h3>{escape(head)}</h3><ul>{items}</ul>")
-        table = html_of("In numbers", REPORT_HEAD, list(self.rows))
+        table = html_table("In numbers", self.rows, REPORT_HEAD)
         return "".join([*parts, table, f"<p>{escape(RHO)}</p>"])
 
     def __str__(self) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 from skdpsco.base.private_estimator import OTHER_STEPS, needs_units
 from skdpsco.preprocessing import TableEncoder
 from skdpsco.privacy import Event, Risk, compose, epsilon_of, rho_of
-from skdpsco.privacy._checks import abridged
+from skdpsco.privacy._checks import abridged, library
 from skdpsco.privacy.relations import REPLACE_ONE, weakest
-from skdpsco.privacy.report import SEEDED
+from skdpsco.privacy.report import SEEDED, html_table
 
 from ._cost import private_steps
 from ._steps import NOT_PRIVATE, PRIVATE, StepReport, Walk, about, check_record_wise, joined
@@ -20,7 +20,6 @@ __all__ = [
     "RHO",
     "PipelineReport",
     "check_private_steps",
-    "html_of",
     "not_private_steps",
     "paragraphs",
     "privacy_report",
@@ -130,7 +129,7 @@ class PipelineReport:
         return "\n".join([*self.lines(), RHO, "", text_table(REPORT_HEAD, self.rows())])
 
     def _repr_html_(self) -> str:
-        table = html_of("Differential privacy", REPORT_HEAD, self.rows())
+        table = html_table("Differential privacy", self.rows(), REPORT_HEAD)
         return f"{paragraphs(self.lines())}{table}{paragraphs([RHO])}"
 
     def to_frame(self) -> Any:
@@ -141,12 +140,10 @@ class PipelineReport:
         ImportError
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                "PipelineReport.to_frame() needs pandas: pip install pandas. Its steps do not."
-            ) from error
+        pd = library(
+            "pandas",
+            "PipelineReport.to_frame() needs pandas: pip install pandas. Its steps do not.",
+        )
         columns = ["name", "estimator", "status", "epsilon", "delta", "rho", "note", "relation"]
         rows = [[getattr(step, column) for column in columns] for step in self.steps]
         return pd.DataFrame(rows, columns=columns)
@@ -165,17 +162,6 @@ def text_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 def paragraphs(lines: Iterable[str]) -> str:
     """Lines as HTML."""
     return "".join(f"<p>{escape(line)}</p>" for line in lines)
-
-
-def html_of(caption: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """An HTML table with a head."""
-
-    def line(tag: str, cells: tuple[str, ...]) -> str:
-        style = "style='text-align:left'"
-        return "".join(f"<{tag} {style}>{escape(cell)}</{tag}>" for cell in cells)
-
-    body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
-    return f"<table><caption>{escape(caption)}</caption><tr>{line('th', head)}</tr>{body}</table>"
 
 
 def _cells(step: StepReport) -> tuple[str, ...]:

@@ -24,16 +24,17 @@ from skdpsco.privacy import (
     mu_of,
     rho_of,
 )
+from skdpsco.privacy._checks import library
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.events import leaves
 from skdpsco.privacy.relations import ADD_OR_REMOVE
-from skdpsco.privacy.report import folded
+from skdpsco.privacy.report import folded, html_table
 from skdpsco.scaling.calibration import CalibrationPlan, ClassPlan
 from skdpsco.scaling.feature_bounds import BoundPlan
 from skdpsco.solvers.base import Plan
 
 from ._public_tables import check_plannable, check_shape, placeholder
-from .pipeline_report import html_of, paragraphs, text_table
+from .pipeline_report import paragraphs, text_table
 
 __all__ = ["LEAST_EPSILON", "PlannedRelease", "PrivacyPlan", "epsilon_for", "n_for", "plan"]
 
@@ -212,12 +213,10 @@ class PrivacyPlan:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                "PrivacyPlan.to_frame() needs pandas: pip install pandas. Its releases do not."
-            ) from error
+        pd = library(
+            "pandas",
+            "PrivacyPlan.to_frame() needs pandas: pip install pandas. Its releases do not.",
+        )
         columns = [field.name for field in fields(PlannedRelease)]
         return pd.DataFrame([vars(one) for one in self.releases], columns=columns)
 
@@ -226,7 +225,7 @@ class PrivacyPlan:
         return "\n".join([*self.lines(), "", table, "", *self.meanings()])
 
     def _repr_html_(self) -> str:
-        table = html_of("Releases", _PLAN_HEAD, self.rows()) + paragraphs(self.meanings())
+        table = html_table("Releases", self.rows(), _PLAN_HEAD) + paragraphs(self.meanings())
         return paragraphs(self.lines()) + folded("In numbers", table)
 
 
@@ -386,6 +385,7 @@ def plan(
         kept[type(one)] = one
     order = sorted(kept.values(), key=lambda one: isinstance(one, CalibrationPlan | ClassPlan))
     solver = next((one for one in order if isinstance(one, Plan)), None)
+    noise = getattr(solver, "coefficient_noise", None)
     k = budget.max_records_per_unit
     whole = for_units(event, k)
     total = rho_of(whole)
@@ -404,7 +404,7 @@ def plan(
         releases=tuple(r for one in order for r in _releases(one, moved, n, total, k)),
         n_iter=0 if solver is None else solver.n_iter,
         warnings=tuple(dict.fromkeys(warnings)),
-        coefficient_noise=_coefficient_noise(solver, problems),
+        coefficient_noise=None if noise is None else noise(problems[-1]),
         n_fits=max(len(fits), 1),
     )
 
@@ -421,11 +421,6 @@ def _releases(
         noise = noise_of(event)
         mean = moved * noise / n_samples if mechanism.startswith("Gaussian") else math.nan
         yield PlannedRelease(stage, mechanism, count, noise, mean, rho, rho / total)
-
-
-def _coefficient_noise(solver: Any, problems: list[Any]) -> float | None:
-    noise = getattr(solver, "coefficient_noise", None)
-    return None if noise is None else noise(problems[-1])
 
 
 def epsilon_for(

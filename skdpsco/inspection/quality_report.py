@@ -187,7 +187,8 @@ def _column(pair: list[Any]) -> _Column:
     if all(kind_of(column) == NUMBERS for column in pair):
         values = [numbers_of(column) for column in pair]
         known = values[0][~lost[0]]
-        if len(np.unique(known)) > PARTS:
+        distinct = np.unique(known)
+        if len(distinct) > PARTS:
             # Both sides of a number that many records share are edges.
             cuts = np.quantile(known, np.arange(1, PARTS) / PARTS, method="inverted_cdf")
             heaps = np.unique(cuts[:-1][cuts[:-1] == cuts[1:]])
@@ -195,8 +196,8 @@ def _column(pair: list[Any]) -> _Column:
             labels = [f"from {edge:.4g}" for edge in (-np.inf, *edges)]
             found = [np.searchsorted(edges, v, side="right") for v in values]
         else:
-            labels = [f"{value:.4g}" for value in np.unique(known)] + ["other"]
-            found = [_among(v, np.unique(known)) for v in values]
+            labels = [f"{value:.4g}" for value in distinct] + ["other"]
+            found = [_among(v, distinct) for v in values]
         parts = [np.where(gone, len(labels), p) for p, gone in zip(found, lost, strict=True)]
         return _Column(True, [*labels, "missing"], parts, values)
     words = [np.array([str(v) for v in objects_of(c)], dtype=object) for c in pair]

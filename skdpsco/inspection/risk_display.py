@@ -1,6 +1,7 @@
 """The epsilon for a wanted risk, and a plot of what attacks find."""
 
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 from skdpsco._typing import Self
@@ -9,6 +10,7 @@ from skdpsco.base.advice import LARGEST_EPSILON
 from skdpsco.privacy import Budget, Event, GaussianEvent, Risk, ZCDPEvent
 from skdpsco.privacy._checks import abridged, check_delta, check_real
 from skdpsco.privacy._history import axes, literal
+from skdpsco.privacy._numerics import bisected
 from skdpsco.privacy.risk import FALSE_ALARMS, percent
 
 from .planning import LEAST_EPSILON
@@ -78,9 +80,7 @@ def epsilon_for_risk(
             "true_positive_rate must be larger than false_positive_rate, which guesses reach, got "
             f"{wanted:g} and {rate:g}."
         )
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if suffices(math.exp(middle)) else (low, middle)
+    low, _ = bisected(low, high, 40, lambda logarithm: suffices(math.exp(logarithm)))
     return math.exp(low)
 
 
@@ -95,6 +95,7 @@ def _risk(epsilon: float, delta: float, noise: str) -> Risk:
     return Risk(epsilon, delta, event)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RiskDisplay:
     """What the best attacks on a record find, against their false alarms.
 
@@ -121,14 +122,13 @@ class RiskDisplay:
     >>> display = RiskDisplay.from_report(planned)  # doctest: +SKIP
     """
 
-    line_: Any
-    marks_: Any
-    guess_: Any
-    ax_: Any
-    figure_: Any
+    risk: Risk
 
-    def __init__(self, *, risk: Risk) -> None:
-        self.risk = risk
+    line_: Any = field(init=False)
+    marks_: Any = field(init=False)
+    guess_: Any = field(init=False)
+    ax_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_report(cls, report: Any, *, ax: Any = None, name: Any = None, **kwargs: Any) -> Self:

@@ -1,6 +1,7 @@
 """Plots of the functions of a private additive model."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
@@ -29,6 +30,7 @@ _SIDE_BY_SIDE = 36  # letters below a panel
 _LIGHT = "0.87"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ShapeDisplay:
     """What each column adds to the predictions of a private additive model.
 
@@ -62,23 +64,15 @@ class ShapeDisplay:
     figure_ : matplotlib Figure
     """
 
-    lines_: Any
-    bars_: Any
-    axes_: Any
-    figure_: Any
+    shapes: Sequence[ShapeFunction]
+    densities: Sequence[Density | Shares]
+    labels: Sequence[Any] = ()
+    value_name: str = "value"
 
-    def __init__(
-        self,
-        *,
-        shapes: Sequence[ShapeFunction],
-        densities: Sequence[Density | Shares],
-        labels: Sequence[Any] = (),
-        value_name: str = "value",
-    ) -> None:
-        self.shapes = shapes
-        self.densities = densities
-        self.labels = labels
-        self.value_name = value_name
+    lines_: Any = field(init=False)
+    bars_: Any = field(init=False)
+    axes_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -208,6 +202,7 @@ class ShapeDisplay:
         return np.array(panels, dtype=object)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PairDisplay:
     """What pairs of columns add to the predictions of a private additive model, besides each.
 
@@ -231,20 +226,13 @@ class PairDisplay:
     figure_ : matplotlib Figure
     """
 
-    meshes_: Any
-    axes_: Any
-    figure_: Any
+    pairs: Sequence[PairFunction]
+    densities: Sequence[tuple[Density | Shares, Density | Shares]]
+    value_name: str = "value"
 
-    def __init__(
-        self,
-        *,
-        pairs: Sequence[PairFunction],
-        densities: Sequence[tuple[Density | Shares, Density | Shares]],
-        value_name: str = "value",
-    ) -> None:
-        self.pairs = pairs
-        self.densities = densities
-        self.value_name = value_name
+    meshes_: Any = field(init=False)
+    axes_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(

@@ -1,6 +1,7 @@
 """A plot of survival curves."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from skdpsco.survival import PrivateKaplanMeier, PrivateSurvivalRegressor
 __all__ = ["SurvivalDisplay"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SurvivalDisplay:
     """Survival curves, as they were released or predicted: a plot costs nothing.
 
@@ -33,23 +35,15 @@ class SurvivalDisplay:
     figure_ : matplotlib Figure
     """
 
-    lines_: Any
-    band_: Any
-    ax_: Any
-    figure_: Any
+    times: Sequence[float] | np.ndarray
+    survival: Any
+    band: Any = None
+    names: Sequence[str] | None = None
 
-    def __init__(
-        self,
-        *,
-        times: Sequence[float] | np.ndarray,
-        survival: Any,
-        band: Any = None,
-        names: Sequence[str] | None = None,
-    ) -> None:
-        self.times = times
-        self.survival = survival
-        self.band = band
-        self.names = names
+    lines_: Any = field(init=False)
+    band_: Any = field(init=False)
+    ax_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(

@@ -3,7 +3,6 @@
 Nothing here sees data. Coefficients are in units of the columns, until they are returned.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -137,6 +136,6 @@ def check_within(name: str, value: Any, low: float, high: float) -> float:
         raise ValueError(
             f"{name} must be a number in [{low:.10g}, {high:.10g}], got {abridged(value)}."
         )
-    if not low <= float(value) <= high or math.isnan(float(value)):
+    if not low <= float(value) <= high:
         raise ValueError(f"{name} must be in [{low:.10g}, {high:.10g}], got {abridged(value)}.")
     return float(value)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import (
@@ -21,12 +21,12 @@ from skdpsco._validation import (
     StrOptions,
     check_bound,
     check_feature_bound,
+    check_features,
     check_fit_params,
     check_target,
     check_weights,
     check_X_y,
     is_auto,
-    read_X,
 )
 from skdpsco.base.advice import BOUNDS_OF_1, PublicNumbers, advice_on
 from skdpsco.base.labels import (
@@ -360,20 +360,19 @@ def release_moments_of(
             "nothing is found privately then."
         )
 
-    def planned(finds: bool, spend: Any) -> Any:
-        unknown = int(np.isnan(bounds if finds else bounds[d:]).sum())
+    def matrix_plan(spend: Any) -> Any:
+        unknown = int(np.isnan(bounds).sum())
         n_groups = len(groups) or int(weighted)
         return plan_matrix(known, len(bounds), spend.mu, conditioned, norm, unknown, n_groups)
 
-    most, plan = MOST_RECORDS_ADDED if known is None else n, None
-    if tells:
-        try:
-            plan = estimator._planned(lambda spend: planned(True, spend), available, most, d)
-        except ValueError:  # no plan for all bounds that may be found
-            bounds[:d] = 1.0
-            plan = estimator._planned(lambda spend: planned(False, spend), available, most, d)
-    else:
-        plan = estimator._planned(lambda spend: planned(True, spend), available, most, d)
+    sizes = available, MOST_RECORDS_ADDED if known is None else n, d
+    try:
+        plan = estimator._planned(matrix_plan, *sizes)
+    except ValueError:
+        if not tells:
+            raise
+        bounds[:d] = 1.0  # there is no plan that finds them, too
+        plan = estimator._planned(matrix_plan, *sizes)
     warnings: tuple[str, ...] = ()
     if known is None and n > most_records(plan):
         raise ValueError(
@@ -489,59 +488,67 @@ def table_records(
         estimator.n_features_in_ = len(names)
         estimator.feature_names_in_ = np.array(names, dtype=object)
         return TableRecords(X, None, X.query.n_targets, None)
-    blocks = X if isinstance(X, RowBlocks) else None
-    labelled = has_target and estimator._labelled
-    m = int(has_target)
-    classes, records = None, X
-    if blocks is None:
-        m = n_targets_of(y) if has_target and not labelled else m
-        records, y = _in_memory(estimator, X, y, has_target, m)
-    elif labelled:
+    if isinstance(X, RowBlocks):
+        return _in_blocks(estimator, X, has_target, groups)
+    return _in_memory(estimator, X, y, has_target, groups)
+
+
+# Kernels read one target beside the features: several are columns like these, and so is one if
+# groups and weights stand in its place.
+
+
+def _in_memory(estimator: Any, X: Any, y: Any, has_target: bool, groups: list[Any]) -> TableRecords:
+    labelled, classes = has_target and estimator._labelled, None
+    m = n_targets_of(y) if has_target and not labelled else int(has_target)
+    if has_target:
+        X, y = check_X_y(estimator, X, y, not labelled, dtype=FLOATS, multi_output=m > 1)
+    else:
+        X = check_features(estimator, X, reset=True, dtype=FLOATS)
+        y = np.zeros(X.shape[0])
+    estimator._check_features(X.shape[1])
+    if labelled:
+        classes, y = indicators(y, estimator.classes)
+        estimator._check_classes(classes)
+        m = len(classes)
+    tags = _tags_of(estimator, groups, X.shape[0])
+    if tags is not None or m > 1:
+        if sparse.issparse(X):  # SciPy's errors would show wrong indices
+            as_design(X, np.ones(X.shape[1]), False)
+        last = np.zeros(len(y)) if tags is None else tags
+        X, y = join_targets(X, np.column_stack([y, last] if m else [last]))
+    return TableRecords(X, y, m, classes)
+
+
+def _in_blocks(
+    estimator: Any, blocks: RowBlocks, has_target: bool, groups: list[Any]
+) -> TableRecords:
+    m, classes = blocks.n_targets if has_target else 0, None
+    if has_target and estimator._labelled:
         as_blocks(blocks, None)  # which checks that there is one column of them
         classes = declared_classes(estimator.classes)
-    elif has_target:
-        m = blocks.n_targets
-    estimator._check_features(blocks.n_features if blocks else records.shape[1])
-    if labelled:
-        if blocks is None:
-            classes, y = indicators(y, estimator.classes)
+        m = len(classes)
+    estimator._check_features(blocks.n_features)
+    if classes is not None:
         estimator._check_classes(classes)
-        m = len(classes)  # type: ignore[arg-type]
-    # Kernels read one target beside the features: several are columns like these, and so is one if
-    # groups and weights stand in its place.
-    tags = _tags_of(estimator, groups, X.n_samples if blocks else records.shape[0])
-    if tags is not None:
-        if blocks is not None and blocks.engine == "Dask" and has_target:
-            encode = partial(_tagged_table, classes=classes)
-            return TableRecords(
-                read_tables(estimator, blocks.tagged(tags), encode, m), None, m, classes
-            )
-        if blocks is not None:
-            columns, records = _targets_in(blocks, has_target, classes)
-            records = records.with_target(np.column_stack([columns, tags]) if m else tags)
-            return TableRecords(read_tables(estimator, records, _as_table, m), None, m, classes)
-        y = y[:, None][:, : int(has_target)] if y.ndim == 1 else y
-        records, y = _joined_in_memory(records, np.column_stack([y, tags]))
-        return TableRecords(records, y, m, classes)
-    if blocks is not None:
-        if m > 1:
-            encode = partial(target_table, classes=classes)
-            return TableRecords(read_tables(estimator, blocks, encode, m), None, m, classes)
-        records = (
-            read_records(estimator, blocks, None, check_target)
-            if has_target
-            else read_features(estimator, blocks)
-        )
-        return TableRecords(records, None, m, None)
-    if m > 1:
-        records, y = _joined_in_memory(records, target_table(y))
-    return TableRecords(records, y, m, classes)
-
-
-def _joined_in_memory(records: Any, table: np.ndarray) -> tuple[Any, np.ndarray]:
-    if sparse.issparse(records):  # SciPy's errors would show wrong indices
-        as_design(records, np.ones(records.shape[1]), False)
-    return join_targets(records, table)
+    tags = _tags_of(estimator, groups, blocks.n_samples)
+    encode: Any = _as_table
+    if tags is None:
+        if m == 0:
+            return TableRecords(read_features(estimator, blocks), None, 0, None)
+        if m == 1:
+            records = read_records(estimator, blocks, None, check_target)
+            return TableRecords(records, None, 1, None)
+        encode = partial(target_table, classes=classes)
+    elif m == 0:
+        blocks = blocks.with_target(tags)
+    elif blocks.engine == "Dask":
+        blocks, encode = blocks.tagged(tags), partial(_tagged_table, classes=classes)
+    else:
+        blocks, y, _ = blocks.labelled()
+        table = target_table(y, classes)
+        table[:, -1] = tags
+        blocks = blocks.with_target(table)
+    return TableRecords(read_tables(estimator, blocks, encode, m), None, m, classes)
 
 
 def _declared_groups(groups: Any) -> list[Any]:
@@ -590,14 +597,6 @@ def _tags_of(estimator: Any, groups: list[Any], n_samples: int) -> np.ndarray | 
     return tags
 
 
-def _targets_in(blocks: RowBlocks, has_target: bool, classes: Any) -> tuple[np.ndarray, RowBlocks]:
-    """The columns that targets in blocks stand for, and blocks that refuse others."""
-    if not has_target:
-        return np.empty((blocks.n_samples, 0)), blocks
-    blocks, y, _ = blocks.labelled()
-    return target_table(y, classes)[:, :-1], blocks
-
-
 def _tagged_table(y: np.ndarray, classes: Any) -> np.ndarray:
     """The columns that targets stand for, followed by the tags that are their last column."""
     table = target_table(y[:, 0] if classes is not None or y.shape[1] == 2 else y[:, :-1], classes)
@@ -608,19 +607,6 @@ def _tagged_table(y: np.ndarray, classes: Any) -> np.ndarray:
 def _as_table(y: np.ndarray) -> np.ndarray:
     """Targets of a block as a table."""
     return y if y.ndim == 2 else y[:, None]
-
-
-def _in_memory(
-    estimator: Any, X: Any, y: Any, has_target: bool, n_targets: int
-) -> tuple[Any, np.ndarray]:
-    """Features and targets in memory, checked."""
-    if has_target:
-        numeric = not estimator._labelled
-        options = {"dtype": FLOATS, "multi_output": n_targets > 1}
-        return check_X_y(estimator, X, y, numeric, **options)
-    options = {"accept_sparse": "csr", "dtype": FLOATS, "order": "C"}
-    records = read_X(X, validate_data, estimator, X, **options)
-    return records, np.zeros(records.shape[0])
 
 
 def target_table(y: np.ndarray, classes: Any = None) -> np.ndarray:

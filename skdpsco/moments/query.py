@@ -13,6 +13,7 @@ import numpy as np
 
 from skdpsco._validation import check_bound, check_int
 from skdpsco.data.block_sources import target_names
+from skdpsco.privacy._checks import library
 
 __all__ = ["MomentsQuery", "QuerySums"]
 
@@ -201,23 +202,19 @@ class MomentsQuery:
         """
         if dialect == "duckdb":
             return self.sql
+        sqlglot = library(
+            "sqlglot",
+            "Other dialects than 'duckdb' need sqlglot, which is not installed: "
+            "pip install sqlglot",
+        )
         try:
-            import sqlglot
-        except ImportError as error:
-            raise ImportError(
-                "Other dialects than 'duckdb' need sqlglot, which is not installed: "
-                "pip install sqlglot"
-            ) from error
-        try:
-            written: list[str] = sqlglot.transpile(
-                self.sql, read="duckdb", write=dialect, pretty=True
-            )
+            written = sqlglot.transpile(self.sql, read="duckdb", write=dialect, pretty=True)
         except (ValueError, sqlglot.errors.SqlglotError) as error:
             raise ValueError(
                 f"dialect must be one that sqlglot knows, and table must be SQL; got {dialect!r} "
                 f"and {self.table!r}."
             ) from error
-        return written[0]
+        return str(written[0])
 
     def checked(self, sums: Any) -> QuerySums:
         """Check the row that the query returned, before anything is charged.

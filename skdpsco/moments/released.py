@@ -80,7 +80,24 @@ class MomentAnswers:
         TypeError
             If a column is neither a number nor a name.
         """
-        return self._released.taken(columns, target)
+        if isinstance(columns, str) or not isinstance(columns, Iterable | None):
+            raise TypeError(f"columns must be a list of columns or None, got {columns!r}.")
+        released = self._released
+        d, number = released.n_features, released._number
+        chosen = None if columns is None else list(map(number, columns))
+        goals = [j for j in range(d, len(released.names)) if j not in (chosen or ())]
+        if target is not None:
+            several = isinstance(target, Iterable) and not isinstance(target, str)
+            goals = list(map(number, target if several else [target]))
+        if chosen is None:
+            chosen = [j for j in range(d) if j not in goals]
+        both = [*chosen, *goals]
+        if not chosen or len(set(both)) < len(both):
+            raise ValueError(
+                f"columns and target must name at least one feature, and none twice; got "
+                f"columns={abridged(columns)}, target={abridged(target)}."
+            )
+        return released._at(both, len(goals))
 
     def group(self, *labels: Any) -> "ReleasedMoments":
         """Moments of the records of a declared group, or of several together, at no cost.
@@ -100,7 +117,13 @@ class MomentAnswers:
         ValueError
             If there is no such group, or one is named twice.
         """
-        return self._released.of_groups(labels)
+        groups = self._released.groups
+        known = all(any(label == one for one in groups) for label in labels)
+        if not labels or not known or len(set(labels)) < len(labels):
+            raise ValueError(
+                f"labels must be different ones of the groups {list(groups)}, got {labels!r}."
+            )
+        return reduce(ReleasedMoments.merged, (groups[label] for label in labels))
 
     def path(
         self, *, l1_ratio: float = 1.0, n_alphas: int = 100, eps: float = 1e-3, alphas: Any = None
@@ -283,25 +306,6 @@ class ReleasedMoments(MomentAnswers):
         d = self.n_features
         return [self._at([*range(d), d + k], 1) for k in range(self.n_targets)]
 
-    def taken(self, columns: Any, target: Any) -> "ReleasedMoments":
-        """Select columns; see `select`."""
-        if isinstance(columns, str) or not isinstance(columns, Iterable | None):
-            raise TypeError(f"columns must be a list of columns or None, got {columns!r}.")
-        chosen = None if columns is None else list(map(self._number, columns))
-        goals = [j for j in range(self.n_features, len(self.names)) if j not in (chosen or ())]
-        if target is not None:
-            several = isinstance(target, Iterable) and not isinstance(target, str)
-            goals = list(map(self._number, target if several else [target]))
-        if chosen is None:
-            chosen = [j for j in range(self.n_features) if j not in goals]
-        both = [*chosen, *goals]
-        if not chosen or len(set(both)) < len(both):
-            raise ValueError(
-                f"columns and target must name at least one feature, and none twice; got "
-                f"columns={abridged(columns)}, target={abridged(target)}."
-            )
-        return self._at(both, len(goals))
-
     def _at(self, columns: Iterable[int], n_targets: int) -> "ReleasedMoments":
         index = np.array(list(columns))
         groups = {label: one._at(index, n_targets) for label, one in self.groups.items()}
@@ -318,15 +322,6 @@ class ReleasedMoments(MomentAnswers):
             measured=tuple((share, one.take(index)) for share, one in self.measured),
             groups=groups,
         )
-
-    def of_groups(self, labels: tuple[Any, ...]) -> "ReleasedMoments":
-        """See `group`."""
-        known = all(any(label == one for one in self.groups) for label in labels)
-        if not labels or not known or len(set(labels)) < len(labels):
-            raise ValueError(
-                f"labels must be different ones of the groups {list(self.groups)}, got {labels!r}."
-            )
-        return reduce(ReleasedMoments.merged, (self.groups[label] for label in labels))
 
     def merged(self, other: "ReleasedMoments") -> "ReleasedMoments":
         """Moments of the records of both data sets.
@@ -408,17 +403,13 @@ class ReleasedMoments(MomentAnswers):
         model.n_features_in_ = self.n_features
         if self.named:
             model.feature_names_in_ = np.array(self.names[: self.n_features], dtype=object)
-        model._report_free(self.report_of_fit())
-
-    def report_of_fit(self) -> PrivacyReport:
-        """The report of a model that is fitted to these moments, at no further cost."""
         said = (
             "post-processing of moments that were released before; it costs nothing more",
             *self.privacy_.assumptions,
         )
         released = self.privacy_.event
-        return replace(
-            self.privacy_, rho=0.0, event=NoOpEvent(), released=released, assumptions=said
+        model._report_free(
+            replace(self.privacy_, rho=0.0, event=NoOpEvent(), released=released, assumptions=said)
         )
 
 

@@ -356,14 +356,19 @@ class ColumnClipper(_Stateless):
             As for `fit`, and if the features are not those of the fit.
         """
         X, lower, upper = self._check(X, reset=False)
-        design = as_design(X, np.ones(X.shape[1]), False)
-        if isinstance(design, Dense):
-            return np.clip(design.values, lower, upper)
-        columns = design.indices
-        return _rebuild(X, design, np.clip(design.data, lower[columns], upper[columns]))
+        design, entries, columns = _entries_by_column(X)
+        return _rebuild(X, design, np.clip(entries, lower[columns], upper[columns]))
 
     def _plain_steps(self) -> list[tuple[str, Any]]:
         return clipped_steps(*check_bounds(self, self.n_features_in_))
+
+
+def _entries_by_column(X) -> tuple[Any, np.ndarray, Any]:
+    """The design of X, its entries, and in which columns they are."""
+    design = as_design(X, np.ones(X.shape[1]), False)
+    if isinstance(design, Dense):
+        return design, design.values, slice(None)
+    return design, design.data, design.indices
 
 
 def _rebuild(X, design, data: np.ndarray):
@@ -414,13 +419,7 @@ def check_pair(name: str, pair: Any) -> tuple[float, float]:
 
 def map_range(X: MatrixLike, source: Any, target: Any) -> Any:
     """Map intervals ``source`` of columns onto ``target``, and values beyond them to its ends."""
-    ones = np.ones(X.shape[1])
-    columns: Any
-    design = as_design(X, ones, False)
-    if isinstance(design, Dense):
-        data, columns = design.values, slice(None)
-    else:
-        data, columns = design.data, design.indices
+    (design, data, columns), ones = _entries_by_column(X), np.ones(X.shape[1])
     a, b, c, d = ((end * ones)[columns] for end in (*source, *target))
     with np.errstate(all="ignore"):
         # Use distances from the centre: with symmetry, zero stays zero, and small numbers keep

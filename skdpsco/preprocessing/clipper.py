@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import OneToOneFeatureMixin
-from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS, SMALLEST
 from skdpsco.base.plain import clipped_steps, scaler_between
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
-from skdpsco.data.block_records import opened
 from skdpsco.data.design import Dense
 from skdpsco.data.record_sums import in_pieces, map_reduce
 from skdpsco.mechanisms.samplers import exponential_grid
@@ -231,21 +229,15 @@ class PrivateQuantileClipper(OneToOneFeatureMixin, ColumnTransform):
         n, d = X.shape
         budget = self._budget()
         tails = self._tails()
-        lower, upper = check_bounds(self, d)
+        bounds = check_bounds(self, d)
         if self.feature_range is not None:
             check_pair("feature_range", self.feature_range)
         plan = self._planned(
             lambda spend: plan_ranges(n, d, spend.rho), self._available(budget), n, d
         )
-        with (
-            opened(X, np.ones(d)) as design,
-            self._releasing(
-                self, plan.event, budget, stacklevel=3, assumptions=(CLIPPED,)
-            ) as release,
-        ):
-            self.lower_, self.upper_ = release_ranges(
-                plan, design, n, (lower, upper), tails, release.rng
-            )
+        clipped = (CLIPPED,)
+        with self._releasing_columns(X, plan.event, budget, assumptions=clipped) as (design, rng):
+            self.lower_, self.upper_ = release_ranges(plan, design, n, bounds, tails, rng)
 
     def transform(self, X: MatrixLike) -> Any:
         """Clip into the private ranges, and map them onto `feature_range` if there is one.
@@ -260,13 +252,16 @@ class PrivateQuantileClipper(OneToOneFeatureMixin, ColumnTransform):
         X_out : ndarray of shape (n_samples, n_features), float64
             Columns within their ranges, or within `feature_range`.
         """
-        check_is_fitted(self)
-        X = self._check(X, reset=False)
+        return self._mapped(self._check(X, reset=False))
+
+    def _mapped(self, X: np.ndarray, back: bool = False) -> np.ndarray:
+        """Map the private ranges onto `feature_range`, or back, after clipping."""
+        ranges = self.lower_, self.upper_
         with np.errstate(all="ignore"):
             if self.feature_range is None:
-                return np.clip(X, self.lower_, self.upper_)
+                return np.clip(X, *ranges)
             ends = check_pair("feature_range", self.feature_range)
-            return map_range(X, (self.lower_, self.upper_), ends)
+            return map_range(X, ends, ranges) if back else map_range(X, ranges, ends)
 
     def _plain_steps(self) -> list[tuple[str, Any]]:
         if self.feature_range is None:
@@ -286,10 +281,4 @@ class PrivateQuantileClipper(OneToOneFeatureMixin, ColumnTransform):
         X_original : ndarray of shape (n_samples, n_features), float64
             Columns in the units of the fit.
         """
-        check_is_fitted(self)
-        X = self._check(X, reset=False, named=False)
-        with np.errstate(all="ignore"):
-            if self.feature_range is None:
-                return np.clip(X, self.lower_, self.upper_)
-            ends = check_pair("feature_range", self.feature_range)
-            return map_range(X, ends, (self.lower_, self.upper_))
+        return self._mapped(self._check(X, reset=False, named=False), back=True)

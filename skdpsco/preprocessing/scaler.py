@@ -8,14 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import OneToOneFeatureMixin
-from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import LedgerLike, MatrixLike, Seed
 from skdpsco._validation import PRIVATE_CONSTRAINTS
 from skdpsco.base.advice import counted
 from skdpsco.base.plain import clipped_steps
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
-from skdpsco.data.block_records import opened
 from skdpsco.data.design import Dense
 from skdpsco.data.pieces import sum_error
 from skdpsco.data.record_sums import in_pieces, map_reduce
@@ -217,13 +215,12 @@ class PrivateStandardScaler(OneToOneFeatureMixin, ColumnTransform):
             warnings = (TOO_FEW.format(counted(n, "record"), budget.epsilon, needed),)
         plan = planned(lambda spend: plan_moments(n, d, with_std, spend.mu), available)
         event = compose(*(one.event for one in (*stages, plan)))
-        said = {"assumptions": (FOUND if stages else CLIPPED,), "warnings": warnings}
-        with (
-            opened(X, np.ones(d)) as design,
-            self._releasing(self, event, budget, stacklevel=3, **said) as release,
-        ):
-            lower, upper = find_ranges(stages, design, n, release.rng) if stages else ranges
-            mean, var = release_moments(plan, design, n, (lower, upper), with_std, release.rng)
+        assumptions = (FOUND if stages else CLIPPED,)
+        with self._releasing_columns(
+            X, event, budget, assumptions=assumptions, warnings=warnings
+        ) as (design, rng):
+            lower, upper = find_ranges(stages, design, n, rng) if stages else ranges
+            mean, var = release_moments(plan, design, n, (lower, upper), with_std, rng)
         half = (upper - lower) / 2.0
         self.lower_, self.upper_ = lower, upper
         self.mean_ = np.clip((lower + upper) / 2.0 + half * mean, lower, upper)
@@ -244,7 +241,6 @@ class PrivateStandardScaler(OneToOneFeatureMixin, ColumnTransform):
         X_out : ndarray of shape (n_samples, n_features), float64
             Columns in standard deviations from their means.
         """
-        check_is_fitted(self)
         X = self._check(X, reset=False)
         with np.errstate(all="ignore"):
             X = np.clip(X, self.lower_, self.upper_)
@@ -271,7 +267,6 @@ class PrivateStandardScaler(OneToOneFeatureMixin, ColumnTransform):
         X_original : ndarray of shape (n_samples, n_features), float64
             Columns in the units of the fit.
         """
-        check_is_fitted(self)
         X = self._check(X, reset=False, named=False)
         with np.errstate(all="ignore"):
             if self.with_std:

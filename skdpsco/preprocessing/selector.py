@@ -281,22 +281,17 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
         n, d = X.shape
         budget = self._budget()
         names = getattr(draft, "feature_names_in_", None)
-        bounds = np.ones(d)
-        if not is_undeclared(self.feature_bound):
+        declared, bounds, target_bound = not is_undeclared(self.feature_bound), np.ones(d), None
+        if declared:
             bounds = check_feature_bound(self.feature_bound, d, names)
             assumptions += ("features are clipped to their public feature_bound",)
-        target_bound = None
-        bound = self.target_bound
-        if bound is not None:
-            bound = check_bound("target_bound", bound)
-        if regression and bound is not None:
-            target_bound = bound
+        if self.target_bound is not None:
+            target_bound = check_bound("target_bound", self.target_bound)
+        if regression and target_bound is not None:
             assumptions += ("targets are clipped to their public target_bound",)
         plan = self._plan(X, target_bound, self._available(budget))
-        drawn = plan.grid is not None
-        warnings: tuple[str, ...] = ()
-        if drawn and not plan.stages and is_undeclared(self.feature_bound):
-            warnings = (BOUNDS_OF_1,)
+        blind = plan.grid is not None and not plan.stages and not declared
+        warnings = (BOUNDS_OF_1,) if blind else ()
         draft.support_ = np.ones(d, dtype=bool)
         with (
             opened(X, bounds) as design,

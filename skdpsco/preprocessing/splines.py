@@ -29,7 +29,7 @@ from skdpsco.additive.shapes import ends_of, ratio_of
 from skdpsco.additive.table import CLOSEST, TableColumn
 from skdpsco.base.advice import counted
 from skdpsco.base.transformer import ColumnTransform
-from skdpsco.data.block_records import BlockRecords, as_features, opened
+from skdpsco.data.block_records import BlockRecords, as_features
 from skdpsco.data.pieces import MOST_RECORDS_ADDED
 from skdpsco.data.record_sums import in_pieces
 from skdpsco.privacy import Event, NoOpEvent, compose
@@ -205,24 +205,21 @@ class PrivateSplineTransformer(ColumnTransform):
         added, available = self._relation == ADD_OR_REMOVE, self._available(budget)
         n, d = X.shape[0], len(self.columns_)
         plan = self._plan(n, available, ranges)
-        said, warnings = (CLIPPED_TO_KNOTS,), ()
+        assumptions, warnings = (CLIPPED_TO_KNOTS,), ()
         if added:
-            said += (f"there are at most {MOST_RECORDS_ADDED} records",)
+            assumptions += (f"there are at most {MOST_RECORDS_ADDED} records",)
         if plan.bounds is not None and not plan.bounds.grids:
             needed = math.ceil(1.01 * FEATURE_BOUNDS.least_n_mu / math.sqrt(2.0 * available.rho))
             warnings = (TOO_FEW.format(counted(n, "record"), budget.epsilon, needed),)
         X = self._taken(X)
-        with (
-            opened(X, np.ones(d)) as design,
-            self._releasing(
-                self, plan.event, budget, stacklevel=3, assumptions=said, warnings=warnings
-            ) as release,
-        ):
+        with self._releasing_columns(
+            X, plan.event, budget, assumptions=assumptions, warnings=warnings
+        ) as (design, rng):
             none, found = np.broadcast_to(0.0, n), np.full(d, np.inf)  # no targets
             if plan.bounds is not None:
-                ranges, found = found_ranges(plan.bounds, design, none, plan.ratio, release.rng)
+                ranges, found = found_ranges(plan.bounds, design, none, plan.ratio, rng)
             records = in_pieces(design, none)
-            known = plan.densities.release(records, none, ranges, found, release.rng)
+            known = plan.densities.release(records, none, ranges, found, rng)
         ends = ends_of(plan.ratio)
         self.knots_ = np.column_stack(
             [knots_at_quantiles(one, self.n_knots, ends) for one in known]
@@ -382,7 +379,6 @@ class PrivateSplineTransformer(ColumnTransform):
             The splines of every column in ``columns_``, then all other columns as they are. A
             column has ``n_knots + degree - 1`` splines, or ``n_knots - 1`` periodic ones.
         """
-        check_is_fitted(self)
         X = self._check(X, reset=False)
         own = X[:, self.columns_]
         with np.errstate(all="ignore"):

@@ -157,7 +157,8 @@ class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
 
     def _checked(self) -> Schema:
         """The schema, after a check of the parameters."""
-        check_schema(self.schema)
+        if not isinstance(self.schema, Schema):
+            raise TypeError(f"schema must be a Schema, got {type(self.schema).__name__}.")
         if not isinstance(self.sparse_output, (bool, np.bool_)):
             raise TypeError(f"sparse_output must be True or False, got {self.sparse_output!r}.")
         return self.schema
@@ -189,19 +190,6 @@ def features_of(column: Column) -> ColumnFunction:
     missing = np.array([0.0, 1.0])[:n_outputs]
     points = {0.0: np.zeros(n_outputs), 1.0: np.eye(n_outputs)[0]}
     return ColumnFunction.at_points(points, missing, missing)
-
-
-def check_schema(schema: Any) -> Schema:
-    """The schema itself.
-
-    Raises
-    ------
-    TypeError
-        If it is not a `Schema`.
-    """
-    if not isinstance(schema, Schema):
-        raise TypeError(f"schema must be a Schema, got {type(schema).__name__}.")
-    return schema
 
 
 class PrivatePipeline(Pipeline):

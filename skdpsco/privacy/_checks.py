@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Sequence, Sized
+from importlib import import_module
 from numbers import Integral, Real
+from typing import Any
 
 __all__ = [
     "NO_PURE_PRIVACY",
@@ -11,6 +13,7 @@ __all__ = [
     "check_delta",
     "check_partition",
     "check_real",
+    "library",
 ]
 
 NO_PURE_PRIVACY = (
@@ -49,9 +52,8 @@ def check_real(name: str, value: object, low: float, high: float, *, closed: boo
     if type(value) is float and math.isfinite(value):
         if low <= value <= high if closed else low < value < high:
             return value  # at once, as a plan makes hundreds of checks
-    interval = f"[{low:g}, {high:g}]" if closed and math.isfinite(high) else f"({low:g}, {high:g})"
-    if closed and not math.isfinite(high):
-        interval = f"[{low:g}, {high:g})"
+    left, right = "[" if closed else "(", "]" if closed and math.isfinite(high) else ")"
+    interval = f"{left}{low:g}, {high:g}{right}"
     expected = f"{name} must be a finite real number in {interval}, got {abridged(value)}"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{expected} of type {type(value).__name__}.")
@@ -82,6 +84,14 @@ def check_count(name: str, value: object) -> int:
     if value < 0:
         raise ValueError(f"{expected}.")
     return int(value)
+
+
+def library(name: str, message: str) -> Any:
+    """Import an optional library, or raise an ImportError with this message."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(message) from error
 
 
 def check_partition(partition: object) -> int:

@@ -3,6 +3,7 @@
 import math
 
 from ._cache import cached
+from ._numerics import bisected
 
 __all__ = ["mu_of_draw"]
 
@@ -23,11 +24,4 @@ def mu_of_draw(epsilon0: float) -> float:
     target = 2 / (1 + math.exp(epsilon0 / 2)) * (1 - 1e-13)
     if math.erfc(high / math.sqrt(8)) > target:  # they agree up to rounding
         return high
-    low = 0.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if math.erfc(middle / math.sqrt(8)) <= target:
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisected(0.0, high, 60, lambda mu: math.erfc(mu / math.sqrt(8)) > target)[1]

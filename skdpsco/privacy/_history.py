@@ -6,6 +6,7 @@ import json
 import reprlib
 from typing import Any
 
+from ._checks import library
 from ._rows import Charge, running_totals
 from .accounting import zcdp_epsilon
 
@@ -30,10 +31,9 @@ _SHORT_LINE = 80  # characters of the parameters of a charge in a frame to read
 
 def rows_of(charges: list[Charge], delta: float) -> list[dict[str, Any]]:
     """The charges, each with the epsilon of everything that was charged until then."""
-    totals = [total for total, _ in running_totals(charges)]
     return [
         {**charge._asdict(), "epsilon": zcdp_epsilon(total, delta)}
-        for charge, total in zip(charges, totals, strict=True)
+        for charge, (total, _) in zip(charges, running_totals(charges), strict=True)
     ]
 
 
@@ -45,12 +45,10 @@ def readable(row: dict[str, Any]) -> dict[str, Any]:
 
 def frame_of(rows: list[dict[str, Any]], columns: list[str]) -> Any:
     """The rows as a pandas DataFrame."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError(
-            "Frames need pandas: pip install pandas. Ledger.charges() and Ledger.export() do not."
-        ) from error
+    pd = library(
+        "pandas",
+        "Frames need pandas: pip install pandas. Ledger.charges() and Ledger.export() do not.",
+    )
     frame = pd.DataFrame(rows, columns=columns)
     frame["time"] = pd.to_datetime(frame["time"], utc=True)
     return frame
@@ -132,11 +130,7 @@ def axes(who: str, ax: Any) -> Any:
 
 def pyplot(who: str) -> Any:
     """Import matplotlib, or raise an ImportError that says who needs it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(f"{who} needs matplotlib: pip install matplotlib.") from error
-    return plt
+    return library("matplotlib.pyplot", f"{who} needs matplotlib: pip install matplotlib.")
 
 
 def literal(text: str) -> str:

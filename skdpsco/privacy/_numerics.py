@@ -3,21 +3,25 @@
 import math
 from collections.abc import Callable
 
-__all__ = ["between", "minimise", "solve"]
+__all__ = ["between", "bisected", "minimise", "solve"]
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _SPAN = 15.0  # width of a search, in log b
 
 
+def bisected(
+    low: float, high: float, n_steps: int, is_low: Callable[[float], bool]
+) -> tuple[float, float]:
+    """Halve an interval so many times around the end of the numbers that are low."""
+    for _ in range(n_steps):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_low(middle) else (low, middle)
+    return low, high
+
+
 def solve(increasing: Callable[[float], float], target: float) -> float:
     """Return b in (1e-304, 1e304) with increasing(b) = target, by bisection of log b."""
-    low, high = -700.0, 700.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if increasing(math.exp(middle)) < target:
-            low = middle
-        else:
-            high = middle
+    low, _ = bisected(-700.0, 700.0, 60, lambda t: increasing(math.exp(t)) < target)
     return math.exp(low)
 
 

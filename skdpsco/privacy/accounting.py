@@ -30,7 +30,7 @@ from typing import Any
 
 from ._checks import check_delta, check_real
 from ._gdp import mu_of_draw
-from ._numerics import between, minimise, solve
+from ._numerics import between, bisected, minimise, solve
 from ._pld import check_accountant, pld_applies, pld_delta, pld_epsilon
 from .events import (
     Event,
@@ -272,10 +272,7 @@ def _least_epsilon(low: float, is_private: Callable[[float], bool], beta: float)
         if math.log(beta) + high > 0:  # delta would exceed 1
             return math.inf
         low, high, step = high, high + step, 2 * step
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (low, middle) if is_private(middle) else (middle, high)
-    return high
+    return bisected(low, high, 50, lambda epsilon: not is_private(epsilon))[1]
 
 
 # zCDP. With b = alpha - 1 > 0 the bound of [2] reads
@@ -365,20 +362,6 @@ def _shrink(value: float, is_private: Callable[[float], bool]) -> float:
     return value * (1 - slack)
 
 
-def _largest(low: float, is_private: Callable[[float], bool], n_steps: int = 50) -> float:
-    """Return the largest value that is private, as `low` is."""
-    high = 2 * low
-    while is_private(high):
-        low, high = high, 2 * high
-    for _ in range(n_steps):
-        middle = (low + high) / 2
-        if is_private(middle):
-            low = middle
-        else:
-            high = middle
-    return _shrink(low, is_private)
-
-
 def _crossing(low: float, gap: Callable[[float], float]) -> float:
     """Return the largest value, from ``low`` on, at which a growing ``gap`` is not positive.
 
@@ -462,7 +445,10 @@ def _calibrated(budget: Any, event_of: Callable[[float], Event], others: Event) 
             f"others must leave something of {budget!r}, got {others!r}. (Next to a search, "
             "Gaussian noise counts in zCDP.)"
         )
-    return _largest(rho, is_private, n_steps=34)
+    low, high = rho, 2 * rho
+    while is_private(high):
+        low, high = high, 2 * high
+    return _shrink(bisected(low, high, 34, is_private)[0], is_private)
 
 
 def _has_curve(event: Event) -> bool:
@@ -559,16 +545,10 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     # At this epsilon, x = sqrt(2 log(1 / delta)), and delta would be below Phi(-x) <= delta / 2.
-    low, high = 0.0, mu * (mu / 2 + math.sqrt(-2 * math.log(delta)))
+    high = mu * (mu / 2 + math.sqrt(-2 * math.log(delta)))
     while gaussian_delta(mu, high) > delta:  # can happen by rounding only
         high *= 2
-    for _ in range(50):
-        middle = (low + high) / 2
-        if gaussian_delta(mu, middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisected(0.0, high, 50, lambda epsilon: gaussian_delta(mu, epsilon) > delta)[1]
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

@@ -33,16 +33,20 @@ def folded(summary: str, html: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 
-def html_table(caption: str, rows: Iterable[tuple[str, ...]]) -> str:
-    """An HTML table whose rows have a name and some values."""
-    cells = "".join(
-        f"<tr><th style='text-align:left'>{escape(name)}</th>"
-        + "".join(f"<td style='text-align:left'>{escape(value)}</td>" for value in values)
-        + "</tr>"
-        for name, *values in rows
-    )
-    head = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<table>{head}{cells}</table>"
+def html_table(
+    caption: str, rows: Iterable[tuple[str, ...]], head: tuple[str, ...] | None = None
+) -> str:
+    """An HTML table with a head; without one, every row begins with a name."""
+
+    def cells(tag: str, words: tuple[str, ...]) -> str:
+        style = "style='text-align:left'"
+        return "".join(f"<{tag} {style}>{escape(word)}</{tag}>" for word in words)
+
+    first = "th" if head is None else "td"
+    lines = [cells(first, row[:1]) + cells("td", row[1:]) for row in rows]
+    lines = lines if head is None else [cells("th", head), *lines]
+    above = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{above}{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
 class ReleasedStep(NamedTuple):
