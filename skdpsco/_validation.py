@@ -19,24 +19,13 @@ from ._upstream import (
     num_samples,
     safe_indexing,
 )
-from .privacy._checks import NO_PURE_PRIVACY, abridged
-from .privacy.relations import LARGEST_UNIT, RELATIONS
+from .privacy._checks import abridged
 
 __all__ = [
-    "CLASSES_CONSTRAINTS",
-    "CLIPPER_CONSTRAINTS",
-    "COMMON_CONSTRAINTS",
-    "COMPOSITE_CONSTRAINTS",
-    "ENCODER_CONSTRAINTS",
+    "BY_SCHEMA",
     "FLOATS",
     "LARGEST",
-    "PRIVATE_BOUND_CONSTRAINTS",
-    "PRIVATE_CONSTRAINTS",
     "SMALLEST",
-    "TABLE_CONSTRAINTS",
-    "TARGETS_CONSTRAINTS",
-    "TARGET_CONSTRAINTS",
-    "WEIGHTS_CONSTRAINTS",
     "HasMethods",
     "Integral",
     "Interval",
@@ -96,75 +85,6 @@ class KnownBy(HasMethods):
 
 
 BY_SCHEMA = KnownBy("declared", "a Schema")  # its module imports this one
-
-
-class _Delta(Interval):
-    """The range of ``delta``."""
-
-    def __str__(self) -> str:
-        return f"{super().__str__()} ({NO_PURE_PRIVACY})"
-
-
-PRIVATE_CONSTRAINTS: dict[str, list[Any]] = {
-    "epsilon": [Interval(Real, 0, None, closed="neither")],
-    "delta": [_Delta(Real, 0, 1, closed="neither")],
-    "ledger": [None, KnownBy("charge", "a Ledger")],
-    "max_records_per_unit": [None, Interval(Integral, 1, LARGEST_UNIT, closed="both")],
-    "random_state": ["random_state"],
-}
-_FRANK_WOLFE = {"frank-wolfe", "frank-wolfe-laplace", "noisy-frank-wolfe"}
-PRIVATE_BOUND_CONSTRAINTS: dict[str, list[Any]] = {
-    "feature_bound": [
-        None,
-        StrOptions({"auto"}),
-        Interval(Real, 0, None, closed="neither"),
-        "array-like",
-        BY_SCHEMA,
-    ]
-}
-COMMON_CONSTRAINTS: dict[str, list[Any]] = {
-    **PRIVATE_CONSTRAINTS,
-    **PRIVATE_BOUND_CONSTRAINTS,
-    "radius": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-    "n_iter": [StrOptions({"auto"}), Interval(Integral, 1, MAX_ITER, closed="both")],
-    "solver": [
-        StrOptions({"stagewise", *_FRANK_WOLFE, "anytime-mirror-descent"}),
-        HasMethods(["plan", "run"]),
-    ],
-    "fit_intercept": ["boolean"],
-    "relation": [StrOptions(set(RELATIONS))],
-}
-TARGET_CONSTRAINTS: dict[str, list[Any]] = {
-    "target_bound": [None, Interval(Real, 0, None, closed="neither"), BY_SCHEMA],
-    "max_weight": [None, Interval(Real, 0, None, closed="neither")],
-}
-TARGETS_CONSTRAINTS: dict[str, list[Any]] = {
-    **TARGET_CONSTRAINTS,
-    "target_bound": ["array-like", *TARGET_CONSTRAINTS["target_bound"]],
-}
-TABLE_CONSTRAINTS: dict[str, list[Any]] = {
-    **PRIVATE_BOUND_CONSTRAINTS,
-    **TARGET_CONSTRAINTS,
-    "row_norm": [None, Interval(Real, 0, None, closed="neither")],
-}
-CLASSES_CONSTRAINTS: dict[str, list[Any]] = {"classes": [None, "array-like", BY_SCHEMA]}
-WEIGHTS_CONSTRAINTS: dict[str, list[Any]] = {
-    "class_weight": [None, dict, str],  # a string is refused with a hint
-    "max_weight": [None, Interval(Real, 0, None, closed="neither")],
-}
-COMPOSITE_CONSTRAINTS: dict[str, list[Any]] = {
-    **COMMON_CONSTRAINTS,
-    "alpha": [Interval(Real, 0, None, closed="left")],
-    "C": [Interval(Real, 0, None, closed="right")],
-    "l1_ratio": [Interval(Real, 0, 1, closed="both")],
-    "solver": [
-        StrOptions(
-            {"auto", "coordinate-descent", "greedy-coordinate-descent", "gradient-descent", "sgd"}
-        ),
-        HasMethods(["plan", "run"]),
-    ],
-    "standard_errors": ["boolean"],
-}
 
 
 def declared(name: str, value: Any) -> Any:
@@ -658,20 +578,6 @@ def select_records(values: Any, rows: np.ndarray, n_samples: int) -> Any:
 
 
 # --- transformers
-
-CLIPPER_CONSTRAINTS: dict[str, list[Any]] = {
-    "norm": [StrOptions({"l1", "l2", "max"})],
-    "bound": [
-        Interval(Real, 0, None, closed="neither"),
-        dict,
-        KnownBy("to_dict", "a Series"),
-        BY_SCHEMA,
-    ],
-}
-ENCODER_CONSTRAINTS: dict[str, list[Any]] = {
-    "unknown": [StrOptions({"ignore"})],  # an error would reveal that a value occurs
-    "sparse_output": ["boolean"],
-}
 
 
 def check_features(estimator: Any, X: Any, reset: bool, dtype: Any = np.float64) -> Any:

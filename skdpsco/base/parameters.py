@@ -40,9 +40,13 @@ __all__ = [
     "Constraints",
     "FeatureParameters",
     "L1BallParameters",
+    "LabelParameters",
     "LinearParameters",
     "PrivacyParameters",
     "RecordParameters",
+    "RelationParameters",
+    "RowParameters",
+    "StepParameters",
     "TargetParameters",
     "with_parameters",
 ]
@@ -55,7 +59,7 @@ L1Solver = Literal[
     "noisy-frank-wolfe",
     "anytime-mirror-descent",
 ]
-Constraints = dict[str, list[Any]]
+Constraints = dict[str, Any]
 
 
 class DeltaInterval(Interval):
@@ -132,28 +136,53 @@ class FeatureParameters:
 
 
 @with_parameters()
-class LinearParameters(FeatureParameters):
-    """What linear models have."""
+class StepParameters:
+    """What estimators have whose solvers take steps."""
 
     n_iter: int | Auto = "auto"
-    fit_intercept: bool = True
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "n_iter": [StrOptions({"auto"}), Interval(Integral, 1, MAX_ITER, closed="both")],
-        "fit_intercept": ["boolean"],
+        "n_iter": [StrOptions({"auto"}), Interval(Integral, 1, MAX_ITER, closed="both")]
     }
 
 
 @with_parameters()
-class RecordParameters:
-    """What estimators have that take weights of records, and records that may be added."""
+class LinearParameters(FeatureParameters, StepParameters):
+    """What linear models have."""
 
-    max_weight: float | None = None
-    relation: Literal["replace-one", "add-or-remove-one"] = "replace-one"
+    fit_intercept: bool = True
+
+    _parameter_constraints: ClassVar[Constraints] = {"fit_intercept": ["boolean"]}
+
+
+@with_parameters()
+class RowParameters:
+    """What estimators have that shorten long records."""
+
+    row_norm: float | None = None
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "max_weight": [None, Interval(Real, 0, None, closed="neither")],
-        "relation": [StrOptions(set(RELATIONS))],
+        "row_norm": [None, Interval(Real, 0, None, closed="neither")]
+    }
+
+
+@with_parameters()
+class RelationParameters:
+    """What estimators have whose neighbours may differ by a record that is added."""
+
+    relation: Literal["replace-one", "add-or-remove-one"] = "replace-one"
+
+    _parameter_constraints: ClassVar[Constraints] = {"relation": [StrOptions(set(RELATIONS))]}
+
+
+@with_parameters()
+class RecordParameters(RelationParameters):
+    """What estimators have that also take weights of records."""
+
+    max_weight: float | None = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "max_weight": [None, Interval(Real, 0, None, closed="neither")]
     }
 
 
@@ -169,15 +198,22 @@ class TargetParameters:
 
 
 @with_parameters()
-class ClassParameters:
-    """What classifiers have."""
+class LabelParameters:
+    """What estimators have that read labels."""
 
     classes: ArrayLike | None = None
+
+    _parameter_constraints: ClassVar[Constraints] = {"classes": [None, "array-like", BY_SCHEMA]}
+
+
+@with_parameters()
+class ClassParameters(LabelParameters):
+    """What classifiers have."""
+
     class_weight: Mapping[Any, float] | None = None
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "classes": [None, "array-like", BY_SCHEMA],
-        "class_weight": [None, dict, str],  # a string is refused with a hint
+        "class_weight": [None, dict, str]  # a string is refused with a hint
     }
 
 

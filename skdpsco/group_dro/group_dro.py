@@ -1,9 +1,9 @@
 """Private group distributionally robust optimisation."""
 
 import math
-from collections.abc import Mapping
+from dataclasses import field
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,17 +13,14 @@ from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
 from skdpsco._quiet import score_by
-from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
+from skdpsco._typing import MatrixLike, Self, SolverLike, TargetLike
 from skdpsco._validation import (
-    CLASSES_CONSTRAINTS,
-    COMMON_CONSTRAINTS,
-    TARGET_CONSTRAINTS,
-    WEIGHTS_CONSTRAINTS,
     HasMethods,
+    Interval,
+    Real,
     StrOptions,
     check_target,
     check_X_y,
-    with_hints,
 )
 from skdpsco.base.labels import (
     declared_classes,
@@ -33,6 +30,13 @@ from skdpsco.base.labels import (
     relative_weights,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.base.parameters import (
+    BallParameters,
+    ClassParameters,
+    Constraints,
+    TargetParameters,
+    with_parameters,
+)
 from skdpsco.base.predictions import within_targets
 from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.block_records import as_blocks, blocks_of, first_record, read_records
@@ -50,7 +54,6 @@ from skdpsco.group_dro.options import (
     CLASSIFIERS,
     GROUP_SOLVERS,
     LOSSES,
-    OPTIONS_CONSTRAINTS,
     check_options,
     check_prior,
     group_solver,
@@ -83,7 +86,11 @@ def _as_they_are(y: np.ndarray) -> np.ndarray:
     return y
 
 
-class PrivateGroupDRO(PrivateLinearModel):
+@with_parameters(
+    max_weight="The worst group counts, as its records are; PrivateLogisticRegression has "
+    "max_weight.",
+)
+class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, PrivateLinearModel):
     """Differentially private linear model with a small loss on its worst group.
 
     It minimises ``max_g (mean loss of group g)``. **Which group a record is in is not protected,
@@ -148,80 +155,41 @@ class PrivateGroupDRO(PrivateLinearModel):
     True
     """
 
-    groups_: np.ndarray
-    group_weights_: np.ndarray
-    sensitive_columns_: tuple[Any, ...]
-    classes_: np.ndarray
-    target_range_: np.ndarray
+    loss: Literal["logistic", "hinge", "squared", "absolute"] = "logistic"
+    groups: ArrayLike | None = None
+    group_membership: Literal["public", "private"] = "public"
+    group_prior: ArrayLike | None = None
+    objective: Literal["worst", "cvar", "average"] = "worst"
+    average_weight: float = 0.0
+    cvar_level: float = 0.2
+    solver: (
+        Literal["auto", "gradient-descent", "mirror-prox", "recursive-regularisation"] | SolverLike
+    ) = "auto"
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMMON_CONSTRAINTS,
-        **CLASSES_CONSTRAINTS,
-        "class_weight": WEIGHTS_CONSTRAINTS["class_weight"],
-        **OPTIONS_CONSTRAINTS,
+    groups_: np.ndarray = field(init=False)
+    group_weights_: np.ndarray = field(init=False)
+    sensitive_columns_: tuple[Any, ...] = field(init=False)
+    classes_: np.ndarray = field(init=False)
+    target_range_: np.ndarray = field(init=False)
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "loss": [StrOptions(set(LOSSES))],
+        "group_membership": [StrOptions({"public", "private"})],
+        "objective": [StrOptions({"worst", "cvar", "average"})],
+        "average_weight": [Interval(Real, 0, 1, closed="both")],
+        "cvar_level": [Interval(Real, 1e-9, 1, closed="both")],
         "groups": [None, "array-like"],
         "group_prior": [None, "array-like"],
-        **TARGET_CONSTRAINTS,
         "solver": [StrOptions({"auto", *GROUP_SOLVERS}), HasMethods(["plan", "run"])],
     }
     _conditioned_solvers = ("auto", *GROUP_SOLVERS)
     _keeps_given_balls = True
-    _membership: Membership  # of a draft
-    _facts: dict[str, Any]  # of a draft: the public facts about the groups
-    _class_weights: Any = None  # of a draft: in [0, 1], if there are any
+    _membership: Membership = field(init=False)  # of a draft
+    _facts: dict[str, Any] = field(init=False)  # of a draft: the public facts about the groups
+    _class_weights = cast("Any", None)  # of a draft: in [0, 1], if there are any
 
     # A pipeline or a search passes it on without being asked to.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
-
-    @with_hints(
-        max_weight="The worst group counts, as its records are; PrivateLogisticRegression has "
-        "max_weight.",
-    )
-    def __init__(
-        self,
-        *,
-        loss: Literal["logistic", "hinge", "squared", "absolute"] = "logistic",
-        groups: ArrayLike | None = None,
-        group_membership: Literal["public", "private"] = "public",
-        group_prior: ArrayLike | None = None,
-        objective: Literal["worst", "cvar", "average"] = "worst",
-        average_weight: float = 0.0,
-        cvar_level: float = 0.2,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        radius: float | Auto = "auto",
-        feature_bound: ArrayLike | Auto | None = "auto",
-        target_bound: float | None = None,
-        fit_intercept: bool = True,
-        classes: ArrayLike | None = None,
-        class_weight: Mapping[Any, float] | None = None,
-        solver: Literal["auto", "gradient-descent", "mirror-prox", "recursive-regularisation"]
-        | SolverLike = "auto",
-        n_iter: int | Auto = "auto",
-        random_state: Seed = None,
-    ) -> None:
-        self.loss = loss
-        self.groups = groups
-        self.group_membership = group_membership
-        self.group_prior = group_prior
-        self.objective = objective
-        self.average_weight = average_weight
-        self.cvar_level = cvar_level
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.radius = radius
-        self.feature_bound = feature_bound
-        self.target_bound = target_bound
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.class_weight = class_weight
-        self.solver = solver
-        self.n_iter = n_iter
-        self.random_state = random_state
 
     def fit(  # type: ignore[override]
         self,

@@ -1,12 +1,11 @@
 """Options of group DRO: losses and solvers by name, legal objectives and priors of groups."""
 
 import math
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import Interval, StrOptions, check_bound
+from skdpsco._validation import check_bound
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.losses.library import Absolute, Hinge, Logistic, Squared
 from skdpsco.privacy._checks import abridged
@@ -20,7 +19,6 @@ __all__ = [
     "CLASSIFIERS",
     "GROUP_SOLVERS",
     "LOSSES",
-    "OPTIONS_CONSTRAINTS",
     "check_options",
     "check_prior",
     "group_solver",
@@ -42,13 +40,6 @@ GROUP_SOLVERS: dict[str, Any] = {
     "recursive-regularisation": lambda: GroupMirrorProx(
         RecursiveRegularisation(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models))
     ),
-}
-OPTIONS_CONSTRAINTS: dict[str, list[Any]] = {
-    "loss": [StrOptions(set(LOSSES))],
-    "group_membership": [StrOptions({"public", "private"})],
-    "objective": [StrOptions({"worst", "cvar", "average"})],
-    "average_weight": [Interval(Real, 0, 1, closed="both")],
-    "cvar_level": [Interval(Real, 1e-9, 1, closed="both")],
 }
 LEAST_PRIOR = 1e-9
 NEEDED_RATIO = 10.0  # of the mean of a group's rows times targets to its noise; see `needed_size`

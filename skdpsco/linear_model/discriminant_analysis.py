@@ -1,22 +1,17 @@
 """Private linear discriminant analysis."""
 
-from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skdpsco._typing import Auto, LedgerLike, Seed
 from skdpsco._validation import (
-    CLASSES_CONSTRAINTS,
-    PRIVATE_BOUND_CONSTRAINTS,
-    PRIVATE_CONSTRAINTS,
-    WEIGHTS_CONSTRAINTS,
     StrOptions,
     is_undeclared,
-    with_hints,
 )
 from skdpsco.base.labels import class_factors
+from skdpsco.base.parameters import Constraints, FeatureParameters, with_parameters
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.moments.class_moments import ClassMoments, class_moments
 from skdpsco.moments.private_moments import MomentRelease, release_moments_of
@@ -24,7 +19,10 @@ from skdpsco.moments.private_moments import MomentRelease, release_moments_of
 __all__ = ["PrivateLinearDiscriminantAnalysis"]
 
 
-class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
+@with_parameters(
+    standard_errors="PrivateLogisticRegression has them.",
+)
+class PrivateLinearDiscriminantAnalysis(FeatureParameters, MomentRelease, LogisticClassifier):
     """Differentially private linear discriminant analysis: normal classes of one covariance.
 
     It releases the means and the covariance of the classes once, as `PrivateMoments` does. With
@@ -79,54 +77,25 @@ class PrivateLinearDiscriminantAnalysis(MomentRelease, LogisticClassifier):
     True
     """
 
-    classes_: np.ndarray
-    coef_: np.ndarray
-    intercept_: Any
-    n_iter_: int
-    feature_bound_: np.ndarray
-    feature_range_: np.ndarray
-    means_: np.ndarray
-    priors_: np.ndarray
-    covariance_: np.ndarray
+    covariance: Literal["full", "diagonal"] = "full"
+    priors: ArrayLike | None = None
+
+    classes_: np.ndarray = field(init=False)
+    coef_: np.ndarray = field(init=False)
+    intercept_: Any = field(init=False)
+    n_iter_: int = field(init=False)
+    feature_bound_: np.ndarray = field(init=False)
+    feature_range_: np.ndarray = field(init=False)
+    means_: np.ndarray = field(init=False)
+    priors_: np.ndarray = field(init=False)
+    covariance_: np.ndarray = field(init=False)
 
     _labelled = True
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PRIVATE_CONSTRAINTS,
-        **PRIVATE_BOUND_CONSTRAINTS,
-        **CLASSES_CONSTRAINTS,
+    _parameter_constraints: ClassVar[Constraints] = {
         "covariance": [StrOptions({"full", "diagonal"})],
         "priors": [None, "array-like"],
-        "class_weight": WEIGHTS_CONSTRAINTS["class_weight"],
     }
-
-    @with_hints(
-        standard_errors="PrivateLogisticRegression has them.",
-    )
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        covariance: Literal["full", "diagonal"] = "full",
-        priors: ArrayLike | None = None,
-        class_weight: Mapping[Any, float] | None = None,
-        classes: ArrayLike | None = None,
-        feature_bound: ArrayLike | Auto | None = "auto",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.covariance = covariance
-        self.priors = priors
-        self.class_weight = class_weight
-        self.classes = classes
-        self.feature_bound = feature_bound
-        self.random_state = random_state
 
     def _check_classes(self, classes: np.ndarray) -> None:
         self._check_priors(classes)

@@ -1,18 +1,20 @@
 """The base class of the models that minimise a maximal loss."""
 
 import math
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from skdpsco._quiet import quietly, score_by
+from skdpsco._typing import SolverLike
 from skdpsco._validation import (
-    COMMON_CONSTRAINTS,
     HasMethods,
     StrOptions,
     check_X_y,
 )
 from skdpsco.base.linear_model import PrivateLinearModel
+from skdpsco.base.parameters import BallParameters, Constraints, with_parameters
 from skdpsco.losses.check import loss_of
 from skdpsco.minimax._descent import TaskGradients
 from skdpsco.minimax._solver import MINIMAX_SOLVERS, minimax_solver
@@ -21,26 +23,39 @@ from skdpsco.privacy._checks import abridged
 from skdpsco.scaling.calibration import CLASS_CURVE, SHORT_CURVE, TargetCurve, curve_of
 from skdpsco.scaling.target import Target
 
-__all__ = ["MINIMAX_CONSTRAINTS", "MinimaxModel"]
-
-MINIMAX_CONSTRAINTS: dict[str, list[Any]] = {
-    **COMMON_CONSTRAINTS,
-    "losses": [str, "array-like", tuple, HasMethods(["lipschitz", "smoothness"])],
-    "solver": [
-        StrOptions({"auto", "gradient-descent", *MINIMAX_SOLVERS}),
-        HasMethods(["plan", "run"]),
-    ],
-}
+__all__ = ["MinimaxModel"]
 
 
-class MinimaxModel(PrivateLinearModel):
+@with_parameters()
+class MinimaxModel(BallParameters, PrivateLinearModel):
     """A linear model in an l1 ball with a small maximal loss; see the subclasses."""
 
-    task_weights_: np.ndarray
-    class_prior_: np.ndarray
+    solver: (
+        Literal[
+            "auto",
+            "gradient-descent",
+            "mirror-descent",
+            "bias-reduced-mirror-descent",
+            "boosted-mirror-descent",
+            "mirror-prox",
+            "recursive-regularisation",
+        ]
+        | SolverLike
+    ) = "auto"
 
-    losses: Any
-    tasks: Any
+    _parameter_constraints: ClassVar[Constraints] = {
+        "losses": [str, "array-like", tuple, HasMethods(["lipschitz", "smoothness"])],
+        "solver": [
+            StrOptions({"auto", "gradient-descent", *MINIMAX_SOLVERS}),
+            HasMethods(["plan", "run"]),
+        ],
+    }
+
+    task_weights_: np.ndarray = field(init=False)
+    class_prior_: np.ndarray = field(init=False)
+
+    losses: Any = field(init=False)
+    tasks: Any = field(init=False)
 
     _conditioned_solvers = ("auto", "gradient-descent", *MINIMAX_SOLVERS)
     _widest = 6.0

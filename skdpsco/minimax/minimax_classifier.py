@@ -1,25 +1,28 @@
 """Private classifiers whose largest loss is small."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import field
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score
 
-from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike, TargetLike
-from skdpsco._validation import CLASSES_CONSTRAINTS, WEIGHTS_CONSTRAINTS, StrOptions
+from skdpsco._typing import LossLike, MatrixLike, TargetLike
+from skdpsco._validation import StrOptions
 from skdpsco.base.labels import as_targets, encode_classes, labels_note, relative_weights
+from skdpsco.base.parameters import ClassParameters, Constraints, with_parameters
 from skdpsco.base.predictions import LinearClassifierMixin
 from skdpsco.group_dro.options import check_prior
 from skdpsco.losses.library import Logistic, Multinomial
-from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
+from skdpsco.minimax._model import MinimaxModel
 from skdpsco.minimax._tasks import Tasks
 
 __all__ = ["PrivateMinimaxClassifier"]
 
 
-class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
+@with_parameters()
+class PrivateMinimaxClassifier(LinearClassifierMixin, ClassParameters, MinimaxModel):
     """Differentially private linear classifier whose largest loss is small.
 
     It minimises the largest mean loss of several tasks. By default the tasks are the classes, so
@@ -75,61 +78,18 @@ class PrivateMinimaxClassifier(LinearClassifierMixin, MinimaxModel):
     True
     """
 
-    classes_: np.ndarray
+    losses: str | LossLike | Sequence[str | LossLike] = "logistic"
+    tasks: Literal["classes", "columns"] | None = "classes"
+    class_prior: ArrayLike | None = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MINIMAX_CONSTRAINTS,
-        **CLASSES_CONSTRAINTS,
-        "class_weight": WEIGHTS_CONSTRAINTS["class_weight"],
+    classes_: np.ndarray = field(init=False)
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "tasks": [None, StrOptions({"classes", "columns"})],
         "class_prior": [None, "array-like"],
     }
     _targets, _foreign = "signs", ("numbers", "classes")
     _auto_radius = 5.0
-
-    def __init__(
-        self,
-        *,
-        losses: str | LossLike | Sequence[str | LossLike] = "logistic",
-        tasks: Literal["classes", "columns"] | None = "classes",
-        class_prior: ArrayLike | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        radius: float | Auto = "auto",
-        feature_bound: ArrayLike | Auto | None = "auto",
-        fit_intercept: bool = True,
-        classes: ArrayLike | None = None,
-        class_weight: Mapping[Any, float] | None = None,
-        solver: Literal[
-            "auto",
-            "gradient-descent",
-            "mirror-descent",
-            "bias-reduced-mirror-descent",
-            "boosted-mirror-descent",
-            "mirror-prox",
-            "recursive-regularisation",
-        ]
-        | SolverLike = "auto",
-        n_iter: int | Auto = "auto",
-        random_state: Seed = None,
-    ) -> None:
-        self.losses = losses
-        self.tasks = tasks
-        self.class_prior = class_prior
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.radius = radius
-        self.feature_bound = feature_bound
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.class_weight = class_weight
-        self.solver = solver
-        self.n_iter = n_iter
-        self.random_state = random_state
 
     def _learn(self, X, y):
         losses = self._resolved_losses()

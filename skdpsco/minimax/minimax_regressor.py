@@ -1,22 +1,24 @@
 """Private linear regressions whose largest loss is small."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
-from skdpsco._typing import Auto, LedgerLike, LossLike, MatrixLike, Seed, SolverLike, TargetLike
-from skdpsco._validation import TARGET_CONSTRAINTS, StrOptions
+from skdpsco._typing import LossLike, MatrixLike, TargetLike
+from skdpsco._validation import StrOptions
+from skdpsco.base.parameters import Constraints, TargetParameters, with_parameters
 from skdpsco.base.predictions import LinearRegressorMixin
-from skdpsco.minimax._model import MINIMAX_CONSTRAINTS, MinimaxModel
+from skdpsco.minimax._model import MinimaxModel
 from skdpsco.minimax._tasks import Tasks
 from skdpsco.scaling.stages import Units
 
 __all__ = ["PrivateMinimaxRegressor"]
 
 
-class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
+@with_parameters()
+class PrivateMinimaxRegressor(LinearRegressorMixin, TargetParameters, MinimaxModel):
     """Differentially private linear regression whose largest loss is small.
 
     It minimises the largest mean loss of several tasks: several losses of the same residuals, such
@@ -67,53 +69,14 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, MinimaxModel):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MINIMAX_CONSTRAINTS,
+    losses: str | LossLike | Sequence[str | LossLike] = "squared"
+    tasks: Literal["columns"] | None = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "tasks": [None, StrOptions({"columns"})],
-        **TARGET_CONSTRAINTS,
     }
     _targets, _foreign = "numbers", ("signs", "classes")
     _auto_radius = 1.0
-
-    def __init__(
-        self,
-        *,
-        losses: str | LossLike | Sequence[str | LossLike] = "squared",
-        tasks: Literal["columns"] | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        radius: float | Auto = "auto",
-        feature_bound: ArrayLike | Auto | None = "auto",
-        target_bound: float | None = None,
-        fit_intercept: bool = True,
-        solver: Literal[
-            "auto",
-            "gradient-descent",
-            "mirror-descent",
-            "bias-reduced-mirror-descent",
-            "boosted-mirror-descent",
-            "mirror-prox",
-            "recursive-regularisation",
-        ]
-        | SolverLike = "auto",
-        n_iter: int | Auto = "auto",
-        random_state: Seed = None,
-    ) -> None:
-        self.losses = losses
-        self.tasks = tasks
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.radius = radius
-        self.feature_bound = feature_bound
-        self.target_bound = target_bound
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.n_iter = n_iter
-        self.random_state = random_state
 
     def _learn(self, X, y):
         losses = self._resolved_losses()

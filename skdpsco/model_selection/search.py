@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._random import public_generator, without_warnings
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import (
-    PRIVATE_CONSTRAINTS,
     HasMethods,
     Interval,
     StrOptions,
@@ -154,7 +153,6 @@ class PrivateGridSearchCV(  # type: ignore[override]
 
     _in_blocks = False  # of a draft: whether the records come in blocks
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PRIVATE_CONSTRAINTS,
         "estimator": [HasMethods(["fit"])],
         "param_grid": [dict, list],
         "strategy": [StrOptions({"auto", "random-stopping", "composition"})],

@@ -2,9 +2,9 @@
 
 import math
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,11 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import (
-    CLASSES_CONSTRAINTS,
     FLOATS,
-    PRIVATE_CONSTRAINTS,
-    TABLE_CONSTRAINTS,
-    TARGETS_CONSTRAINTS,
     StrOptions,
     check_bound,
     check_feature_bound,
@@ -35,6 +31,15 @@ from skdpsco.base.labels import (
     indicators,
     labels_note,
     labels_of,
+)
+from skdpsco.base.parameters import (
+    Constraints,
+    FeatureParameters,
+    LabelParameters,
+    RecordParameters,
+    RowParameters,
+    TargetParameters,
+    with_parameters,
 )
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.block_records import (
@@ -59,7 +64,7 @@ from skdpsco.moments.release import (
 )
 from skdpsco.moments.released import MomentAnswers, ReleasedMoments
 from skdpsco.moments.table_sums import TableSums
-from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS
+from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, clipping_note
 
 __all__ = ["MomentRelease", "PrivateMoments", "release_moments_of"]
@@ -93,7 +98,17 @@ class MomentRelease:
         """Any classes will do."""
 
 
-class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
+@with_parameters()
+class PrivateMoments(
+    FeatureParameters,
+    TargetParameters,
+    LabelParameters,
+    RowParameters,
+    RecordParameters,
+    MomentAnswers,
+    MomentRelease,
+    PrivateEstimator,
+):
     """Differentially private means and covariances of a table: one release answers many questions.
 
     `PrivateRidge`, `PrivateElasticNet`, `PrivateLasso` and `PrivatePCA` take it in place of
@@ -149,49 +164,17 @@ class PrivateMoments(MomentAnswers, MomentRelease, PrivateEstimator):
     True
     """
 
-    moments_: ReleasedMoments
+    conditioning: Auto | None = "auto"
+    groups: ArrayLike | None = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PRIVATE_CONSTRAINTS,
-        **TABLE_CONSTRAINTS,
-        **TARGETS_CONSTRAINTS,
-        **CLASSES_CONSTRAINTS,
+    moments_: ReleasedMoments = field(init=False)
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "conditioning": [None, StrOptions({"auto"})],
-        "relation": [StrOptions(set(RELATIONS))],
+        "target_bound": ["array-like", *TargetParameters._parameter_constraints["target_bound"]],
         "groups": [None, "array-like"],
     }
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        feature_bound: ArrayLike | Auto | None = "auto",
-        target_bound: float | None = None,
-        conditioning: Auto | None = "auto",
-        classes: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        max_weight: float | None = None,
-        row_norm: float | None = None,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.feature_bound = feature_bound
-        self.target_bound = target_bound
-        self.conditioning = conditioning
-        self.classes = classes
-        self.groups = groups
-        self.max_weight = max_weight
-        self.row_norm = row_norm
-        self.relation = relation
-        self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from math import fsum
-from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,8 +11,12 @@ from sklearn.utils import gen_batches
 
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import (
-    CLIPPER_CONSTRAINTS,
+    BY_SCHEMA,
     SMALLEST,
+    Interval,
+    KnownBy,
+    Real,
+    StrOptions,
     check_bound,
     check_columns,
     check_feature_bound,
@@ -23,6 +26,7 @@ from skdpsco._validation import (
     in_column_order,
 )
 from skdpsco.base.documentation import Documented
+from skdpsco.base.parameters import Constraints
 from skdpsco.base.plain import clipped_steps, scaler_between
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
@@ -112,7 +116,15 @@ class RowClipper(_Stateless):
            [ 1. , -2. ]])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CLIPPER_CONSTRAINTS
+    _parameter_constraints: ClassVar[Constraints] = {
+        "norm": [StrOptions({"l1", "l2", "max"})],
+        "bound": [
+            Interval(Real, 0, None, closed="neither"),
+            dict,
+            KnownBy("to_dict", "a Series"),
+            BY_SCHEMA,
+        ],
+    }
 
     def __init__(
         self, norm: Literal["l1", "l2", "max"] = "l2", bound: ArrayLike | Mapping[str, Any] = 1.0

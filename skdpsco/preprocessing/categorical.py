@@ -12,13 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._upstream import feature_names_in
 from skdpsco._validation import (
-    ENCODER_CONSTRAINTS,
+    StrOptions,
     check_objects,
     in_column_order,
     is_missing,
 )
 from skdpsco.base.column_functions import ColumnFunction, feature_steps
 from skdpsco.base.documentation import Documented
+from skdpsco.base.parameters import Constraints
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
 from skdpsco.data.categories import check_categories, codes_among, is_list
@@ -82,7 +83,10 @@ class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator)
            [0., 0., 0., 0., 1.]])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = ENCODER_CONSTRAINTS
+    _parameter_constraints: ClassVar[Constraints] = {
+        "unknown": [StrOptions({"ignore"})],  # an error would reveal that a value occurs
+        "sparse_output": ["boolean"],
+    }
 
     def __init__(
         self,

@@ -1,15 +1,16 @@
 """Private ranges of columns. Proof: docs/proofs/preprocessing.md, section 2."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import OneToOneFeatureMixin
 
-from skdpsco._typing import LedgerLike, MatrixLike, Seed
-from skdpsco._validation import PRIVATE_CONSTRAINTS, SMALLEST
+from skdpsco._typing import MatrixLike
+from skdpsco._validation import SMALLEST
+from skdpsco.base.parameters import with_parameters
 from skdpsco.base.plain import clipped_steps, scaler_between
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
 from skdpsco.data.design import Dense
@@ -137,6 +138,7 @@ def release_ranges(
     return np.where(known, low, lower), np.where(known, high, upper)
 
 
+@with_parameters()
 class PrivateQuantileClipper(OneToOneFeatureMixin, ColumnTransform):
     """Clip columns into private ranges, found within generous public bounds.
 
@@ -187,33 +189,13 @@ class PrivateQuantileClipper(OneToOneFeatureMixin, ColumnTransform):
     True
     """
 
-    lower_: np.ndarray
-    upper_: np.ndarray
+    quantile_range: tuple[float, float] = (0.01, 0.99)
+    lower: ArrayLike = -1e6
+    upper: ArrayLike = 1e6
+    feature_range: tuple[float, float] | None = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = PRIVATE_CONSTRAINTS
-
-    def __init__(
-        self,
-        *,
-        quantile_range: tuple[float, float] = (0.01, 0.99),
-        lower: ArrayLike = -1e6,
-        upper: ArrayLike = 1e6,
-        feature_range: tuple[float, float] | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.quantile_range = quantile_range
-        self.lower = lower
-        self.upper = upper
-        self.feature_range = feature_range
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.random_state = random_state
+    lower_: np.ndarray = field(init=False)
+    upper_: np.ndarray = field(init=False)
 
     def _tails(self) -> tuple[float, float]:
         """Shares of the records that may lie below and above the range."""

@@ -1,23 +1,27 @@
 """Private principal components of records, or of released moments."""
 
+from dataclasses import field
 from numbers import Integral
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._upstream import Interval
 from skdpsco._validation import (
-    COMMON_CONSTRAINTS,
-    PRIVATE_CONSTRAINTS,
-    TABLE_CONSTRAINTS,
     check_features,
     read_X,
+)
+from skdpsco.base.parameters import (
+    Constraints,
+    FeatureParameters,
+    RelationParameters,
+    RowParameters,
+    with_parameters,
 )
 from skdpsco.base.plain import fitted_as, scaler_between
 from skdpsco.base.private_estimator import PrivateEstimator
@@ -27,8 +31,15 @@ from skdpsco.moments.private_moments import MomentRelease, release_moments_of
 __all__ = ["PrivatePCA"]
 
 
+@with_parameters()
 class PrivatePCA(
-    MomentRelease, ClassNamePrefixFeaturesOutMixin, BlockTransformerMixin, PrivateEstimator
+    FeatureParameters,
+    RowParameters,
+    RelationParameters,
+    MomentRelease,
+    ClassNamePrefixFeaturesOutMixin,
+    BlockTransformerMixin,
+    PrivateEstimator,
 ):
     """Differentially private principal components of the columns.
 
@@ -84,46 +95,20 @@ class PrivatePCA(
     [[0.6, 0.8]]
     """
 
-    components_: np.ndarray
-    explained_variance_: np.ndarray
-    explained_variance_ratio_: np.ndarray
-    mean_: np.ndarray
-    n_components_: int
-    feature_bound_: np.ndarray
+    n_components: int | None = field(default=None, kw_only=False)
+    whiten: bool = False
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PRIVATE_CONSTRAINTS,
+    components_: np.ndarray = field(init=False)
+    explained_variance_: np.ndarray = field(init=False)
+    explained_variance_ratio_: np.ndarray = field(init=False)
+    mean_: np.ndarray = field(init=False)
+    n_components_: int = field(init=False)
+    feature_bound_: np.ndarray = field(init=False)
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "whiten": ["boolean"],
-        "feature_bound": TABLE_CONSTRAINTS["feature_bound"],
-        "row_norm": TABLE_CONSTRAINTS["row_norm"],
-        "relation": COMMON_CONSTRAINTS["relation"],
     }
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        whiten: bool = False,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        feature_bound: ArrayLike | Auto | None = "auto",
-        row_norm: float | None = None,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.n_components = n_components
-        self.whiten = whiten
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.feature_bound = feature_bound
-        self.row_norm = row_norm
-        self.relation = relation
-        self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,7 +1,7 @@
 """Private means and variances of columns. Proof: docs/proofs/preprocessing.md, section 1."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import OneToOneFeatureMixin
 
-from skdpsco._typing import LedgerLike, MatrixLike, Seed
-from skdpsco._validation import PRIVATE_CONSTRAINTS
+from skdpsco._typing import MatrixLike
 from skdpsco.base.advice import counted
+from skdpsco.base.parameters import Constraints, with_parameters
 from skdpsco.base.plain import clipped_steps
 from skdpsco.base.transformer import CLIPPED, ColumnTransform
 from skdpsco.data.design import Dense
@@ -103,6 +103,7 @@ def find_ranges(
     return centring.release(design._replace(bounds=bounds), none, rng).ranges(bounds)
 
 
+@with_parameters()
 class PrivateStandardScaler(OneToOneFeatureMixin, ColumnTransform):
     """Standardise columns with private means and standard deviations.
 
@@ -158,41 +159,22 @@ class PrivateStandardScaler(OneToOneFeatureMixin, ColumnTransform):
     True
     """
 
-    lower_: np.ndarray
-    upper_: np.ndarray
-    mean_: np.ndarray
-    n_samples_seen_: int
-    scale_: np.ndarray | None
-    var_: np.ndarray | None
+    lower: ArrayLike | None = None
+    upper: ArrayLike | None = None
+    with_mean: bool = True
+    with_std: bool = True
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PRIVATE_CONSTRAINTS,
+    lower_: np.ndarray = field(init=False)
+    upper_: np.ndarray = field(init=False)
+    mean_: np.ndarray = field(init=False)
+    n_samples_seen_: int = field(init=False)
+    scale_: np.ndarray | None = field(init=False)
+    var_: np.ndarray | None = field(init=False)
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "with_mean": ["boolean"],
         "with_std": ["boolean"],
     }
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        lower: ArrayLike | None = None,
-        upper: ArrayLike | None = None,
-        with_mean: bool = True,
-        with_std: bool = True,
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.lower = lower
-        self.upper = upper
-        self.with_mean = with_mean
-        self.with_std = with_std
-        self.random_state = random_state
 
     def _learn(self, X):
         n, d = X.shape

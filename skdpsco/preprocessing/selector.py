@@ -2,23 +2,18 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.feature_selection import SelectorMixin, VarianceThreshold
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._kernels import njit
-from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._validation import (
-    CLASSES_CONSTRAINTS,
-    PRIVATE_CONSTRAINTS,
-    TABLE_CONSTRAINTS,
-    TARGET_CONSTRAINTS,
     Integral,
     Interval,
     StrOptions,
@@ -34,6 +29,13 @@ from skdpsco._validation import (
 from skdpsco.base.advice import BOUNDS_OF_1
 from skdpsco.base.fit_plans import is_sparse
 from skdpsco.base.labels import declared_classes, encode_classes, labels_note
+from skdpsco.base.parameters import (
+    Constraints,
+    FeatureParameters,
+    LabelParameters,
+    TargetParameters,
+    with_parameters,
+)
 from skdpsco.base.plain import fitted_as
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
@@ -170,7 +172,15 @@ def draw_without_replacement(
     return chosen
 
 
-class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstimator):
+@with_parameters()
+class PrivateFeatureSelector(
+    FeatureParameters,
+    LabelParameters,
+    TargetParameters,
+    BlockTransformerMixin,
+    SelectorMixin,
+    PrivateEstimator,
+):
     """Select the features of largest covariance with the target, privately.
 
     With more than two classes the covariance with the membership in a class counts. Features are
@@ -223,41 +233,15 @@ class PrivateFeatureSelector(BlockTransformerMixin, SelectorMixin, PrivateEstima
     array([0, 3])
     """
 
-    support_: np.ndarray
+    n_features_to_select: int = 10
+    task: Literal["classification", "regression"] = "classification"
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PRIVATE_CONSTRAINTS,
-        **CLASSES_CONSTRAINTS,
-        **TARGET_CONSTRAINTS,
+    support_: np.ndarray = field(init=False)
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "n_features_to_select": [Interval(Integral, 1, None, closed="left")],
         "task": [StrOptions({"classification", "regression"})],
-        "feature_bound": TABLE_CONSTRAINTS["feature_bound"],
     }
-
-    def __init__(
-        self,
-        *,
-        n_features_to_select: int = 10,
-        task: Literal["classification", "regression"] = "classification",
-        feature_bound: ArrayLike | Auto | None = "auto",
-        classes: ArrayLike | None = None,
-        target_bound: float | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_features_to_select = n_features_to_select
-        self.task = task
-        self.feature_bound = feature_bound
-        self.classes = classes
-        self.target_bound = target_bound
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.random_state = random_state
 
     def fit(self, X: MatrixLike, y: TargetLike = None, *, units: Any = None) -> Self:
         """Select features.

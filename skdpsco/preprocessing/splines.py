@@ -1,7 +1,7 @@
 """Splines of columns, between knots at private quantiles. Proof: docs/proofs/preprocessing.md."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Literal
@@ -12,12 +12,10 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import SplineTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._typing import LedgerLike, MatrixLike, Seed, Self
+from skdpsco._typing import MatrixLike, Self
 from skdpsco._upstream import feature_names_in
 from skdpsco._validation import (
-    COMMON_CONSTRAINTS,
     LARGEST,
-    PRIVATE_CONSTRAINTS,
     SMALLEST,
     Interval,
     StrOptions,
@@ -28,6 +26,7 @@ from skdpsco.additive.densities import Density, DensityPlan, found_ranges, plan_
 from skdpsco.additive.shapes import ends_of, ratio_of
 from skdpsco.additive.table import CLOSEST, TableColumn
 from skdpsco.base.advice import counted
+from skdpsco.base.parameters import Constraints, RelationParameters, with_parameters
 from skdpsco.base.transformer import ColumnTransform
 from skdpsco.data.block_records import BlockRecords, as_features
 from skdpsco.data.pieces import MOST_RECORDS_ADDED
@@ -83,7 +82,8 @@ def knots_at_quantiles(known: Density, n_knots: int, ends: float) -> np.ndarray:
     return np.interp(steps * up_to[-1], up_to, edges)
 
 
-class PrivateSplineTransformer(ColumnTransform):
+@with_parameters()
+class PrivateSplineTransformer(RelationParameters, ColumnTransform):
     """Turn columns into B-splines, whose sums are curves, between private or declared knots.
 
     A linear model of its output adds up one curve for each column. With declared knots it costs
@@ -148,47 +148,22 @@ class PrivateSplineTransformer(ColumnTransform):
     True
     """
 
-    knots_: np.ndarray
-    columns_: np.ndarray
+    n_knots: int = field(default=5, kw_only=False)
+    degree: int = field(default=3, kw_only=False)
+    knots: Any = "quantile"
+    extrapolation: Literal["constant", "periodic"] = "constant"
+    columns: ArrayLike | None = None
+    lower: ArrayLike | None = None
+    upper: ArrayLike | None = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PRIVATE_CONSTRAINTS,
+    knots_: np.ndarray = field(init=False)
+    columns_: np.ndarray = field(init=False)
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "n_knots": [Interval(Integral, 2, 100, closed="both")],
         "degree": [Interval(Integral, 0, 3, closed="both")],
         "extrapolation": [StrOptions({"constant", "periodic"})],
-        "relation": COMMON_CONSTRAINTS["relation"],
     }
-
-    def __init__(
-        self,
-        n_knots: int = 5,
-        degree: int = 3,
-        *,
-        knots: Any = "quantile",
-        extrapolation: Literal["constant", "periodic"] = "constant",
-        columns: ArrayLike | None = None,
-        lower: ArrayLike | None = None,
-        upper: ArrayLike | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        relation: Literal["replace-one", "add-or-remove-one"] = "replace-one",
-        random_state: Seed = None,
-    ) -> None:
-        self.n_knots = n_knots
-        self.degree = degree
-        self.knots = knots
-        self.extrapolation = extrapolation
-        self.columns = columns
-        self.lower = lower
-        self.upper = upper
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.relation = relation
-        self.random_state = random_state
 
     def _learn(self, X):
         budget = self._budget()

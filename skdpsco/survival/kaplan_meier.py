@@ -1,13 +1,14 @@
 """Private survival curves."""
 
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._typing import LedgerLike, MatrixLike, Seed, Self, TargetLike
-from skdpsco._validation import PRIVATE_CONSTRAINTS
+from skdpsco._typing import MatrixLike, Self, TargetLike
+from skdpsco.base.parameters import Constraints, with_parameters
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.moments.least_squares import check_within
 from skdpsco.privacy.report import ReleasedStep
@@ -19,6 +20,7 @@ __all__ = ["PrivateKaplanMeier"]
 BAND_LEVELS = 0.5, 0.99
 
 
+@with_parameters()
 class PrivateKaplanMeier(PrivateEstimator):
     """Differentially private survival curve and cumulative hazard: Kaplan-Meier and Nelson-Aalen.
 
@@ -71,32 +73,16 @@ class PrivateKaplanMeier(PrivateEstimator):
     (2, 4)
     """
 
-    unique_times_: np.ndarray
-    survival_: np.ndarray
-    cumulative_hazard_: np.ndarray
-    counts_: SurvivalCounts
+    times: ArrayLike | None = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PRIVATE_CONSTRAINTS,
+    unique_times_: np.ndarray = field(init=False)
+    survival_: np.ndarray = field(init=False)
+    cumulative_hazard_: np.ndarray = field(init=False)
+    counts_: SurvivalCounts = field(init=False)
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "times": [None, "array-like"],
     }
-
-    def __init__(
-        self,
-        *,
-        times: ArrayLike | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.times = times
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.random_state = random_state
 
     def fit(self, X: MatrixLike, y: TargetLike = None, *, units: Any = None) -> Self:
         """Release the numbers of events and of censored people.

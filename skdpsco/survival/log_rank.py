@@ -1,14 +1,15 @@
 """A private comparison of groups by the times of their events. Proof: docs/proofs/survival.md."""
 
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import chi2
 
-from skdpsco._typing import LedgerLike, MatrixLike, Seed, Self, TargetLike
-from skdpsco._validation import PRIVATE_CONSTRAINTS
+from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco.base.labels import group_numbers, labels_of
+from skdpsco.base.parameters import Constraints, with_parameters
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.privacy._checks import abridged
 from skdpsco.privacy.report import ReleasedStep
@@ -20,6 +21,7 @@ __all__ = ["PrivateLogRank"]
 MOST_COMPARED = 1000  # the statistic needs memory for products of pairs of cells
 
 
+@with_parameters()
 class PrivateLogRank(PrivateEstimator):
     """Differentially private log-rank test: whether groups have the event at different rates.
 
@@ -81,37 +83,20 @@ class PrivateLogRank(PrivateEstimator):
     True
     """
 
-    statistic_: float
-    p_value_: float
-    observed_: np.ndarray
-    expected_: np.ndarray
-    survival_: np.ndarray
-    unique_times_: np.ndarray
+    times: ArrayLike | None = None
+    groups: ArrayLike | None = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PRIVATE_CONSTRAINTS,
+    statistic_: float = field(init=False)
+    p_value_: float = field(init=False)
+    observed_: np.ndarray = field(init=False)
+    expected_: np.ndarray = field(init=False)
+    survival_: np.ndarray = field(init=False)
+    unique_times_: np.ndarray = field(init=False)
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "times": [None, "array-like"],
         "groups": [None, "array-like"],
     }
-
-    def __init__(
-        self,
-        *,
-        times: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.times = times
-        self.groups = groups
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.random_state = random_state
 
     def fit(self, X: MatrixLike, y: TargetLike, *, units: Any = None) -> Self:
         """Release the numbers of events and of censored people by group, and compare them.

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import quietly
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, TargetLike
-from skdpsco._validation import COMPOSITE_CONSTRAINTS, FLOATS, check_X_y
+from skdpsco._validation import FLOATS, check_X_y
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.data.block_records import is_blocks
 from skdpsco.linear_model._inference import CoefficientInference
@@ -107,10 +107,7 @@ class PrivateSurvivalRegressor(CoefficientInference, CompositeModel):
     _delayed = False  # of a draft: whether times of entry were given
     _planned_with = ("alpha", "n_iter")
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **COMPOSITE_CONSTRAINTS,
-        "times": [None, "array-like"],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"times": [None, "array-like"]}
 
     def __init__(
         self,

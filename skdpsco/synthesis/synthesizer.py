@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Literal
@@ -12,14 +12,13 @@ from sklearn import get_config
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, SolverLike, TargetLike
+from skdpsco._typing import Auto, MatrixLike, Seed, Self, SolverLike, TargetLike
 from skdpsco._validation import (
-    COMMON_CONSTRAINTS,
-    PRIVATE_CONSTRAINTS,
     HasMethods,
     check_int,
     check_n_iter,
 )
+from skdpsco.base.parameters import Constraints, StepParameters, with_parameters
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.data.block_records import as_features, blocks_of, first_record, opened
 from skdpsco.data.record_sums import one_blas_thread
@@ -60,7 +59,8 @@ def _codes_of(domain: Domain, table: ColumnTable, blocks: RowBlocks | None) -> I
         yield CodeBlocks(design, tuple(range(d)), (None,) * d)
 
 
-class PrivateSynthesizer(PrivateEstimator):
+@with_parameters()
+class PrivateSynthesizer(StepParameters, PrivateEstimator):
     """Differentially private answers to many queries about a table, and synthetic records.
 
     It finds a distribution that answers many queries, by default all counts by three columns,
@@ -138,15 +138,20 @@ class PrivateSynthesizer(PrivateEstimator):
     ['age', 'ill']
     """
 
-    answers_: np.ndarray
-    tables_: tuple[tuple[int, ...], ...] | None
-    distribution_: Any
-    domain_: Domain
-    n_iter_: int
+    domain: Any = None
+    constraints: Any = None
+    workload: Any = "marginals"
+    order: int | Auto = "auto"
+    target: Any = None
+    solver: str | SolverLike = "auto"
 
-    _parameter_constraints: ClassVar[dict[str, list[Any] | str]] = {
-        **{name: COMMON_CONSTRAINTS[name] for name in PRIVATE_CONSTRAINTS},
-        "n_iter": COMMON_CONSTRAINTS["n_iter"],
+    answers_: np.ndarray = field(init=False)
+    tables_: tuple[tuple[int, ...], ...] | None = field(init=False)
+    distribution_: Any = field(init=False)
+    domain_: Domain = field(init=False)
+    n_iter_: int = field(init=False)
+
+    _parameter_constraints: ClassVar[Constraints] = {
         "domain": "no_validation",  # by `declare`
         "constraints": "no_validation",
         "workload": "no_validation",
@@ -154,35 +159,6 @@ class PrivateSynthesizer(PrivateEstimator):
         "order": "no_validation",
         "solver": [str, HasMethods(["plan", "run"])],
     }
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        domain: Any = None,
-        constraints: Any = None,
-        workload: Any = "marginals",
-        order: int | Auto = "auto",
-        target: Any = None,
-        solver: str | SolverLike = "auto",
-        n_iter: int | Auto = "auto",
-        random_state: Seed = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.domain = domain
-        self.constraints = constraints
-        self.workload = workload
-        self.order = order
-        self.target = target
-        self.solver = solver
-        self.n_iter = n_iter
-        self.random_state = random_state
 
     def fit(self, X: MatrixLike, y: TargetLike = None, *, units: Any = None) -> Self:
         """Release answers and a distribution.
