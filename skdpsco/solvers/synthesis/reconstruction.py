@@ -53,7 +53,7 @@ class ModelTuning(NamedTuple):
 
 
 PROJECTED = ModelTuning(components=4, order=3, starts=3, steps=100)
-# Of a model that is released as it is, which many noisy contrasts would make worse.
+# A model that is released as it is would be made worse by many noisy contrasts.
 RELEASED = ModelTuning(components=64, order=2, starts=1, steps=800)
 
 
