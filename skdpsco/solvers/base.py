@@ -29,6 +29,7 @@ __all__ = [
     "check_supported",
     "curvature_of",
     "decided",
+    "prediction_reach",
     "prediction_spread",
 ]
 
@@ -336,12 +337,17 @@ def curvature_of(loss: Any, distance: float) -> float:
     return loss.smoothness() * distance * distance
 
 
+def prediction_reach(problem: Problem) -> float:
+    """Bound on a prediction over all points of a ball, by Hoelder's inequality."""
+    ball = problem.constraint
+    return ball.radius * problem.feature_norm(conjugate(ball.p))
+
+
 def prediction_spread(problem: Problem) -> float:
     """Bound on the difference between two predictions of a record, over all points of the set."""
     constraint = problem.constraint
     if hasattr(constraint, "p"):  # a ball
-        reach = constraint.radius * problem.feature_norm(conjugate(constraint.p))
-        bound = 2.0 ** (1.0 - 1.0 / constraint.p) * reach
+        bound = 2.0 ** (1.0 - 1.0 / constraint.p) * prediction_reach(problem)
     else:
         bound = constraint.norm_bound()
     return bound * (1.0 + 2.0**-40)

@@ -111,6 +111,8 @@ class MirrorDescentState(NamedTuple):
     ----------
     counts : ndarray of shape (3,), int64
         The numbers of records, spans and draws so far.
+    chosen : ndarray of shape (n_draws,), int64
+        The drawn vertices.
     w : ndarray of shape (n_coefficients,)
         The point at which gradients are taken.
     average : ndarray of shape (n_coefficients,)
@@ -118,16 +120,14 @@ class MirrorDescentState(NamedTuple):
         The weighted sum of the gradients up to this span.
     total : ndarray of shape (n_coefficients,)
         The sum of the gradients of this span.
-    chosen : ndarray of shape (n_draws,), int64
-        The drawn vertices.
     """
 
     counts: np.ndarray
+    chosen: np.ndarray
     w: np.ndarray
     average: np.ndarray
     gradient: np.ndarray
     total: np.ndarray
-    chosen: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +229,7 @@ class AnytimeMirrorDescent(OverPolytope):
         )
         model = vertex_model(problem, plan.polytope, EXPONENTIAL)
         counts, chosen = np.zeros(3, dtype=np.int64), np.zeros(len(when), dtype=np.int64)
-        state = MirrorDescentState(counts, *np.zeros((4, D)), chosen)
+        state = MirrorDescentState(counts, chosen, *np.zeros((4, D)))
         for chunk in one_pass(X, y, rng, self.shuffle).take(n):
             mirror_descent_pass(chunk, problem.row_norm, model, steps, rng, progress, state)
         return Result(state.average, plan.n_iter, n_gradients=n)
@@ -318,7 +318,7 @@ def mirror_descent_pass(chunk, row_norm, model, steps, rng, progress, state):
     inverse, row_norm, columns, values = row_room(X, row_norm)
     loss, vertices, mechanism = model
     ends, weight, step, when, order, fresh, grid, limit = steps
-    counts, w, average, gradient, total, chosen = state
+    counts, chosen, w, average, gradient, total = state
     Z, R = np.empty((2, 1, w.shape[0] // columns.shape[0]))
     estimate, v = np.empty((2, w.shape[0]))
     read, k, drawn = counts

@@ -10,13 +10,12 @@ import numpy as np
 
 from skdpsco._kernels import njit
 from skdpsco._problem import Problem
-from skdpsco.constraints.norms import conjugate
 from skdpsco.data.pieces import replace_one, sum_in_runs
 from skdpsco.data.record_stream import add_row, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_derivatives
 from skdpsco.losses.library import for_kernels, lipschitz_norm
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
-from skdpsco.solvers.base import prediction_spread
+from skdpsco.solvers.base import prediction_reach, prediction_spread
 from skdpsco.solvers.steps import move_into
 
 __all__ = ["Steps", "ball_slope", "euclidean_radius", "step_grid"]
@@ -39,9 +38,8 @@ def ball_slope(problem: Problem, beyond: float = 0.0) -> float:
     ValueError
         If there is no bound, or its square may underflow or overflow.
     """
-    loss, ball = problem.loss, problem.constraint
-    reach = ball.radius * problem.feature_norm(conjugate(ball.p))
-    reach += beyond * problem.feature_norm(2.0)
+    loss = problem.loss
+    reach = prediction_reach(problem) + beyond * problem.feature_norm(2.0)
     if loss.n_outputs > 1:
         apart = math.sqrt(2.0) * beyond * problem.feature_norm(2.0)
         slope = lipschitz_norm(loss, 2.0, prediction_spread(problem) + apart)

@@ -10,7 +10,7 @@ from skdpsco._kernels import njit, reduction
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import LARGEST, SMALLEST, check_bool, check_bound, check_choice
-from skdpsco.constraints.norms import UNIT, conjugate
+from skdpsco.constraints.norms import UNIT
 from skdpsco.constraints.sets import BALLS, project
 from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_derivatives
@@ -23,7 +23,8 @@ from skdpsco.losses.library import (
 )
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
-from skdpsco.solvers.base import Plan, Result
+from skdpsco.solvers.base import Plan, Result, prediction_reach
+from skdpsco.solvers.lp_ball.noisy_step import euclidean_radius
 
 __all__ = ["PhasedSGD"]
 
@@ -318,13 +319,13 @@ def euclidean_bounds(problem: Problem) -> EuclideanBounds:
     """
     loss, p, radius = problem.loss, problem.constraint.p, problem.constraint.radius
     D, features = problem.n_coefficients, problem.feature_norm(2.0)
-    outer = radius * D ** max(0.0, 0.5 - 1.0 / p)
+    outer = euclidean_radius(problem)
     # A little less than the radius: points whose computed norm is at most this are in the ball.
     inner = radius * D ** min(0.0, 0.5 - 1.0 / p) * (1.0 - (D + 64) * UNIT)
     exact = {2.0: D / 2 + 13, math.inf: 0.0}  # these projections only scale, or only compare
     slope = lipschitz_norm(loss, 2.0)
     if loss.n_outputs == 1:
-        prediction = min(problem.feature_norm(conjugate(p)) * radius, features * outer)
+        prediction = min(prediction_reach(problem), features * outer)
         slope = min(slope, loss.lipschitz(prediction, problem.target_bound))
     least = max(SMALLEST, 1e-300 * (outer / features))  # a smaller bound would make steps overflow
     if not least <= slope <= LARGEST:

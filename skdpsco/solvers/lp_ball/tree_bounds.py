@@ -11,7 +11,12 @@ from skdpsco._validation import check_bound
 from skdpsco.constraints.norms import conjugate, regularity
 from skdpsco.losses.library import lipschitz_norm
 from skdpsco.mechanisms.samplers import summation_error
-from skdpsco.solvers.base import check_scales, curvature_of, prediction_spread
+from skdpsco.solvers.base import (
+    check_scales,
+    curvature_of,
+    prediction_reach,
+    prediction_spread,
+)
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, travel, uses
 
 __all__ = ["LEAST_CHANGE", "TREE_TUNING", "BallBounds", "expected", "noise_order", "weights"]
@@ -52,11 +57,6 @@ class BallBounds(NamedTuple):
         """Order of the dual norm, in which gradients are measured."""
         return conjugate(self.problem.constraint.p)
 
-    @property
-    def prediction(self) -> float:
-        """Bound on a prediction."""
-        return self.problem.constraint.radius * self.problem.feature_norm(self.dual)
-
     def check(self) -> None:
         """Check that the bounds suit float64.
 
@@ -76,7 +76,7 @@ class BallBounds(NamedTuple):
         loss = self.problem.loss
         if loss.n_outputs > 1:
             return lipschitz_norm(loss, order, prediction_spread(self.problem))
-        return loss.lipschitz(self.prediction, self.problem.target_bound)
+        return loss.lipschitz(prediction_reach(self.problem), self.problem.target_bound)
 
     def bend(self, p: float) -> float:
         """Bound on the change of this gradient per unit of l_p distance between two points."""
@@ -209,10 +209,11 @@ def excess_terms(
         unit = math.sqrt(order - 1.0) * noise_norm(q, order, D) / mu
         noisy = unit * np.sqrt(along_paths([c * c for c in changes], tree, fresh))
     mean = np.arange(2.0, n_steps + 2.0) * (2.0 / ((n_steps + 1.0) * (n_steps + 2.0)))
+    reach = prediction_reach(problem)
     # Two predictions of a record may move in opposite directions.
     apart = 2.0 ** (1.0 - 1.0 / ball.p) if problem.loss.n_outputs > 1 else 1.0
-    curvature = 2.0 * curvature_of(problem.loss, 2.0 * bounds.prediction * apart) / (n_steps + 2.0)
-    start = bounds.slope(2.0) * bounds.prediction * 4.0 / ((n_steps + 1.0) * (n_steps + 2.0))
+    curvature = 2.0 * curvature_of(problem.loss, 2.0 * reach * apart) / (n_steps + 2.0)
+    start = bounds.slope(2.0) * reach * 4.0 / ((n_steps + 1.0) * (n_steps + 2.0))
     noisy *= most * problem.feature_norm(order)
     return curvature + start, float(mean @ sampling), float(mean @ noisy)
 

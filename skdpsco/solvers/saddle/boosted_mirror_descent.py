@@ -144,12 +144,13 @@ class BoostedMirrorDescent:
         """
         check_game(self, problem)
         operator, n, rho = problem.operator, problem.n_samples, budget.rho
-        if getattr(operator, "value_bound", None) is None or not hasattr(operator, "value"):
+        bound: Any = getattr(operator, "value_bound", None)
+        if bound is None or not hasattr(operator, "value"):
             raise TypeError(
                 "BoostedMirrorDescent needs an operator with value(z, *data), the payoffs of "
                 "records, and value_bound, a bound on them."
             )
-        bound = check_bound("value_bound", operator.value_bound)
+        bound = check_bound("value_bound", bound)
         if operator.smoothness is None:
             raise ValueError(
                 "BoostedMirrorDescent needs the operator's smoothness, for the responses."

@@ -29,6 +29,34 @@ from skdpsco.solvers.synthesis.workload import QueryProblem, SynthesisResult
 __all__ = ["RECONSTRUCTION", "NoisyContrasts", "by_size", "project_queries", "projection_steps"]
 
 
+class ModelTuning(NamedTuple):
+    """Constants of a model, chosen on simulated data and for time.
+
+    See section 5 of docs/proofs/measure_project.md.
+
+    Parameters
+    ----------
+    components : int
+        Number of components.
+    order : int
+        Largest order of the contrasts to which the model is fitted.
+    starts : int
+        Number of runs of the fit.
+    steps : int
+        Number of fitting steps.
+    """
+
+    components: int
+    order: int
+    starts: int
+    steps: int
+
+
+PROJECTED = ModelTuning(components=4, order=3, starts=3, steps=100)
+# A model that is released as it is would be made worse by many noisy contrasts.
+RELEASED = ModelTuning(components=64, order=2, starts=1, steps=800)
+
+
 class ReconstructionTuning(NamedTuple):
     """Constants of models and projections, chosen on simulated data and for time.
 
@@ -36,22 +64,11 @@ class ReconstructionTuning(NamedTuple):
 
     Parameters
     ----------
-    components, large_components : int
-        Number of components of a model that is projected, and of one that is released as it is.
-    model_order, large_model_order : int
-        Largest order of the contrasts to which a model is fitted, for one that is projected and for
-        one that is released as it is, which many noisy contrasts would make worse.
     model_size : int
-        Largest number of these contrasts.
+        Largest number of the contrasts to which a model is fitted.
     linked : int
         Largest product of the numbers of components and of cells of columns that constraints link,
         for which a fit knows these constraints.
-    model_starts : int
-        Number of runs of the fit of a model that is projected. One that is released as it is has a
-        single one.
-    model_steps, large_model_steps : int
-        Number of fitting steps for a model that is projected, and for one that is released as it
-        is.
     steps : int
         Largest number of steps of a projection.
     work : int
@@ -65,15 +82,8 @@ class ReconstructionTuning(NamedTuple):
         exceed that of noise to be believed.
     """
 
-    components: int = 4
-    large_components: int = 64
-    model_order: int = 3
-    large_model_order: int = 2
     model_size: int = 2**16
     linked: int = 2**19
-    model_starts: int = 3
-    model_steps: int = 100
-    large_model_steps: int = 800
     steps: int = 500
     work: int = 2**24
     enough: int = 10
@@ -155,12 +165,12 @@ class NoisyContrasts:
         else:
             chosen = _in_domain(problem, low) - 1
         values = self._shrunken(product_mixture_fit.terms(low, problem.shape), chosen)
-        tuning = RECONSTRUCTION
-        components = tuning.components if problem.dense else tuning.large_components
+        tuning = PROJECTED if problem.dense else RELEASED
+        most = RECONSTRUCTION.linked // tuning.components
         modelled = tuple(
             linked
             for linked in problem.possible
-            if components * math.prod(problem.shape[j] for j in linked.columns) <= tuning.linked
+            if math.prod(problem.shape[j] for j in linked.columns) <= most
         )
         # Even a perfect model differs from the records by noise and by sampling error.
         precisions = 1.0 / (np.square(self.deviations[chosen]) + 1.0 / problem.n_samples)
@@ -168,10 +178,10 @@ class NoisyContrasts:
             product_mixture_fit.terms(low, problem.shape, modelled),
             values,
             precisions,
-            components,
+            tuning.components,
             rng,
-            tuning.model_starts if problem.dense else 1,
-            tuning.model_steps if problem.dense else tuning.large_model_steps,
+            tuning.starts,
+            tuning.steps,
         )
 
     def _shrunken(self, terms: Terms, chosen: np.ndarray) -> np.ndarray:
@@ -199,8 +209,7 @@ class NoisyContrasts:
         """Subsets of low order, those with few contrasts first; a prefix of `subsets`."""
         subsets: Iterable[Subset] = self.subsets
         low: list[Subset] = []
-        total, tuning = 0, RECONSTRUCTION
-        most = tuning.model_order if self.problem.dense else tuning.large_model_order
+        total, most = 0, (PROJECTED if self.problem.dense else RELEASED).order
         if not self.subsets:
             columns = [j for j, size in enumerate(self.problem.shape) if size > 1]
             orders = range(1, min(most, len(columns)) + 1)
@@ -209,7 +218,7 @@ class NoisyContrasts:
             )
         for subset in subsets:
             total += n_contrasts(subset, self.problem.shape)
-            if low and (total > tuning.model_size or len(subset) > max(most, len(low[0]))):
+            if low and (total > RECONSTRUCTION.model_size or len(subset) > max(most, len(low[0]))):
                 break
             low.append(subset)
         return tuple(low)
