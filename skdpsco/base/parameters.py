@@ -89,7 +89,7 @@ def with_parameters(**hints: str) -> Callable[[type[_Class]], type[_Class]]:
         cls.__doc__ = text  # None, if Python drops docstrings
         if hints:
             cls.__init__ = with_hints(**hints)(cls.__init__)
-        told = re.findall(r"^ *(\w+) : ", text or "", re.MULTILINE)
+        told = re.findall(r"\w+(?=(?:, \w+)* : )", text or "")
         own, *others = signature(cls.__init__).parameters.values()
         others.sort(key=lambda one: told.index(one.name) if one.name in told else len(told))
         bare = [one.replace(annotation=Signature.empty) for one in (own, *others)]
