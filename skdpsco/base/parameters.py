@@ -62,7 +62,7 @@ L1Solver = Literal[
 Constraints = dict[str, Any]
 
 
-class DeltaInterval(Interval):
+class _DeltaInterval(Interval):
     """The range of ``delta``."""
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class PrivacyParameters:
 
     _parameter_constraints: ClassVar[Constraints] = {
         "epsilon": [Interval(Real, 0, None, closed="neither")],
-        "delta": [DeltaInterval(Real, 0, 1, closed="neither")],
+        "delta": [_DeltaInterval(Real, 0, 1, closed="neither")],
         "ledger": [None, KnownBy("charge", "a Ledger")],
         "max_records_per_unit": [None, Interval(Integral, 1, LARGEST_UNIT, closed="both")],
         "random_state": ["random_state"],

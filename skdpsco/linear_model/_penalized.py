@@ -34,6 +34,7 @@ from skdpsco.solvers import (
 from skdpsco.solvers.newton_step import NewtonStep
 
 __all__ = [
+    "AnySolver",
     "CompositeModel",
     "UncalibratedModel",
     "check_weight",

@@ -12,7 +12,7 @@ from skdpsco._validation import FLOATS, check_X_y
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.data.block_records import is_blocks
 from skdpsco.linear_model._inference import CoefficientInference
-from skdpsco.linear_model._penalized import CompositeModel, check_weight, mixed_penalty
+from skdpsco.linear_model._penalized import AnySolver, CompositeModel, check_weight, mixed_penalty
 from skdpsco.losses.hazards import ProportionalHazards
 from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
@@ -100,7 +100,9 @@ class PrivateSurvivalRegressor(CoefficientInference, CompositeModel):
     baseline_: np.ndarray
     counts_: SurvivalCounts | None
 
-    solver = "auto"
+    feature_bound: ArrayLike | Auto | None
+    n_iter: int | Auto
+    solver: AnySolver = "auto"
     fit_intercept = True
     _takes_init = False
     _predicts_scores = False  # of a pipeline of scikit-learn's

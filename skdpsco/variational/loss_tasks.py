@@ -228,6 +228,8 @@ class VertexTasks(LossTasks):
             Block(simplex(), 2 * self.n_coefficients, bound),
             Block(simplex(), self.n_tasks, self.value_bound if self.n_tasks > 1 else IDLE * bound),
         )
+        self.smoothness: Any
+        self.second_smoothness: float | None
         self.smoothness, self.second_smoothness = self._bends(weight, self.radius)
 
     def coef(self, z: np.ndarray) -> np.ndarray:
@@ -336,6 +338,8 @@ class PreparedBall(PreparedTasks):
             Block(ball, self.n_coefficients, slope),
             Block(simplex(), self.n_tasks, bound, sensitivity),
         )
+        self.smoothness: Any
+        self.second_smoothness: float | None
         self.smoothness, self.second_smoothness = self._bends(largest, 1.0)
         self.largest_weights: tuple[float, float] = (largest, largest)
 
