@@ -351,7 +351,7 @@ CASES = {
     "GroupDescent": (GroupDescent(), groups(**SIZES), 5),
     "GroupDescent, prior": (GroupDescent(), groups(prior=(0.5, 0.5)), 5),
     "GroupDescent, counts": (GroupDescent(), groups(), 5),
-    "GroupDescent, average": (GroupDescent(), groups(objective="average", **SIZES), 3),
+    "GroupDescent, average": (GroupDescent(), groups(cvar_level=1.0, **SIZES), 3),
     "TaskGradients": (TaskGradients(), one_task(), 3),
     "TaskGradients, classes": (TaskGradients(), minimax(), 3),
     "TaskGradients, several": (TaskGradients(), several_tasks(), 5),

@@ -299,9 +299,9 @@ def test_bad_problems():
     def plan(**options):
         return solver.plan(problem_for(loss, membership, 2, **options), Allowance(1.0))
 
-    with pytest.raises(ValueError, match="'cvar' needs solver='gradient-descent'"):
-        plan(objective="cvar")
-    plan(objective="cvar", cvar_level=1.0)  # the average
+    with pytest.raises(ValueError, match="cvar_level must be 0 or 1 for mirror prox"):
+        plan(cvar_level=0.2)
+    plan(cvar_level=1.0)  # the average
     for prior in ((), (0.5, 0.5), (0.5, 0.5, 0.0), (0.5, 0.5, math.nan), (0.5, 0.5, 1.5)):
         with pytest.raises(ValueError, match="prior"):
             plan(private=prior)

@@ -108,7 +108,7 @@ def test_small_groups_are_named():
             warnings.simplefilter("always")
             model(**secret).fit(0 * X, y, sensitive_features=group)
         assert [w.category for w in caught] == [UtilityWarning] * (size < needed)
-    model(**secret, objective="average").fit(X, y, sensitive_features=group)
+    model(**secret, cvar_level=1.0).fit(X, y, sensitive_features=group)
     model(epsilon=0.01, random_state=None).fit(X, y, sensitive_features=["all"] * 600)
     with pytest.warns(UtilityWarning, match="and 190 more"):
         model(**secret).fit(X, y, sensitive_features=np.arange(600) % 200)
@@ -226,23 +226,23 @@ def largest_mean(means, cap):
 
 
 @pytest.mark.parametrize(
-    ("loss", "objective", "average_weight"),
+    ("loss", "cvar_level", "average_weight"),
     [
-        ("logistic", "worst", 0.0),
-        ("logistic", "worst", 0.3),
-        ("logistic", "cvar", 0.0),
-        ("logistic", "average", 0.0),
-        ("squared", "worst", 0.3),
-        ("squared", "cvar", 0.0),
+        ("logistic", 0.0, 0.0),
+        ("logistic", 0.0, 0.3),
+        ("logistic", 0.4, 0.0),
+        ("logistic", 1.0, 0.0),
+        ("squared", 0.0, 0.3),
+        ("squared", 0.4, 0.0),
     ],
 )
-def test_without_noise_the_worst_mixture_is_minimised(loss, objective, average_weight):
+def test_without_noise_the_worst_mixture_is_minimised(loss, cvar_level, average_weight):
     X, y, group = disagreeing(loss)
     shares = SIZES / SIZES.sum()
-    cap = {"worst": np.ones(3), "cvar": np.minimum(shares / 0.4, 1), "average": shares}[objective]
+    cap = np.minimum(shares / cvar_level, 1) if cvar_level else np.ones(3)
     best = optimum(loss, X, y, group, cap, average_weight, 10.0)
     model = PrivateGroupDRO(
-        loss=loss, objective=objective, average_weight=average_weight, cvar_level=0.4, **NOISELESS
+        loss=loss, cvar_level=cvar_level, average_weight=average_weight, **NOISELESS
     ).fit(X, y, sensitive_features=group)
     z = X @ np.ravel(model.coef_) + model.intercept_
     each = np.logaddexp(0, -(2.0 * y - 1) * z) if loss == "logistic" else (z - y) ** 2 / 2
@@ -339,8 +339,8 @@ def test_only_the_logistic_loss_has_probabilities():
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_what_mirror_prox_lacks(solver):
-    with pytest.raises(ValueError, match=r"^objective='cvar' needs solver='gradient-descent'"):
-        fitted_to("logistic", solver=solver, objective="cvar")
+    with pytest.raises(ValueError, match=r"^cvar_level must be 0 or 1 for mirror prox"):
+        fitted_to("logistic", solver=solver, cvar_level=0.2)
     with pytest.raises(ValueError, match=r"^group_prior must hold a share"):
         fitted_to("logistic", solver=solver, group_membership="private", groups=[False, True])
     fitted_to("logistic", solver=solver, group_membership="private", groups=[False, True],

@@ -346,7 +346,6 @@ OUT_OF_RANGE = {
     ],
     PrivateGroupDRO: [
         ({"loss": "huber"}, "'loss' .* must be a str among"),
-        ({"objective": "best"}, "'objective' .* must be a str among"),
         ({"group_membership": "secret"}, "'group_membership' .* a str among"),
         ({"group_membership": "private"}, "groups must be declared"),
         ({"group_prior": [0.5, 0.5]}, "group_prior must be None"),
@@ -361,7 +360,7 @@ OUT_OF_RANGE = {
         ({"solver": GroupDescent}, r"an instance, GroupDescent\(\), not a class"),
         ({"solver": FrankWolfe()}, "FrankWolfe needs the kernel"),
         ({"average_weight": 1.1}, r"average_weight' .* in the range \[0.0, 1.0\]"),
-        ({"cvar_level": 0.0}, r"cvar_level' .* in the range \[1e-09, 1.0\]"),
+        ({"cvar_level": 1.1}, r"cvar_level' .* in the range \[0.0, 1.0\]"),
         ({"classes": [0, 1, 2]}, "classes"),
     ],
     PrivateMinimaxClassifier: [

@@ -58,7 +58,7 @@ CASES = [
             InTwoGroups(loss="absolute", n_iter=3),
             InTwoGroups(
                 loss="squared",
-                objective="cvar",
+                cvar_level=0.2,
                 groups=[0, 1],
                 group_membership="private",
                 group_prior=[0.5, 0.5],

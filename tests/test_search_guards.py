@@ -671,7 +671,7 @@ def test_targets_of_a_regression_are_no_labels(tmp_path, y):
     """Whole numbers among them look like labels, which would be stored as a parameter."""
     model = PrivateGroupDRO(
         loss="squared",
-        objective="average",
+        cvar_level=1.0,
         target_bound=1e6,
         group_membership="private",
         groups=[0, 1],

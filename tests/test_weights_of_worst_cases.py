@@ -50,8 +50,8 @@ def test_without_noise_the_average_is_that_of_scikit_learn():
     expected = LogisticRegression(class_weight=HEAVY, C=1e6).fit(X, RARE)
     params = {"class_weight": HEAVY, "epsilon": 1e6}
     for model in (
-        of_groups(objective="average", **params),
-        of_groups(objective="average", group_membership="private", groups=[0, 1], **params),
+        of_groups(cvar_level=1.0, **params),
+        of_groups(cvar_level=1.0, group_membership="private", groups=[0, 1], **params),
         of_classes(tasks=None, **params),
     ):
         assert_allclose(model.coef_, expected.coef_, atol=0.05)

@@ -74,7 +74,7 @@ ridge = PrivateRidge(alpha=1, solver=SGD(), target_bound=2.0)
 net = PrivateElasticNet(l1_ratio=0.7, solver=GradientDescent(clip=0.1))
 lp = PrivateLinearClassifier(loss=Logistic(), p=1.5, max_weight=2.0)
 lp_regressor = PrivateLinearRegressor(loss=Huber(0.5), p=np.inf, row_norm=1.0)
-dro = PrivateGroupDRO(groups=["f", "m"], group_membership="private", objective="cvar")
+dro = PrivateGroupDRO(groups=["f", "m"], group_membership="private", cvar_level=0.2)
 dro.fit(X, y, sensitive_features=np.where(y, "f", "m"))
 worst: float = worst_group_score(dro, X, y, sensitive_features=np.where(y, "f", "m"))
 shares: NDArray[np.float64] = dro.group_weights_

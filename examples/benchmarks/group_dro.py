@@ -12,7 +12,7 @@ groups' shares of the training data; means over fresh data and noise, on other r
 1e-6. Neighbours differ by the replacement of one record; it stays in its group.
 
 - DRO: `PrivateGroupDRO()`. DRO, 0.3: with average_weight=0.3.
-- ERM: the same algorithm for the mean loss, `PrivateGroupDRO(objective="average")`, with all
+- ERM: the same algorithm for the mean loss, `PrivateGroupDRO(cvar_level=1.0)`, with all
   records in one group. ERM, l1: `PrivateLogisticL1()`.
 - balanced: the same two on as many records of each group as the smallest has. Which ones are taken
   depends on public sizes and public coins alone: a record that replaces another takes its place, or
@@ -145,7 +145,7 @@ def private_fits(train, epsilon, seed):
     fits = [dro(average_weight=w).fit(X, y, sensitive_features=group) for w in (0.0, 0.3)]
     for kept in (slice(None), balanced(group, seed)):
         one = np.zeros(len(y[kept]))
-        fits.append(dro(objective="average").fit(X[kept], y[kept], sensitive_features=one))
+        fits.append(dro(cvar_level=1.0).fit(X[kept], y[kept], sensitive_features=one))
         fits.append(PrivateLogisticL1(**common).fit(X[kept], y[kept]))
     return fits
 

@@ -106,12 +106,11 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
         Whether a record's group is public or protected.
     group_prior : array-like of shape (n_groups,) or None, default=None
         Public shares of the groups, for private membership. None finds them privately.
-    objective : {"worst", "cvar", "average"}, default="worst"
-        Mean loss to minimise: of the worst group, of several ("cvar"), or of all.
+    cvar_level : float, default=0.0
+        Share of the records, those of the worst groups, whose mean loss is minimised. The default
+        is the worst group alone, and 1 is the average.
     average_weight : float, default=0.0
         Weight of the average loss, in [0, 1].
-    cvar_level : float, default=0.2
-        Share of the records in the worst groups of "cvar", in (0, 1].
     {epsilon, delta, ledger, max_records_per_unit, radius_of_l2_ball, feature_bound}
     {target_bound, fit_intercept, classes, class_weight}
     solver : str or object, default="auto"
@@ -159,9 +158,8 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
     groups: ArrayLike | None = None
     group_membership: Literal["public", "private"] = "public"
     group_prior: ArrayLike | None = None
-    objective: Literal["worst", "cvar", "average"] = "worst"
+    cvar_level: float = 0.0
     average_weight: float = 0.0
-    cvar_level: float = 0.2
     solver: (
         Literal["auto", "gradient-descent", "mirror-prox", "recursive-regularisation"] | SolverLike
     ) = "auto"
@@ -175,9 +173,8 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
     _parameter_constraints: ClassVar[Constraints] = {
         "loss": [StrOptions(set(LOSSES))],
         "group_membership": [StrOptions({"public", "private"})],
-        "objective": [StrOptions({"worst", "cvar", "average"})],
         "average_weight": [Interval(Real, 0, 1, closed="both")],
-        "cvar_level": [Interval(Real, 1e-9, 1, closed="both")],
+        "cvar_level": [Interval(Real, 0, 1, closed="both")],
         "groups": [None, "array-like"],
         "group_prior": [None, "array-like"],
         "solver": [StrOptions({"auto", *GROUP_SOLVERS}), HasMethods(["plan", "run"])],
@@ -286,7 +283,6 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
             n_samples,
             len(bounds) + intercept,
             intercept,
-            objective=self.objective,
             cvar_level=float(self.cvar_level),
             average_weight=float(self.average_weight),
             class_weights=self._class_weights,

@@ -41,7 +41,7 @@ class Given:
         self.mu, self.rho = mu, mu * mu / 2
 
 
-def problem_for(loss, member, d, intercept, objective="worst", mode="public"):
+def problem_for(loss, member, d, intercept, cvar_level=0.0, mode="public"):
     """``mode``: "public", "prior" or "counts"; the last two are private."""
     n, k = member.shape
     labels = bool((member.sum(axis=1) == 1).all())
@@ -51,7 +51,7 @@ def problem_for(loss, member, d, intercept, objective="worst", mode="public"):
     else:
         prior = (1.0 / k,) * k if mode == "prior" else None
         facts = {"prior": prior, "max_memberships": 1 if labels else k}
-    facts |= {"objective": objective, "cvar_level": 0.5, "class_weights": loss[1]}
+    facts |= {"cvar_level": cvar_level, "class_weights": loss[1]}
     return GroupProblem(loss[0], L2Ball(50.0), n, d + intercept, intercept, n_groups=k, **facts)
 
 
@@ -147,10 +147,10 @@ MODES = [
     (LABELS, "counts", np.eye(3, dtype=bool)),
     (OVERLAPS, "counts", EVERY_GROUP),
 ]
-SETTINGS = [  # features, intercept, objective, layout
-    (1, False, "worst", np.asarray),
-    (2, True, "cvar", sparse.csr_matrix),
-    (2, True, "average", np.asarray),
+SETTINGS = [  # features, intercept, cvar_level, layout
+    (1, False, 0.0, np.asarray),
+    (2, True, 0.5, sparse.csr_matrix),
+    (2, True, 1.0, np.asarray),
 ]
 
 
@@ -160,11 +160,11 @@ SETTINGS = [  # features, intercept, objective, layout
 )
 def test_releases_change_by_what_is_charged(monkeypatch, loss, mode, setting):
     member, mode, choices = MODES[mode]
-    d, intercept, objective, layout = SETTINGS[setting]
+    d, intercept, cvar_level, layout = SETTINGS[setting]
     releases = Releases(monkeypatch)
-    problem = problem_for(loss, member, d, intercept, objective, mode)
+    problem = problem_for(loss, member, d, intercept, cvar_level, mode)
     plan = GroupDescent().plan(problem, Given(50.0), 4)
-    assert (plan.losses is None) == (objective == "average")
+    assert (plan.losses is None) == (cvar_level == 1.0)
     assert (plan.count_grid is None) == (mode != "counts")
     extreme = records(d, loss[0])
     for shift, stretch in [(1, 0.0), (5, 30.0)]:
@@ -224,11 +224,11 @@ def in_groups(sizes):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("objective", ["worst", "cvar", "average"])
+@pytest.mark.parametrize("cvar_level", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("sizes", [(5000,), (20, 30_000), (100, 100, 100, 7)])
 @pytest.mark.parametrize("mode", ["public", "prior", "counts"])
-def test_plans_spend_the_budget_and_no_more(loss, objective, sizes, mode):
-    problem = problem_for(loss, in_groups(sizes), 6, True, objective, mode)
+def test_plans_spend_the_budget_and_no_more(loss, cvar_level, sizes, mode):
+    problem = problem_for(loss, in_groups(sizes), 6, True, cvar_level, mode)
     for epsilon in (0.1, 1.0, 30.0, 1e4):
         budget = Budget(epsilon, 1e-6)
         for available in (budget, Allowance(budget.rho)):

@@ -215,7 +215,7 @@ class GroupMirrorProx:
         TypeError
             If the constraint is not an `L2Ball`.
         ValueError
-            If the objective is "cvar", or membership is private and there is no prior.
+            If ``cvar_level`` is neither 0 nor 1, or membership is private and there is no prior.
         """
         return self.solver.plan(self._saddle_point(problem), budget, n_iter)
 
@@ -223,10 +223,10 @@ class GroupMirrorProx:
         """Refuse problems that mirror prox cannot solve; see `plan` for the errors."""
         if type(problem.constraint) is not L2Ball:
             raise TypeError(f"constraint must be an L2Ball, got {problem.constraint!r}.")
-        if problem.objective == "cvar" and not problem.theta_is_fixed:
+        if problem.cvar_level > 0.0 and not problem.theta_is_fixed:
             raise ValueError(
-                "objective='cvar' needs solver='gradient-descent': "
-                "mirror prox supports 'worst' and 'average' only."
+                f"cvar_level must be 0 or 1 for mirror prox, got {problem.cvar_level!r}. "
+                "solver='gradient-descent' takes other levels."
             )
         if problem.group_sizes is None:
             prior = np.array([] if problem.prior is None else problem.prior, dtype=np.float64)

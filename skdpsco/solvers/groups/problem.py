@@ -58,9 +58,9 @@ class GroupProblem(Problem):
         is known about the shares.
     max_memberships : int
         Public bound on the number of groups that a record is in.
-    objective : {"worst", "cvar", "average"}
-        The mixtures of groups over which the loss is maximised; see `mixtures`.
     cvar_level : float
+        Share of the records, those of the worst groups, whose mean loss counts: 0 for the worst
+        group alone, 1 for the average.
     average_weight : float
         Weight of the average loss beside that of the worst mixture of groups.
     class_weights : tuple of float, or None
@@ -71,8 +71,7 @@ class GroupProblem(Problem):
     group_sizes: tuple[int, ...] | None = None
     prior: tuple[float, ...] | None = None
     max_memberships: int = 1
-    objective: str = "worst"
-    cvar_level: float = 0.2
+    cvar_level: float = 0.0
     average_weight: float = 0.0
     class_weights: tuple[float, ...] | None = None
 
@@ -87,9 +86,7 @@ class GroupProblem(Problem):
     @property
     def theta_is_fixed(self) -> bool:
         """Whether there is one mixture only."""
-        whole = self.objective == "cvar" and self.cvar_level == 1.0
-        average = self.objective == "average" or self.average_weight == 1.0
-        return self.n_groups == 1 or average or whole
+        return self.n_groups == 1 or self.cvar_level == 1.0 or self.average_weight == 1.0
 
 
 def weighed(problem: GroupProblem, t: np.ndarray, terms: np.ndarray) -> np.ndarray:
@@ -110,10 +107,9 @@ def mixtures(problem: GroupProblem, sizes: np.ndarray) -> tuple[np.ndarray, np.n
         Public or released sizes, by which the average weighs the groups.
     """
     k, shares = len(sizes), sizes / sizes.sum()
-    if problem.objective == "worst":
+    if problem.cvar_level == 0.0:
         return np.ones(k), np.full(k, 1.0 / k)
-    level = 1.0 if problem.objective == "average" else problem.cvar_level
-    return np.minimum(shares / level, 1.0), shares
+    return np.minimum(shares / problem.cvar_level, 1.0), shares
 
 
 @dataclass
