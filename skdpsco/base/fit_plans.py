@@ -21,6 +21,7 @@ from skdpsco.solvers.row_check import check_rows
 
 __all__ = [
     "FitTask",
+    "Found",
     "Prepared",
     "agreed",
     "check_rows_of",
@@ -90,6 +91,26 @@ class Prepared:
     cost: Event | None
     last: tuple[Any, Any]
     warnings: tuple[str, ...]
+
+
+class Found(NamedTuple):
+    """What a fit has released.
+
+    Parameters
+    ----------
+    units : Units
+    problem : Problem
+    plan : Plan
+    result : Result
+    steps : tuple of (str, Event, str)
+        Names of the releases, what they cost and what they found.
+    """
+
+    units: Units
+    problem: Any
+    plan: Any
+    result: Any
+    steps: tuple[tuple[str, Event, str], ...]
 
 
 @contextmanager

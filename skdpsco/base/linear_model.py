@@ -27,6 +27,7 @@ from skdpsco._validation import (
 from skdpsco.base.advice import BOUNDS_OF_1, PublicNumbers, advice_on, doubts_about
 from skdpsco.base.fit_plans import (
     FitTask,
+    Found,
     Prepared,
     agreed,
     check_rows_of,
@@ -520,77 +521,101 @@ class PrivateLinearModel(PrivateEstimator):
         regression : bool
             Whether y has a scale, which is then found privately.
         """
-        (n, d), budget = X.shape, self._budget()
-        bounds = self._public_bounds(d)
+        task = self._task(X, y, loss, target_bound, regression)
         if self._init is not None:
-            if not self._begins_at_scores:
-                self._refuse_added_init()
             public = getattr(self._known_units, "target", None) is not None
             assumptions = (*assumptions, PUBLIC_NOTE if public else INIT_NOTE)
-        if target_bound is not None:
-            target_bound = check_bound("target_bound", target_bound)
-        self._by_blocks = isinstance(X, BlockRecords)
-        weights = self._target_weights(loss, y, n) if regression else None
-        self._sparse, intercept = is_sparse(X), bool(self.fit_intercept)
-        n_iter = check_n_iter(self.n_iter)
-        task = FitTask(X, loss, weights, bounds, regression, target_bound, n_iter)
-        count = self._plan_count(budget, n, d) if self._relation == ADD_OR_REMOVE else None
-        if count is None:
-            prepared = self._prepared(task, n, self._available(budget))
-            event, warnings = prepared.event, prepared.warnings
-        else:  # the planner sees what is counted, and is rehearsed before
-            rehearsals = [self._prepared(task, size, count.left) for size in RECORD_COUNT.sizes]
-            prepared, warnings = rehearsals[-1], ()
-            if any(one.event != prepared.event for one in rehearsals):
-                raise RuntimeError(f"What {prepared.solver!r} costs follows from a private number.")
-            event = compose(count.event, prepared.event)
-            check_rows_of(task, prepared, intercept)
+        budget, intercept = self._budget(), bool(self.fit_intercept)
+        count = self._plan_count(budget, *X.shape) if self._relation == ADD_OR_REMOVE else None
+        prepared = self._rehearsed(task, budget, count)
+        event, warnings = prepared.event, prepared.warnings
         if is_auto(self.feature_bound) and (prepared.first.bounds == 1.0).all():
             warnings = warnings or (BOUNDS_OF_1,)
+        if count is not None:
+            event, warnings = compose(count.event, event), ()
+            assumptions = (f"there are at most {count.most} records", *assumptions)
         # Warnings name the line that called fit.
         with opened_design(self._design(X, prepared.first.bounds, intercept)) as design:
             with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:
-                rng = release.rng
                 counted: tuple[Any, ...] = ()
                 if count is not None:
-                    n = count.release(n, rng)
+                    n = count.release(X.shape[0], release.rng)
                     counted = ((count.name, count.event, f"about {n}"),)
-                    assumptions = (f"there are at most {count.most} records", *assumptions)
                     prepared = self._prepared_for_count(task, n, count.left, prepared.event)
-                if bounds is None:
-                    design = design._replace(bounds=prepared.first.bounds)
-                units, design, y, steps = release_stages(
-                    prepared.stages, Units(prepared.first.bounds), design, y, rng
-                )
-                if weights is not None:
-                    y = with_weights(y, weights)
-                problem, plan = self._problem_and_plan(task, prepared, units)
-                result = self._follow(prepared.solver, plan, problem, design, y, rng)
-                how = f"coefficients by {type(prepared.solver).__name__}"
-                steps = (*steps, (how, plan.event, decided(plan)))
-                calibration = prepared.calibration
-                if calibration is not None:
-                    targets, total = self._calibration_targets(result, y, prepared.n_samples)
-                    if callable(targets):
-                        design, targets = design.with_targets(targets), None
-                    records = design, targets, total
-                    found = calibration.release(result, *records, rng, units.sizes)
-                    units = units._replace(calibration=found)
-                    steps = (*steps, (calibration.name, calibration.event, ""))
-                release.steps = ReleasedStep.all_of((*counted, *steps), event)
-                said = (self._clipping_note(units), *assumptions)
-                said = (*said, *self._weight_notes(), *assumed_of(prepared.solver, plan))
+                found = self._released(task, prepared, design, y, release.rng)
+                release.steps = ReleasedStep.all_of((*counted, *found.steps), event)
+                said = (self._clipping_note(found.units), *assumptions, *self._weight_notes())
+                said = (*said, *assumed_of(prepared.solver, found.plan))
                 release.assumptions = tuple(dict.fromkeys(said))
+        return self._adopted(task, found)
 
-        if bounds is None or is_auto(self.feature_bound):
+    def _task(self, X: Any, y: Any, loss: Any, target_bound: Any, regression: bool) -> FitTask:
+        """What is fitted, after checks of parameters; see `_fit`."""
+        n, d = X.shape
+        bounds = self._public_bounds(d)
+        if self._init is not None and not self._begins_at_scores:
+            self._refuse_added_init()
+        if target_bound is not None:
+            target_bound = check_bound("target_bound", target_bound)
+        self._by_blocks, self._sparse = isinstance(X, BlockRecords), is_sparse(X)
+        weights = self._target_weights(loss, y, n) if regression else None
+        n_iter = check_n_iter(self.n_iter)
+        return FitTask(X, loss, weights, bounds, regression, target_bound, n_iter)
+
+    def _rehearsed(self, task: FitTask, budget: Any, count: CountPlan | None) -> Prepared:
+        """What the fit may release; of a private number of records, for the largest.
+
+        Raises
+        ------
+        RuntimeError
+            If the cost would follow from a private number.
+        """
+        if count is None:
+            return self._prepared(task, task.X.shape[0], self._available(budget))
+        # The planner sees what is counted, and is rehearsed before.
+        rehearsals = [self._prepared(task, size, count.left) for size in RECORD_COUNT.sizes]
+        prepared = rehearsals[-1]
+        if any(one.event != prepared.event for one in rehearsals):
+            raise RuntimeError(f"What {prepared.solver!r} costs follows from a private number.")
+        check_rows_of(task, prepared, bool(self.fit_intercept))
+        return prepared
+
+    def _released(self, task: FitTask, prepared: Prepared, design: Any, y: Any, rng: Any) -> Found:
+        """Release units, coefficients and their calibration, one after the other."""
+        if task.bounds is None:
+            design = design._replace(bounds=prepared.first.bounds)
+        units, design, y, steps = release_stages(
+            prepared.stages, Units(prepared.first.bounds), design, y, rng
+        )
+        if task.weights is not None:
+            y = with_weights(y, task.weights)
+        problem, plan = self._problem_and_plan(task, prepared, units)
+        result = self._follow(prepared.solver, plan, problem, design, y, rng)
+        how = f"coefficients by {type(prepared.solver).__name__}"
+        steps = (*steps, (how, plan.event, decided(plan)))
+        calibration = prepared.calibration
+        if calibration is not None:
+            targets, total = self._calibration_targets(result, y, prepared.n_samples)
+            if callable(targets):
+                design, targets = design.with_targets(targets), None
+            found = calibration.release(result, design, targets, total, rng, units.sizes)
+            units = units._replace(calibration=found)
+            steps = (*steps, (calibration.name, calibration.event, ""))
+        return Found(units, problem, plan, result, steps)
+
+    def _adopted(self, task: FitTask, found: Found) -> tuple[np.ndarray, Any]:
+        """Set the fitted attributes; return coefficients and intercept in the user's units."""
+        units, result, intercept = found.units, found.result, bool(self.fit_intercept)
+        if task.bounds is None or is_auto(self.feature_bound):
             self.feature_bound_ = units.bounds
         self._set_ranges(units)
         self._units = units
-        self._doubts = () if self._init else doubts_about(units, self.feature_bound, target_bound)
+        doubts = doubts_about(units, self.feature_bound, task.target_bound)
+        self._doubts = () if self._init else doubts
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds
-        shape = {"intercept": intercept, "n_outputs": loss.n_outputs}
+        shape = {"intercept": intercept, "n_outputs": task.loss.n_outputs}
         length = units.target.scale / float(units.features.max())
         if result.radius is not None:
             self.radius_ = result.radius * length
@@ -600,7 +625,7 @@ class PrivateLinearModel(PrivateEstimator):
         units = self._of_predictions(units)
         if result.uncertainty is not None:
             self.uncertainty_ = units.of_uncertainty(result.uncertainty, intercept)
-        return units.unscale(result.coef + getattr(problem, "begin", 0.0), **shape)
+        return units.unscale(result.coef + getattr(found.problem, "begin", 0.0), **shape)
 
     def _prepared(self, task: FitTask, n_samples: int, available: Any) -> Prepared:
         """What a fit to so many records may release.
