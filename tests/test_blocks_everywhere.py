@@ -140,7 +140,7 @@ def test_the_same_as_arrays(model, y):
     [
         ({"classes": CLASSES}, GROUPS, LABELS),
         ({"classes": CLASSES}, SETS, LABELS),
-        ({"loss": "squared", "target_bound": 3.0, "objective": "cvar"}, GROUPS, Y),
+        ({"loss": "squared", "target_bound": 3.0, "cvar_level": 0.2}, GROUPS, Y),
         ({"loss": "squared"}, SETS, 1e3 + Y),
         (
             {"classes": CLASSES, "group_membership": "private", "groups": ["south", "north"]},
