@@ -4,7 +4,6 @@ import tracemalloc
 from functools import partial
 from itertools import pairwise
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -178,13 +177,6 @@ def test_synthetic_tables_from_text(params, file):
     found = same(PrivateSynthesizer(domain=DOMAIN, **params), (FRAME,), blocks)
     assert found.feature_names_in_.tolist() == list(FRAME.columns)
     assert set(found.sample(50)["city"]) <= {"Bonn", "Oslo", "Rome"}
-
-
-@pytest.mark.parametrize("model", [PrivateStandardScaler(), PrivateMonotoneGLM(epsilon=5.0)])
-def test_workers_of_joblib(model):
-    y = (Y > 0).astype(float)
-    with joblib.parallel_config("threading"):
-        same(model, (X, y), RowBlocks.from_arrays(X, y, block_size=250, n_jobs=2))
 
 
 # --- the functions of one record, without noise, for neighbours

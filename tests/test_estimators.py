@@ -15,11 +15,10 @@ from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 
 import skdpsco.base.private_estimator
@@ -114,9 +113,6 @@ def test_scikit_learn_check_of_array_api():
 # --- kinds of input
 
 
-FRAME_COLUMNS = ["one", "two", "three", "four"]
-
-
 @pytest.mark.parametrize(
     "kind",
     [list, pd.Series, pl.Series, lambda y: y.astype(object)],
@@ -172,28 +168,6 @@ def test_numeric_labels(labels):
 
 
 # --- scikit-learn's tools
-
-
-@BOTH
-def test_pipelines(Estimator):
-    X, y = data(n=2000)
-    frame = pd.DataFrame(X, columns=FRAME_COLUMNS).assign(colour=np.where(y > 0, "red", "green"))
-    y = target_of(Estimator, y)
-    columns = ColumnTransformer(
-        [("scaled", StandardScaler(), FRAME_COLUMNS), ("encoded", OneHotEncoder(), ["colour"])]
-    )
-    model = make_pipeline(columns, Estimator(epsilon=5.0, feature_bound=2.0, random_state=0))
-    model.fit(frame, y)
-    assert model.score(frame, y) > 0.5
-    names = columns.set_output(transform="default").get_feature_names_out()
-    assert model[-1].n_features_in_ == len(names) == 6
-    assert not hasattr(model[-1], "feature_names_in_")
-    # Names pass through a pipeline of frames.
-    model.set_output(transform="pandas")
-    model.set_params(columntransformer__sparse_threshold=0.0)
-    model[0].transformers[1][1].set_params(sparse_output=False)
-    model.fit(frame, y)
-    assert list(model[-1].feature_names_in_) == list(names)
 
 
 def test_a_pickle_of_another_version_says_so(monkeypatch):
