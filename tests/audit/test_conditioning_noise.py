@@ -11,15 +11,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from recorded_releases import RecordedReleases
+from recorded_releases import RecordedReleases, charges_of, largest_ratios
 from scipy import sparse
 
 from skdpsco._kernels import njit
 from skdpsco.data import products
 from skdpsco.data.design import as_design, columns_of
-from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import mu_of
-from skdpsco.privacy.events import leaves
 from skdpsco.scaling import conditioning as module
 from skdpsco.scaling import quantiles
 from skdpsco.scaling.conditioning import CONDITIONING, plan_conditioning
@@ -40,8 +39,7 @@ def charges(plan, mu):
     if plan.scaled:
         each += [mu * math.sqrt(CONDITIONING.norm_share)]
         each += [mu * math.sqrt(CONDITIONING.centre_share)]
-    charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
-    assert sorted(each) == pytest.approx(sorted(charged), rel=1e-9)
+    assert sorted(each) == pytest.approx(sorted(charges_of(plan.event)), rel=1e-9)
     assert mu_of(plan.event) == pytest.approx(math.hypot(*each))
     return each
 
@@ -89,12 +87,7 @@ def test_releases_change_by_what_is_charged(monkeypatch, found, is_sparse, n):
             assert np.array_equal(result.scale, first.scale)  # releases decide everything
             assert np.array_equal(result.mean_square, first.mean_square)
             runs.append(releases.units)
-        ratios = []
-        for k, charge in enumerate(charges(plan, mu)):
-            units = np.array([run[k] for run in runs])
-            change = max(np.linalg.norm(units - one, axis=1).max() for one in units)
-            # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
-            ratios.append(float(change / (charge * math.sqrt(4.0**SCALE_BITS - 16))))
+        ratios = largest_ratios(runs, charges(plan, mu))
         assert max(ratios) <= 1.0
         largest.append(ratios)
     largest = np.max(largest, axis=0)

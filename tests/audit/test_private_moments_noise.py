@@ -9,11 +9,10 @@ import math
 
 import numpy as np
 import pytest
-from recorded_releases import RecordedReleases
+from recorded_releases import RecordedReleases, charges_of, largest_ratios
 from scipy import sparse
 
 from skdpsco.data.design import as_design
-from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.moments import release as module
 from skdpsco.moments.release import declared_or_found, plan_matrix, release_matrix
 from skdpsco.moments.table_sums import TableSums
@@ -44,9 +43,8 @@ def charges(plan, mu):
         counts = module.MATRIX.n_counts * len(module.MATRIX.levels)  # of three scales
         shares += [module.MATRIX.norm_share / counts] * counts
         shares += [1.0 - sum(shares)]
-    charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
     each = [*bounds, *mu * np.sqrt(shares)]
-    assert sorted(each) == pytest.approx(sorted(charged), rel=1e-9)
+    assert sorted(each) == pytest.approx(sorted(charges_of(plan.event)), rel=1e-9)
     assert mu_of(plan.event) == pytest.approx(math.hypot(*each), rel=1e-9)
     return each
 
@@ -94,18 +92,10 @@ def test_releases_change_by_what_is_charged(monkeypatch, n, row_norm, is_sparse,
         assert (plan.conditioning is None) is (row_norm is not None)
         records = extreme_records(p)
         rest = [records[(shift * k) % len(records)] for k in range(n - 1)]
-        first = releases.run(plan, [records[0], *rest], is_sparse)
+        releases.run(plan, [records[0], *rest], is_sparse)
         outputs = releases.seen
-        all_units = [releases.run(plan, [record, *rest], is_sparse, outputs) for record in records]
-        assert all(len(units) == len(first) for units in all_units)
-        change = [
-            max(float(np.linalg.norm(a[k] - b[k])) for a, b in itertools.combinations(all_units, 2))
-            for k in range(len(first))
-        ]
-        each = charges(plan, mu)
-        assert len(each) == len(first)
-        # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
-        ratios = np.array(change) / (np.array(each) * math.sqrt(4.0**SCALE_BITS - 16))
+        runs = [releases.run(plan, [record, *rest], is_sparse, outputs) for record in records]
+        ratios = largest_ratios(runs, charges(plan, mu))
         assert ratios.max() <= 1.0
         largest.append((ratios[-1], ratios.max()))
     assert np.min(np.max(largest, axis=0)) > 0.8  # bounds are nearly reached
@@ -122,11 +112,10 @@ def test_an_added_record_changes_what_is_charged(monkeypatch, n, row_norm, is_sp
         assert plan.conditioning is plan.bounds is plan.n_samples is None
         records = extreme_records(p)
         rest = [records[(3 * k) % len(records)] for k in range(n)]
-        (without,) = releases.run(plan, rest, is_sparse)
+        without = releases.run(plan, rest, is_sparse)
         for record, place in itertools.product(records, range(n + 1)):
-            (units,) = releases.run(plan, [*rest[:place], record, *rest[place:]], is_sparse)
-            change = float(np.linalg.norm(units - without))
-            ratio = change / (mu_of(plan.event) * math.sqrt(4.0**SCALE_BITS - 16))
+            units = releases.run(plan, [*rest[:place], record, *rest[place:]], is_sparse)
+            (ratio,) = largest_ratios([without, units], [mu_of(plan.event)])
             assert ratio <= 1.0
             largest = max(largest, ratio)
     assert largest > 0.99
