@@ -6,7 +6,6 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from skdpsco import (
-    Ledger,
     PrivateLasso,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
@@ -16,7 +15,6 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco.data.design import as_design, columns_of
-from skdpsco.privacy import Budget, epsilon_of, mu_of
 from skdpsco.scaling.conditioning import Conditioning, plan_conditioning
 
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
@@ -40,19 +38,6 @@ def fitted(make, epsilon=2.0, X=None, **options):
         options, y = {"classes": [0, 1], **options}, labels
     X = rows if X is None else X
     return make(epsilon=epsilon, random_state=0, **options).fit(X, y), X, y
-
-
-@seeded_fits
-@pytest.mark.parametrize("make", MODELS)
-def test_charge_and_report(make):
-    ledger = Ledger(3.0, 1e-5)
-    for options in ({}, {"ledger": ledger}):
-        model, *_ = fitted(make, delta=1e-6, **options)
-        assert epsilon_of(model.privacy_.event, 1e-6) <= 2.0
-        assert any("centre" in line for line in str(model.privacy_).splitlines())
-    if make in CLASSIFIERS:  # all noise is Gaussian, and the exact curve is used up
-        mu = Budget(2.0, 1e-6).mu
-        assert mu_of(fitted(make)[0].privacy_.event) == pytest.approx(mu, rel=1e-6)
 
 
 @seeded_fits

@@ -29,7 +29,7 @@ from skdpsco.inspection import privacy_report
 from skdpsco.moments import release
 from skdpsco.moments.release import plan_matrix
 from skdpsco.preprocessing import PrivatePCA
-from skdpsco.privacy import Budget, NoOpEvent, compose, rho_of
+from skdpsco.privacy import Budget, compose, rho_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.solvers.penalized.second_moments import moved_by_one
 
@@ -156,19 +156,6 @@ def test_noise_is_as_large_as_is_said():
     assert entries[:, 0, 1].std() == pytest.approx(deviation / np.sqrt(2.0), rel=0.25)
     _, both = (found[0] + found[1]).noise
     assert both == pytest.approx(deviation / np.sqrt(2.0))
-
-
-def test_models_cost_nothing(moments):
-    ledger = Ledger(1.0, 1e-5)
-    for model in (PrivateRidge(ledger=ledger), PrivatePCA(ledger=ledger)):
-        model.fit(moments)
-        assert model.privacy_.rho == 0.0
-        assert model.privacy_.event == NoOpEvent()
-        assert model.privacy_.epsilon == moments.privacy_.epsilon
-        assert "post-processing" in model.privacy_.assumptions[0]
-        assert model.privacy_.seeded
-    assert [charge.rho for charge in ledger.charges()] == [0.0, 0.0]
-    assert [charge.estimator for charge in ledger.charges()] == ["PrivateRidge", "PrivatePCA"]
 
 
 def test_reports_of_pipelines_count_the_moments_beside_other_steps(moments):

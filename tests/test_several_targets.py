@@ -183,14 +183,6 @@ def test_errors_of_targets_hang_together_as_is_said(relation):
     assert 0.9 < np.mean(inside) < 0.985  # 1,200 of 95 %, of which three hang together
 
 
-def test_bounds_of_some_columns_are_found():
-    for options in ({"feature_bound": 6.0}, {"target_bound": 14.0, "feature_bound": None}, {}):
-        params = {"feature_bound": None, **options}
-        model = PrivateRidge(epsilon=50.0, **params).fit(X, Y)
-        assert model.score(X, Y) > 0.9
-        assert hasattr(model, "feature_bound_") is (params["feature_bound"] is None)
-
-
 def test_columns_with_a_bound_count_for_nothing():
     """For all replacements: a record moves as many counts as there are unknown columns."""
     unknown, rest = np.array([False, True, True, False]), np.ones((1, 3))
