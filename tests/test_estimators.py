@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import sklearn
 from cases import each
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
@@ -42,18 +42,6 @@ SOLVERS = [
     "noisy-frank-wolfe",
     "anytime-mirror-descent",
 ]
-# How the same model may come about: all coordinates, a selection and a refit, vertices.
-ROUTES = pytest.mark.parametrize(
-    "route",
-    [
-        {"epsilon": 5.0, "radius": 2.0},
-        {"epsilon": 5.0},
-        {"epsilon": 5.0, "radius": 2.0, "n_iter": 12},
-        {"epsilon": 5.0, "n_iter": 12},
-        {"epsilon": 5.0, "radius": 2.0, "n_iter": 12, "solver": "frank-wolfe"},
-    ],
-    ids=["all", "auto", "selection", "auto-selection", "frank-wolfe"],
-)
 
 
 def data(n=500, d=4, seed=0):
@@ -254,46 +242,6 @@ def test_path(Estimator, n_classes, fit_intercept, n_iter, radius):
     assert norms.max() > 0
     if Estimator is PrivateLogisticL1:
         assert (np.abs(path.intercept[0]) == 0).all()
-
-
-@BOTH
-@ROUTES
-@pytest.mark.parametrize("s", [4.0, 1e-3])
-def test_units_of_the_features(Estimator, route, s):
-    X, y = data()
-    y = target_of(Estimator, y)
-    model = fitted(Estimator, X, y, **route)
-    if "radius" in route:
-        route = {**route, "radius": route["radius"] / s}
-    scaled = fitted(Estimator, s * X, y, feature_bound=3.0 * s, **route)
-    assert_allclose(scaled.coef_, model.coef_ / s, rtol=1e-6)
-    assert_allclose(scaled.intercept_, model.intercept_, rtol=1e-6)
-    if hasattr(model, "path_"):
-        assert scaled.radius_ == pytest.approx(model.radius_ / s)
-        assert_allclose(scaled.path_.radius, model.path_.radius / s)
-        assert_allclose(scaled.path_.coef, model.path_.coef / s, rtol=1e-6)
-
-
-@ROUTES
-@pytest.mark.parametrize("s", [8.0, 1e-3])
-def test_units_of_the_target(route, s):
-    X, y = data()
-    model = fitted(PrivateLasso, X, y, target_bound=1.0, **route)
-    if "radius" in route:
-        route = {**route, "radius": route["radius"] * s}
-    scaled = fitted(PrivateLasso, X, s * y, target_bound=s, **route)
-    assert_allclose(scaled.coef_, s * model.coef_, rtol=1e-6)
-    assert_allclose(scaled.intercept_, s * model.intercept_, rtol=1e-6)
-
-
-@ROUTES
-def test_targets_are_clipped(route):
-    X, y = data()
-    y[::5] *= 1e300
-    same(
-        fitted(PrivateLasso, X, y, target_bound=0.3, **route),
-        fitted(PrivateLasso, X, np.clip(y, -0.3, 0.3), target_bound=0.3, **route),
-    )
 
 
 # --- scores
