@@ -299,13 +299,6 @@ def worst(model, y):
     return group_report(model, ROWS, y, sensitive_features=MINORITY).group_min()
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
-def test_mirror_prox_and_descent_agree_without_noise(loss):
-    descent, y = fitted_to(loss, epsilon=1e8)
-    steps, _ = fitted_to(loss, epsilon=1e8, solver="mirror-prox", n_iter=400)
-    assert worst(steps, y) == pytest.approx(worst(descent, y), abs=0.03)
-
-
 def test_only_the_logistic_loss_has_probabilities():
     assert hasattr(fitted_to("logistic")[0], "predict_proba")
     hinge = fitted_to("hinge")[0]
