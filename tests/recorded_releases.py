@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import joblib
 import numpy as np
 
 from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
@@ -13,10 +14,7 @@ ONE = math.sqrt(4.0**SCALE_BITS - 16)
 
 
 class RecordedReleases:
-    """Stand-in for the noise: keeps grid units, makes up outputs or replays them.
-
-    Subclasses have a method ``run`` that begins with `begin`.
-    """
+    """Stand-in for the noise: keeps grid units, makes up outputs or replays them."""
 
     size = least = 0.1  # of what is made up, beside what is released
 
@@ -39,6 +37,23 @@ class RecordedReleases:
             values[:] = self.outputs[len(self.units) - 1]
         self.seen.append(values.copy())
         return deviation_on(grid)
+
+    def ratios(self, run, data_sets, charges, outputs=None):
+        """`largest_ratios` of ``run(data)`` for all data sets, which may find nothing else.
+
+        All see the same releases: ``outputs``, or those of the first data set.
+        """
+        if outputs is None:
+            self.begin(None)
+            run(data_sets[0])
+            outputs = self.seen
+        runs, found = [], set()
+        for data in data_sets:
+            self.begin(outputs)
+            found.add(joblib.hash(run(data)))
+            runs.append(self.units)
+        assert len(found) == 1  # releases decide everything
+        return largest_ratios(runs, charges)
 
 
 def charges_of(event):

@@ -4,12 +4,13 @@ Statistics are recorded in grid units just before noise is drawn, for data sets 
 one record.
 """
 
+import functools
 import itertools
 import math
 
 import numpy as np
 import pytest
-from recorded_releases import RecordedReleases, charges_of, largest_ratios
+from recorded_releases import RecordedReleases, charges_of
 from scipy import sparse
 
 from skdpsco.data.design import as_design
@@ -31,17 +32,11 @@ TARGETS = (-1.0, 1.0, 0.25)
 WEIGHTED = ((-1.0, 1.0), (1.0, 1.0), (1.0, 0.0), (-1.0, 0.3), (9.0, 9.0), (1.0, -9.0))
 
 
-class Releases(RecordedReleases):
-    """Releases of calibration."""
-
-    def __init__(self, monkeypatch):
-        super().__init__(monkeypatch, module, quantiles)
-
-    def run(self, plan, rows, layout, outputs, coef=COEF):
-        self.begin(outputs)
-        x, y = np.array([row for row, _ in rows]), np.array([target for _, target in rows])
-        X = as_design(layout(x), BOUNDS, True)
-        return self.units, plan.release(Result(coef, 1, radius=2.0), X, y, len(y), None)
+def release(plan, layout, rows, coef=COEF):
+    x, y = np.array([row for row, _ in rows]), np.array([target for _, target in rows])
+    return plan.release(
+        Result(coef, 1, radius=2.0), as_design(layout(x), BOUNDS, True), y, len(y), None
+    )
 
 
 def charges(plan):
@@ -57,7 +52,7 @@ def charges(plan):
 @pytest.mark.parametrize("mu", [4.0, 12.0, 25.0, 100.0, 1e4])
 @pytest.mark.parametrize(("n", "targets"), [(7, TARGETS), (40, TARGETS), (7, WEIGHTED)])
 def test_releases_change_by_what_is_charged(monkeypatch, layout, mu, n, targets):
-    releases = Releases(monkeypatch)
+    releases = RecordedReleases(monkeypatch, module, quantiles)
     plan = plan_calibration(n, n, 2, mu, SHORT_CURVE)
     # Scores in all ranges, and beyond bounds.
     points = [(s, 0.0) for s in np.linspace(-1.1, 1.1, 9)] + [(9.0, -9.0), (-9.0, 9.0)]
@@ -68,12 +63,10 @@ def test_releases_change_by_what_is_charged(monkeypatch, layout, mu, n, targets)
     if plan.spread_grid:  # halving ends at a candidate that divides the records
         outputs = [np.array([float(count)]) for count in (0, n, 0, n, 0)]
     outputs.append(table)
-    runs, found = zip(
-        *(releases.run(plan, [record, *rest], layout, outputs) for record in records), strict=True
-    )
-    assert len(set(found)) == 1  # releases decide everything
     assert (plan.spread_grid is None) == (n * mu < (5 / CALIBRATION.spread_share) ** 0.5 / 0.07)
-    *counts, table = largest_ratios(runs, charges(plan))
+    sets = [[record, *rest] for record in records]
+    run = functools.partial(release, plan, layout)
+    *counts, table = releases.ratios(run, sets, charges(plan), outputs)
     assert max([*counts, table]) <= 1.0
     assert table > 0.9
     assert not counts or max(counts) > 0.9  # no record is beyond the largest limits
@@ -82,22 +75,18 @@ def test_releases_change_by_what_is_charged(monkeypatch, layout, mu, n, targets)
 @pytest.mark.parametrize("layout", [np.array, sparse.csr_matrix])
 @pytest.mark.parametrize("added", [False, True])
 def test_counts_of_classes_change_by_what_is_charged(monkeypatch, layout, added):
-    releases = Releases(monkeypatch)
+    releases = RecordedReleases(monkeypatch, module, quantiles)
     plan = plan_calibration(9, 9, 2, 4.0, ClassCurve(3, False), added)
     (charge,) = charges_of(plan.event)
     assert charge == pytest.approx(4.0 * CALIBRATION.most_share**0.5)
     rest = [((0.1 * k, 0.0), k % 3) for k in range(8)]
     records = [((9.0, -9.0), label) for label in (0.0, 1.0, 2.0, -5.0, 7.0, math.nan)]
     sets = [[record, *rest] for record in records]
-    if added:
-        sets = [*sets, rest]
-    outputs, coef = [np.array([9.0, 1.0, -3.0])], np.tile(COEF, 3)
-    runs, found = zip(
-        *(releases.run(plan, rows, layout, outputs, coef) for rows in sets), strict=True
-    )
-    assert all(str(one) == str(found[0]) for one in found)  # releases decide everything
-    pairs = [(one, runs[-1]) for one in runs[:-1]] if added else [runs]
-    assert 0.999 < max(largest_ratios(pair, [charge])[0] for pair in pairs) <= 1.0
+    groups = [[one, rest] for one in sets] if added else [sets]
+    run = functools.partial(release, plan, layout, coef=np.tile(COEF, 3))
+    outputs = [np.array([9.0, 1.0, -3.0])]
+    ratios = [releases.ratios(run, group, [charge], outputs)[0] for group in groups]
+    assert 0.999 < max(ratios) <= 1.0
 
 
 def test_tables_of_all_layouts_are_alike():

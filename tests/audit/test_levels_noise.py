@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from recorded_releases import RecordedReleases, charges_of, largest_ratios
+from recorded_releases import RecordedReleases, charges_of
 from scipy import sparse
 
 from skdpsco.data.design import as_design
@@ -19,7 +19,6 @@ from skdpsco.scaling import quantiles
 from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, find_bounds, plan_bounds
 
 N_MEANS = 5  # counts among 32 candidates
-SMALL = {"least_n_mu": 0.0}  # levels at any size and budget
 
 
 def planned(n, d, mu, added=False):
@@ -47,22 +46,11 @@ def charges(plan, mu):
     return each
 
 
-class Releases(RecordedReleases):
-    """Releases of levels."""
-
-    def __init__(self, monkeypatch):
-        tuning = FEATURE_BOUNDS._replace(**SMALL)
-        monkeypatch.setattr(module, "FEATURE_BOUNDS", tuning)
-        super().__init__(monkeypatch, module, quantiles)
-
-    def run(self, plan, rows, outputs=None, is_sparse=False, target=False):
-        self.begin(outputs)
-        rows = np.array(rows)
-        d = rows.shape[1] - target
-        X, y = rows[:, :d], rows[:, -1] if target else np.zeros(len(rows))
-        X = as_design(sparse.csr_matrix(X) if is_sparse else X, np.ones(d), True)
-        unknown = np.ones(d + target, dtype=bool)
-        return find_bounds(plan, X, y, unknown, np.random.default_rng(0))
+@pytest.fixture
+def releases(monkeypatch):
+    """Levels at any size and budget."""
+    monkeypatch.setattr(module, "FEATURE_BOUNDS", FEATURE_BOUNDS._replace(least_n_mu=0.0))
+    return RecordedReleases(monkeypatch, module, quantiles)
 
 
 def records_of(d):
@@ -72,13 +60,16 @@ def records_of(d):
 
 def ratios_of(releases, plan, mu, data_sets, is_sparse=False, target=False):
     """The largest change of every release, in units of what its charge allows."""
-    options = {"is_sparse": is_sparse, "target": target}
-    first = releases.run(plan, data_sets[0], **options)
-    outputs, runs = releases.seen, []
-    for rows in data_sets:
-        assert np.array_equal(releases.run(plan, rows, outputs, **options), first)
-        runs.append(releases.units)
-    ratios = largest_ratios(runs, charges(plan, mu))
+
+    def run(rows):
+        rows = np.array(rows)
+        d = rows.shape[1] - target
+        X, y = rows[:, :d], rows[:, -1] if target else np.zeros(len(rows))
+        X = as_design(sparse.csr_matrix(X) if is_sparse else X, np.ones(d), True)
+        unknown = np.ones(d + target, dtype=bool)
+        return find_bounds(plan, X, y, unknown, np.random.default_rng(0))
+
+    ratios = releases.ratios(run, data_sets, charges(plan, mu))
     assert max(ratios) <= 1.0
     return ratios
 
@@ -86,8 +77,8 @@ def ratios_of(releases, plan, mu, data_sets, is_sparse=False, target=False):
 @pytest.mark.parametrize(
     ("n", "is_sparse", "target"), [(2, False, False), (6, True, False), (4, False, True)]
 )
-def test_releases_change_by_what_is_charged(monkeypatch, n, is_sparse, target):
-    releases, mu, largest = Releases(monkeypatch), 200.0, []
+def test_releases_change_by_what_is_charged(releases, n, is_sparse, target):
+    mu, largest = 200.0, []
     for d, shift in itertools.product((1, 2, 3), (1, 2)):
         if d == 1 and target:
             continue
@@ -102,9 +93,9 @@ def test_releases_change_by_what_is_charged(monkeypatch, n, is_sparse, target):
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_an_added_record_changes_what_is_charged(monkeypatch, is_sparse):
+def test_an_added_record_changes_what_is_charged(releases, is_sparse):
     """Brute force: every record at every place, against the table without it."""
-    releases, mu, largest = Releases(monkeypatch), 200.0, []
+    mu, largest = 200.0, []
     for d in (1, 2):
         plan, records = planned(5, d, mu, added=True), records_of(d)
         rest = [records[(3 * k + 1) % len(records)] for k in range(4)]
