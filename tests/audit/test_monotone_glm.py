@@ -10,16 +10,14 @@ import math
 
 import numpy as np
 import pytest
-from recorded_releases import RecordedReleases, charges_of, largest_ratios
+from recorded_releases import RecordedReleases, charges_of
 from scipy import sparse
 from scipy.special import expit
 
 from skdpsco import PrivateMonotoneGLM
 from skdpsco.linear_model import Link
 from skdpsco.losses.kernels import bounded_entries
-from skdpsco.mechanisms.samplers import (
-    gaussian_grid,
-)
+from skdpsco.mechanisms.samplers import gaussian_grid
 from skdpsco.model_selection import PrivateGridSearchCV, make_private_scorer
 from skdpsco.scaling import column_scales
 from skdpsco.solvers.groups import monotone_glm as _monotone
@@ -59,22 +57,6 @@ def complain(z):
     raise RuntimeError("I have seen a record.")
 
 
-class Releases(RecordedReleases):
-    """Releases of fits, of which the first makes up outputs of this size."""
-
-    least = 1.0
-
-    def __init__(self, monkeypatch, size=0.1):
-        super().__init__(monkeypatch, *MODULES)
-        self.size, self.first = size, None
-
-    def fit(self, model, records, layout):
-        self.begin(self.first)
-        model.fit(layout(np.array([x for x, _ in records])), np.array([y for _, y in records]))
-        self.first = self.first or self.seen
-        return model, self.units
-
-
 def charges(model, n_releases):
     """Sensitivity over scale that every release was charged, in their order."""
     mu = charges_of(model.privacy_.event)
@@ -88,19 +70,21 @@ def charges(model, n_releases):
 
 def worst_ratios(monkeypatch, model, link, d, place, base, layout=np.asarray, size=0.1):
     """Largest change over charge of every release, when the record at ``place`` is replaced."""
-    releases = Releases(monkeypatch, size)
+    releases = RecordedReleases(monkeypatch, *MODULES)
+    releases.size, releases.least = size, 1.0
     targets = (link.low - 9.0, 0.5 * (link.low + link.high), link.high + 9.0)
     features = [*itertools.product((-9.0, 9.0), repeat=d), (0.0,) * d, (0.3, -0.2, 1.1)[:d]]
     extreme = list(itertools.product(features, targets))
     rest = [extreme[(5 * i + base) % len(extreme)] for i in range(N - 1)]
-    runs, first = [], None
-    for record in [extreme[base], *extreme]:
-        fitted, units = releases.fit(model, [*rest[:place], record, *rest[place:]], layout)
-        coef = np.append(fitted.coef_, fitted.intercept_)
-        first = coef if first is None else first
-        assert np.array_equal(coef, first)  # releases decide everything
-        runs.append(units)
-    return largest_ratios(runs, charges(model, len(runs[0])))
+
+    def run(records):
+        model.fit(layout(np.array([x for x, _ in records])), np.array([y for _, y in records]))
+        return np.append(model.coef_, model.intercept_)
+
+    sets = [[*rest[:place], record, *rest[place:]] for record in [extreme[base], *extreme]]
+    releases.begin(None)
+    run(sets[0])
+    return releases.ratios(run, sets, charges(model, len(releases.seen)), releases.seen)
 
 
 @SOLVERS
