@@ -86,9 +86,6 @@ def test_elastic_net_by_coordinates_is_that_of_scikit_learn():
     assert np.abs(clipped.coef_ - reference.coef_).max() > 0.01
 
 
-# --- with noise
-
-
 # --- bounds that are found
 
 
