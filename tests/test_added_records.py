@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import each
+from cases import costs_nothing, each
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, cross_val_score
@@ -188,12 +188,8 @@ def test_a_count_without_a_plan_is_replaced_by_one_that_was_rehearsed(monkeypatc
 
 
 def test_what_has_no_plan_fails_before_the_charge():
-    ledger = Ledger(1.0, 1e-6, relation=ADD_OR_REMOVE)
-    with pytest.raises(ValueError, match="Cannot split the budget for"):
-        PrivateRidge(epsilon=2e-4, n_iter=10000, ledger=ledger, **ADDED).fit(
-            np.zeros((2, 400)), Y[:2]
-        )
-    assert ledger.charges() == []
+    model = PrivateRidge(epsilon=2e-4, n_iter=10000, **ADDED)
+    costs_nothing(model, "Cannot split the budget for", np.zeros((2, 400)), Y[:2])
 
 
 REFUSED = [
@@ -361,10 +357,8 @@ def test_moments_are_added_if_both_numbers_are_private():
 
 @pytest.mark.parametrize("missing", ["feature_bound", "target_bound"])
 def test_bounds_must_be_declared(missing):
-    ledger = Ledger(1.0, 1e-6, relation=ADD_OR_REMOVE)
-    with pytest.raises(ValueError, match="must be declared with relation='add-or-remove-one'"):
-        PrivateMoments(**{**OPTIONS, missing: None}, ledger=ledger).fit(X, Y)
-    assert ledger.charges() == []
+    match = "must be declared with relation='add-or-remove-one'"
+    costs_nothing(PrivateMoments(**{**OPTIONS, missing: None}), match, X, Y)
 
 
 def test_bad_relations():
