@@ -1,10 +1,14 @@
-"""Many small cases of a law in one test."""
+"""Many small cases of a law in one test; fits that are refused."""
 
 import functools
 import inspect
 import traceback
 
 import pytest
+from sklearn.base import clone
+
+from skdpsco import Ledger
+from skdpsco.base.private_estimator import fitted_names
 
 
 def each(names, cases):
@@ -39,3 +43,14 @@ def each(names, cases):
         return run
 
     return decorate
+
+
+def costs_nothing(model, match, *data, error=(ValueError, TypeError), **fit_params):
+    """The fit is refused before its charge, and keeps nothing; returns what is said."""
+    ledger = Ledger(100.0, 1e-4, relation=getattr(model, "relation", "replace-one"))
+    model = clone(model).set_params(ledger=ledger)
+    with pytest.raises(error, match=match) as caught:
+        model.fit(*data, **fit_params)
+    assert ledger.charges() == []
+    assert fitted_names(model) == []
+    return str(caught.value)

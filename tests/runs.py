@@ -1,12 +1,22 @@
-"""Runs of solvers with a seed."""
+"""Problems with penalties, and runs of solvers with a seed."""
 
 import numpy as np
 
 from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
-from skdpsco.solvers import Allowance, Stagewise, check_cost, check_supported
+from skdpsco.penalties import L2
+from skdpsco.solvers import Allowance, CompositeProblem, Stagewise, check_cost, check_supported
 
 LEAST_NOISE = Allowance(1e12)  # the largest budget of an estimator
+
+
+def make_problem(loss, n, d, intercept=False, penalty=None, bounds=1.0, scale=1.0):
+    """A problem in the user's units: features within ``bounds``, targets within ``scale``."""
+    unit = (*np.broadcast_to(scale / np.asarray(bounds), d).tolist(), *([0.0] * intercept))
+    return CompositeProblem(
+        loss, None, n, d + intercept, intercept,
+        penalty=penalty or L2(0.01), unit=unit, weight=scale**-2.0,
+    )  # fmt: skip
 
 
 def run(solver, plan, problem, X, y, seed=0, bounds=1.0):

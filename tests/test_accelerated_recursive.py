@@ -258,44 +258,6 @@ def test_noise_and_cost_of_a_round():
         assert r.grid * 2.0**24 * budget.mu == pytest.approx(sensitivity, rel=1e-5)
 
 
-def test_noise_has_the_scale_of_the_plan():
-    d = 300
-
-    class Nothing(Affine):
-        def total(self, z, data):
-            return np.zeros(d)
-
-    operator = Nothing(L2Ball(1e6), size=d)
-    operator.smoothness = [[0.0]]
-    problem = VariationalProblem(operator, 40)
-    solver = AcceleratedRecursive(1)
-    plan = solver.plan(problem, Allowance(50.0))
-    z = solver.run(plan, problem, (np.zeros(40),), np.random.default_rng(0))
-    # The relative deviation is about 1 / sqrt(2 d) = 0.041: 6 of them.
-    assert np.sqrt(np.mean(z**2)) == pytest.approx(plan.rounds[0].grid * 2.0**24, rel=0.25)
-
-
-def test_every_record_is_in_one_round():
-    seen = []
-
-    class Logging(Affine):
-        def total(self, z, data):
-            seen.append(tuple(data[1]))
-            return super().total(z, data[:1])
-
-    operator = Logging(L2Ball(1.0))
-    problem = VariationalProblem(operator, 11)
-    solver = AcceleratedRecursive(3)
-    plan = solver.plan(problem, NOISELESS)
-    progress = np.zeros(1, dtype=np.int64)
-    data = (unit_rows(11, 3), np.arange(11.0))
-    solver.run(plan, problem, data, np.random.default_rng(0), progress)
-    rounds = list(dict.fromkeys(seen))
-    assert [len(rows) for rows in rounds] == [4, 4, 3]
-    assert sorted(sum(rounds, ())) == list(range(11))
-    assert progress[0] == 3
-
-
 # --- the theorem
 
 

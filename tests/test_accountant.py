@@ -73,19 +73,22 @@ def logspace(low, high):
 # Budget and events as values
 
 
-@each("bad", [math.nan, np.float64("nan"), math.inf, -math.inf, 0, -1, 0.0])
-def test_budget_refuses_values_outside_the_range(bad):
-    with pytest.raises(ValueError, match=r"epsilon must be .* in \(0, inf\), got .*"):
-        Budget(bad, 1e-6)
-    with pytest.raises(ValueError, match=r"delta must be .*in \(0, 1\), got .*"):
-        Budget(1.0, bad)
+NO_NUMBERS = [(bad, TypeError) for bad in ("1", None, True, 1j)]
 
 
-@each("bad", ["1", None, True, np.True_, 1j, [1.0], np.array([1.0])])
-def test_budget_refuses_what_is_not_a_real_number(bad):
-    with pytest.raises(TypeError, match=r"epsilon must be .* in \(0, inf\), got .*"):
+@each(
+    ("bad", "error"),
+    [
+        *((bad, ValueError) for bad in (math.nan, np.float64("nan"), math.inf, -math.inf)),
+        *((bad, ValueError) for bad in (0, -1, 0.0)),
+        *((bad, TypeError) for bad in (np.True_, [1.0], np.array([1.0]))),
+        *NO_NUMBERS,
+    ],
+)
+def test_budget_refuses_what_is_no_number_in_its_range(bad, error):
+    with pytest.raises(error, match=r"epsilon must be .* in \(0, inf\), got .*"):
         Budget(bad, 1e-6)
-    with pytest.raises(TypeError, match=r"delta must be .* in \(0, 1\), got .*"):
+    with pytest.raises(error, match=r"delta must be .*in \(0, 1\), got .*"):
         Budget(1.0, bad)
 
 
@@ -126,17 +129,17 @@ def test_events_are_frozen_hashable_and_picklable(event):
 
 
 @each_event
-@each("bad", [0, -1.0, math.nan, math.inf, 1e-101, 1e101])
-def test_events_refuse_values_outside_the_range(event, bad):
+@each(
+    ("bad", "error"),
+    [
+        *((bad, ValueError) for bad in (0, -1.0, math.nan, math.inf, 1e-101, 1e101)),
+        *NO_NUMBERS,
+    ],
+)
+def test_events_refuse_what_is_no_number_in_their_range(event, bad, error):
     field = dataclasses.fields(event)[0].name
-    with pytest.raises(ValueError, match=rf"{field} must be .* in \[1e-100, 1e\+100\], got"):
-        type(event)(bad)
-
-
-@each_event
-@each("bad", ["1", None, True, 1j])
-def test_events_refuse_what_is_not_a_real_number(event, bad):
-    with pytest.raises(TypeError, match=dataclasses.fields(event)[0].name):
+    said = r" must be .* in \[1e-100, 1e\+100\], got" if error is ValueError else ""
+    with pytest.raises(error, match=field + said):
         type(event)(bad)
 
 
@@ -404,18 +407,6 @@ def test_bounded_range_charge_holds_for_every_extreme_pair(epsilon0, alpha):
     assert worst <= alpha * rho
     if alpha * epsilon0 <= 1:  # and it is nearly attained, so nothing smaller would hold
         assert worst >= 0.97 * alpha * rho
-
-
-def test_exponential_mechanism_obeys_its_charge():
-    rng = np.random.default_rng(0)
-    for epsilon0 in (0.2, 1.0, 4.0):
-        scores = rng.normal(size=(6, 2000)) * 2
-        changed = scores + epsilon0 * rng.integers(0, 2, size=scores.shape)
-        p, q = special.softmax(scores, axis=0), special.softmax(changed, axis=0)
-        worst = max(np.max(renyi(p, q, alpha)) / alpha for alpha in (1.01, 2.0, 10.0))
-        assert worst <= rho_of(ExponentialMechanismEvent(epsilon0))
-        # Charging half of it would be caught here.
-        assert worst > 0.5 * rho_of(ExponentialMechanismEvent(epsilon0))
 
 
 def laplace_argmax(scores):

@@ -15,12 +15,9 @@ from cases import each
 from skdpsco.privacy import (
     Poisson,
     PoissonSampledGaussianEvent,
-    RandomStoppingEvent,
     RepeatedEvent,
     TruncatedNegativeBinomial,
-    delta_of,
     epsilon_of,
-    rho_of,
 )
 from skdpsco.privacy import _pld as pld_module
 from skdpsco.privacy.random_stopping import log_moment_of_best
@@ -194,108 +191,9 @@ LAWS = [
     Poisson(0.05),
     Poisson(20.0),
 ]
-each_law = pytest.mark.parametrize("law", LAWS, ids=repr)
-ORDERS = np.exp(np.linspace(-9, 9, 500))  # less one
 
 
-def generating(law, T):
-    """E[(1 - T)^J]."""
-    if isinstance(law, Poisson):
-        return np.exp(-law.mean * T)
-    u = law.gamma + (1 - law.gamma) * T
-    if law.shape == 0:
-        return np.log(u) / math.log(law.gamma)
-    return (u**-law.shape - 1) / (law.gamma**-law.shape - 1)
-
-
-def best_of(law, p, ranks):
-    """Law of the best try: outcomes of the same rank tie, and the first of them is released."""
-    in_rank = np.bincount(ranks, weights=p)
-    above = np.append(np.cumsum(in_rank[::-1])[-2::-1], 0.0)
-    wins = generating(law, above) - generating(law, np.minimum(above + in_rank, 1.0))
-    return np.append(p / in_rank[ranks] * wins[ranks], generating(law, 1.0))
-
-
-def log_moments(p, q, b):
-    keep = p > 0
-    x = np.log(p[keep]) + np.multiply.outer(b, np.log(p[keep]) - np.log(q[keep]))
-    top = x.max(axis=-1, keepdims=True)
-    return (top + np.log(np.exp(x - top).sum(axis=-1, keepdims=True)))[..., 0]
-
-
-def zcdp(p, q):
-    """The least rho of a pair, both directions, from below by less than 1e-4 of it."""
-    curves = [log_moments(*pair, ORDERS) / (ORDERS * (1 + ORDERS)) for pair in ((p, q), (q, p))]
-    return max(map(np.max, curves))
-
-
-def pairs(seed, count):
-    """Random mechanisms of two to six outcomes, similar or not, with ties or without."""
-    rng = np.random.default_rng(seed)
-    while count > 0:
-        k = int(rng.integers(2, 7))
-        ranks = np.unique(np.sort(rng.integers(0, k, k)), return_inverse=True)[1]
-        logs = rng.normal(0, rng.choice([1.0, 4.0]), k)
-        other = logs + rng.choice([0.03, 0.3, 1.0, 3.0]) * rng.normal(size=k)
-        p, q = np.exp(logs), np.exp(other)
-        p, q = p / p.sum(), q / q.sum()
-        if min(p.min(), q.min()) > 1e-9:
-            count -= 1
-            yield p, q, ranks if rng.random() < 0.5 else np.arange(k)
-
-
-def test_the_best_of_j_by_counting():
-    """Against all outcomes of up to three tries, in the order in which they were made."""
-    p, ranks, law = np.array([0.1, 0.4, 0.2, 0.3]), np.array([0, 1, 1, 2]), Poisson(0.01)
-    expected = np.zeros(5)
-    for j in range(4):
-        weight = math.exp(-0.01) * 0.01**j / math.factorial(j)
-        for tries in itertools.product(range(4), repeat=j):
-            winner = max(tries, key=lambda y: ranks[y]) if tries else 4  # the first of the best
-            expected[winner] += weight * math.prod(p[list(tries)])
-    np.testing.assert_allclose(best_of(law, p, ranks), expected, rtol=1e-4)
-
-
-@each_law
-def test_generating_functions_are_those_of_the_laws(law):
-    n = 150 if isinstance(law, Poisson) else int(25 / law.gamma + 5 * law.mean)
-    pmf = [law.pmf(j) for j in range(n)]
-    for T in (0.0, 0.2, 0.9):
-        total = math.fsum(p * (1 - T) ** j for j, p in enumerate(pmf))
-        assert total == pytest.approx(float(generating(law, T)), rel=1e-9)
-
-
-@each_law
-def test_no_pair_of_mechanisms_exceeds_the_charge_of_its_best(law):
-    worst = 0.0
-    for p, q, ranks in pairs(7, 120):
-        rho = zcdp(p, q) * (1 + 1e-4)
-        first, second = best_of(law, p, ranks), best_of(law, q, ranks)
-        if not isinstance(law, Poisson):
-            first, second = first[:-1], second[:-1]
-        if min(first.min(), second.min()) < 1e-13:
-            continue  # lost to rounding
-        for b in (0.05, 0.5, 1.0, 3.0, 30.0):
-            exact = max(float(log_moments(*pair, b)) for pair in ((first, second), (second, first)))
-            if exact > 1e-8:
-                worst = max(worst, exact / log_moment_of_best(law, rho, b))
-    assert 0.4 < worst <= 1
-
-
-@each_law
-def test_no_pair_exceeds_the_delta_and_the_rho_of_its_best(law):
-    for p, q, ranks in pairs(8, 6):
-        event = RandomStoppingEvent(zcdp(p, q) * (1 + 1e-4), law)
-        both = best_of(law, p, ranks), best_of(law, q, ranks)
-        for first, second in (both, both[::-1]):
-            for epsilon in (0.0, math.sqrt(event.rho)):
-                exact = np.maximum(first - math.exp(epsilon) * second, 0.0).sum()
-                assert exact <= delta_of(event, epsilon) + 1e-12
-        if min(map(np.min, both)) > 1e-13:
-            assert zcdp(*both) <= rho_of(event)
-
-
-@each_law
+@pytest.mark.parametrize("law", LAWS, ids=repr)
 @each("rho", [1e-6, 0.01, 0.5, 5.0])
 def test_the_largest_weight_on_all_that_zcdp_allows(law, rho):
     """T' <= exp(-(sqrt(log 1/T) - sqrt(rho))^2): the least of Holder's bounds, over all orders."""

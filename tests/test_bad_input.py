@@ -47,10 +47,10 @@ def fitted(Estimator):
     return Estimator(random_state=0).fit(FRAME, Y)
 
 
-def refuses(model, match, X=X, y=Y, error=(ValueError, TypeError), **fit_params):
+def refuses(model, match, X=X, y=Y, error=(ValueError, TypeError), fit=None, **fit_params):
     """Refits a fitted model: it must refuse before noise is drawn, and stay as it was."""
     params = model.get_params(deep=False)
-    model = copy(fitted(type(model))).set_params(**params)
+    model = copy(fit or fitted(type(model))).set_params(**params)
     before = dict(vars(model))
     drawn = []
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from cases import each
 
-from skdpsco.constraints import L1Ball, Simplex
+from skdpsco.constraints import Simplex
 from skdpsco.mechanisms.samplers import SCALE_BITS
-from skdpsco.privacy import Budget, rho_of
+from skdpsco.privacy import rho_of
 from skdpsco.solvers import Allowance, BiasReducedMirrorDescent
 from skdpsco.solvers.saddle import bias_reduced_mirror_descent as module
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import Levels, draws_of
@@ -117,21 +117,6 @@ def test_the_exact_cost_of_a_schedule(seed):
     assert rho * (1.0 - 1e-4) <= max(costs) <= rho
 
 
-def test_every_record_is_in_one_step():
-    game, n = Cubic(np.eye(3)), 60
-    solver, problem = BiasReducedMirrorDescent(max_level=2), VariationalProblem(game, n)
-    plan = solver.plan(problem, Budget(1.0, 1e-6), 12)
-    z = solver.run(plan, problem, (np.arange(n),), np.random.default_rng(0))
-    assert z[:3].sum() == pytest.approx(1.0)
-    groups = itertools.groupby(numbers for _, numbers in game.calls)
-    batches, counts = zip(*((batch, len(list(calls))) for batch, calls in groups), strict=True)
-    assert len(batches) == 12
-    assert counts[0] == 1
-    assert set(counts[1:]) == {2, 3}  # at level 0 two of the three points are one
-    assert sorted(itertools.chain(*batches)) == list(range(n))
-    np.testing.assert_allclose(game.calls[0][0], 1.0 / 3.0)  # a public point
-
-
 def test_without_noise_the_gap_vanishes():
     # x**3 / 3 has its minimum in the middle; y likewise. No single vertex is near it.
     game, n = Cubic(np.zeros((2, 2))), 3_000
@@ -139,21 +124,3 @@ def test_without_noise_the_gap_vanishes():
     plan = solver.plan(problem, NOISELESS, n)
     z = solver.run(plan, problem, (np.arange(n),), np.random.default_rng(0))
     assert np.abs(z - 0.5).max() < 0.05
-
-
-@each(
-    ("changes", "match"),
-    [
-        ({"blocks": (Block(Simplex(), 2, 1.0), Block(L1Ball(1.0), 2, 1.0))}, "exactly two"),
-        ({"saddle": False}, "saddle"),
-        ({"second_smoothness": None}, "second_smoothness"),
-        ({"smoothness": None}, "smoothness"),
-        ({"n_iter": 11}, "n_iter"),
-    ],
-)
-def test_problems_that_are_refused(changes, match):
-    game, n_iter = Cubic(np.eye(2)), changes.get("n_iter")
-    for name, value in changes.items():
-        setattr(game, name, value)
-    with pytest.raises(ValueError, match=match):
-        BiasReducedMirrorDescent().plan(VariationalProblem(game, 10), Budget(1.0, 1e-6), n_iter)

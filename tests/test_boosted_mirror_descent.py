@@ -75,31 +75,6 @@ def logged(monkeypatch, forced):
 # ------------------------------------------------------------------------------ privacy
 
 
-@pytest.mark.parametrize("failure", [1.0, 0.1])
-def test_every_record_is_in_one_part(failure, monkeypatch):
-    seen, n = [], 1000
-    game, base = Toy(100.0), Given(vertices((0, 0)))
-    monkeypatch.setattr(game, "total", lambda z, data: seen.append(data[0]) or np.zeros(6))
-    value, played = game.value, []
-    monkeypatch.setattr(game, "value", lambda z, x: played.append(x) or value(z, x))
-    solver, problem = BoostedMirrorDescent(failure, base), VariationalProblem(game, n)
-    plan = solver.plan(problem, Allowance(1.0))
-    (runs, responses), (own, answer, last) = plan.counts, plan.parts
-    assert runs == math.ceil(math.log2(4 / failure))
-    assert responses == math.ceil(math.log2(8 * runs / failure))
-    assert min(own * runs, answer * runs * responses) > 0.6 * n / 4
-    solver.run(plan, problem, (np.arange(n),), np.random.default_rng(0))
-    steps = runs * responses * sum(plan.steps)
-    assert len(seen) == steps > 2 * runs * responses  # several steps on the same records
-    assert len(played) == 2 * runs * responses
-    assert all(len(batch) == own for batch in base.seen)
-    parts = [*base.seen, *{tuple(batch): batch for batch in seen}.values(), played[-1]]
-    assert len(parts) == runs + 2 * runs * responses + 1
-    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(n))
-    assert all(np.array_equal(batch, played[-1]) for batch in played)
-    assert len(played[-1]) == last >= n / 4
-
-
 @pytest.mark.parametrize("curvature", [0.0, 1000.0])
 def test_no_neighbour_exceeds_the_budget(curvature, monkeypatch):
     """Whichever record is replaced: what its part releases costs the budget at most, once.
@@ -222,24 +197,6 @@ def test_payoffs_of_another_shape_are_refused_before_the_charge():
                 game, np.zeros((5000, 3, 3)), solver="boosted-mirror-descent", ledger=ledger
             )
     assert ledger.charges() == []
-
-
-@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
-def test_reports_name_what_the_runs_rest_on():
-    base = Given(vertices((0, 0)))
-    base.assumptions = ("records are numbers",)
-
-    def operator(z, signs):
-        return signs[:, None] * Toy.slopes
-
-    operator.value, operator.value_bound = Toy().value, 2.0
-    solution = solve_variational_inequality(
-        Operator(operator, Toy().blocks, saddle=True, smoothness=np.zeros((2, 2))),
-        np.zeros(500),
-        solver=BoostedMirrorDescent(1.0, base),
-        random_state=0,
-    )
-    assert "records are numbers" in solution.privacy.assumptions
 
 
 def test_bad_problems():

@@ -28,7 +28,6 @@ FLAT = Polytope(np.vstack([np.eye(D), np.full(D, 1 / D), np.eye(D)[0], np.zeros(
 
 WITH_VERTICES = [L1Ball(2.5), L1Ball(1e-12), Simplex(), Simplex(0.3), POLYTOPE, FLAT]
 BALLS = [L2Ball(2.5), L2Ball(1e-12)]
-PROJECTABLE = [L1Ball, L2Ball]
 
 
 def name(constraint):
@@ -39,7 +38,6 @@ def name(constraint):
 
 with_vertices = pytest.mark.parametrize("constraint", WITH_VERTICES, ids=name)
 every = pytest.mark.parametrize("constraint", WITH_VERTICES + BALLS, ids=name)
-projectable = pytest.mark.parametrize("ball", PROJECTABLE)
 
 
 def gradients():
@@ -80,11 +78,6 @@ def compiled_vertices(constraint, seen, g, scores, V, places, factors, point):
         vertex(constraint, k, V[k])
         j, a = coordinate(constraint, k, g.shape[0])
         places[k], factors[k] = j, a
-    minimiser(constraint, g, point)
-
-
-@njit
-def compiled_minimiser(constraint, g, point):
     minimiser(constraint, g, point)
 
 
@@ -145,22 +138,6 @@ def test_minimiser_is_the_best_vertex(constraint):
         assert point @ g <= (V @ g).min() + error
 
 
-@pytest.mark.parametrize("constraint", BALLS, ids=name)
-def test_minimiser_of_an_l2_ball(constraint):
-    for g in gradients():
-        point, compiled = np.full((2, D), np.nan)
-        minimiser(constraint, g, point)
-        compiled_minimiser(constraint, g, compiled)
-        np.testing.assert_allclose(compiled, point, rtol=1e-14)
-        largest = np.abs(g).max()
-        if largest == 0.0:
-            np.testing.assert_array_equal(point, 0.0)
-        else:
-            g = g / largest
-            assert point @ g == pytest.approx(-constraint.radius * np.linalg.norm(g), rel=1e-14)
-            np.testing.assert_allclose(np.linalg.norm(point), constraint.radius, rtol=1e-14)
-
-
 def points():
     """What is projected, with a radius each: inside, outside, ties, very large and very small."""
     rng = np.random.default_rng(1)
@@ -214,25 +191,6 @@ def test_projection_on_the_l1_ball_is_exact():
         compiled_project(L1Ball(float(radius)), p)
         expected = np.array([float(x) for x in exact_l1_projection(w, radius)])
         np.testing.assert_allclose(p, expected, rtol=1e-14, atol=1e-15 * len(w) * radius)
-
-
-def test_projection_on_the_l2_ball_shrinks():
-    for w, radius in points():
-        p = w.copy()
-        compiled_project(L2Ball(float(radius)), p)
-        norm = math.hypot(*w)
-        expected = w if norm <= radius else radius * (w / norm)
-        np.testing.assert_allclose(p, expected, rtol=1e-14)
-
-
-@projectable
-def test_compiled_projections_agree_with_python(ball):
-    for w, radius in points():
-        compiled, p = w.copy(), w.copy()
-        compiled_project(ball(float(radius)), compiled)
-        with np.errstate(over="ignore"):  # what is not compiled warns
-            project(ball(float(radius)), p)
-        np.testing.assert_allclose(compiled, p, rtol=1e-14, atol=1e-16 * radius)
 
 
 def random_points(constraint, n=300):

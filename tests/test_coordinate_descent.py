@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from cases import each
-from runs import solve
+from runs import make_problem, solve
 from scipy import sparse
 
 from skdpsco.data.design import CSC, Columns, as_columns, as_design, columns_of
@@ -15,7 +15,7 @@ from skdpsco.losses import Logistic, Multinomial, Squared, derivative, derivativ
 from skdpsco.penalties import L1, L2, Box
 from skdpsco.privacy import Budget
 from skdpsco.scaling.column_scales import Scales
-from skdpsco.solvers import Allowance, check_supported
+from skdpsco.solvers import Allowance, GradientDescent, check_supported
 from skdpsco.solvers.penalized import coordinate_descent as cd_module
 from skdpsco.solvers.penalized import greedy_coordinate_descent as greedy_module
 from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent, slopes
@@ -27,15 +27,6 @@ SOLVERS = [
     GreedyCoordinateDescent(), GreedyCoordinateDescent("gs-s", clip=2.0),
 ]  # fmt: skip
 HUGE = Allowance(1e22)
-
-
-def make_problem(loss, n, d, intercept=False, penalty=None, bounds=1.0, scale=1.0):
-    """A problem in the user's units: features within ``bounds``, targets within ``scale``."""
-    unit = tuple(np.broadcast_to(scale / np.asarray(bounds), d)) + (0.0,) * intercept
-    return CompositeProblem(
-        loss, None, n, d + intercept, intercept,
-        penalty=penalty or L2(0.01), unit=unit, weight=scale**-2.0,
-    )  # fmt: skip
 
 
 # ------------------------------------------------------------------------------ plans
@@ -107,17 +98,15 @@ def test_slopes_of_a_subclass_are_those_of_its_derivative(solver):
 # ------------------------------------------------------------------------------ convergence
 
 
-def regression():
+def test_a_box_is_kept_to():
+    """By gradient descent, too."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (400, 5))
-    X[:, 1] = np.clip(X[:, 1] + 0.5 * X[:, 0], -2, 2)
-    return X, X @ [2, -1, 0.5, 0, 0] + 0.7 + 0.2 * rng.normal(size=400)
-
-
-def test_a_box_is_kept_to():
-    X, y = regression()
+    y = X @ [2, -1, 0.5, 0, 0] + 0.7 + 0.2 * rng.normal(size=400)
     y = y / np.abs(y).max()
-    for solver, budget in itertools.product(SOLVERS, (HUGE, Budget(1.0, 1e-6))):
+    for solver, budget in itertools.product(
+        [*SOLVERS, GradientDescent()], (HUGE, Budget(1.0, 1e-6))
+    ):
         problem = make_problem(Squared(1.0), 400, 5, True, Box(0.05), 2.0)
         coef = solve(solver, problem, X, y, budget, bounds=2.0).coef
         assert (np.abs(coef[:5] / 2.0) <= 0.05 * (1 + 1e-12)).all()

@@ -488,6 +488,84 @@ def test_one_bound_is_the_same_bound_for_every_column(case):
     same(fitted(case, X, y, feature_bound=2), fitted(case, X, y, feature_bound=[2, 2, 2, 2]))
 
 
+def in_other_units(model, s):
+    """Parameters of the same model of features that are s times as large."""
+    given = model.get_params(deep=False)
+    if isinstance(model, PrivateElasticNet):
+        l1, l2 = given["alpha"] * np.array(
+            [given["l1_ratio"] * s, (1.0 - given["l1_ratio"]) * s**2]
+        )
+        return {"alpha": l1 + l2, "l1_ratio": l1 / (l1 + l2)}
+    of_l1 = isinstance(model, PrivateQuantileRegressor)
+    factors = {"alpha": s if of_l1 else s**2, "C": s**-2, "radius": 1.0 / s}
+    numbers = {name: value for name, value in given.items() if isinstance(value, float)}
+    return {name: numbers[name] * factors[name] for name in factors.keys() & numbers.keys()}
+
+
+COLUMNS = np.array([4.0, 1.0, 0.125, 2.0])
+
+
+@pytest.mark.parametrize("s", [4.0, 2.0**-10, COLUMNS], ids=["4", "tiny", "columns"])
+@each_case
+def test_units_of_features_do_not_matter(case, s):
+    """Columns may have units of their own where no penalty and no ball is in those of the user."""
+    X, y = data()
+    changed = in_other_units(case.model, s)
+    if s is COLUMNS and changed:
+        return
+    model = fitted(case, X, y)
+    other = fitted(case, s * X, y, feature_bound=3.0 * s, **changed)
+    if isinstance(model, PrivateMoments):
+        units = np.append(np.broadcast_to(s, D), 1.0)
+        assert_allclose(other.mean_, units * model.mean_, rtol=1e-6, atol=1e-9)
+        expected = np.outer(units, units) * model.covariance_
+        assert_allclose(other.covariance_, expected, rtol=1e-6, atol=1e-9)
+        return
+    assert_allclose(s * other.coef_, model.coef_, rtol=1e-6, atol=1e-9)
+    assert_allclose(other.intercept_, model.intercept_, rtol=1e-6, atol=1e-9)
+    if hasattr(model, "path_") and s is not COLUMNS:
+        assert other.radius_ == pytest.approx(model.radius_ / s)
+        assert_allclose(s * other.path_.radius, model.path_.radius)
+        assert_allclose(s * other.path_.coef, model.path_.coef, rtol=1e-6)
+
+
+OF_NUMBERS = [
+    case
+    for case in CASES
+    if not is_classifier(case.model) and case.targets in (np.asarray, two_columns)
+]
+of_numbers = pytest.mark.parametrize("case", OF_NUMBERS, ids=str)
+
+
+@pytest.mark.parametrize("s", [8.0, 2.0**-10])
+@of_numbers
+def test_units_of_targets_do_not_matter(case, s):
+    X, y = data()
+    given = case.model.get_params(deep=False)
+    changed = {"target_bound": s}
+    if isinstance(given.get("radius"), float):
+        changed["radius"] = given["radius"] * s
+    if isinstance(case.model, PrivateElasticNet):
+        l1, l2 = given["alpha"] * np.array([given["l1_ratio"] * s, 1.0 - given["l1_ratio"]])
+        changed |= {"alpha": l1 + l2, "l1_ratio": l1 / (l1 + l2)}
+    model = fitted(case, X, y, target_bound=1.0)
+    other = fitted(case, X, s * y, **changed)
+    if isinstance(model, PrivateMoments):
+        units = np.append(np.ones(D), s)
+        assert_allclose(other.mean_, units * model.mean_, rtol=1e-6, atol=1e-9)
+        return
+    for one, two in zip(released(other), released(model), strict=True):
+        assert_allclose(one, s * two, rtol=1e-6, atol=1e-9)
+
+
+@of_numbers
+def test_targets_are_clipped(case):
+    X, y = data()
+    y[::5] *= 1e300
+    model = fitted(case, X, y, target_bound=0.3)
+    same(model, fitted(case, X, np.clip(y, -0.3, 0.3), target_bound=0.3))
+
+
 @each_case
 def test_rows_whose_norm_overflows_are_clipped(case):
     X, y = data()
@@ -547,6 +625,44 @@ def test_predictions_of_classes_follow_from_scores(case):
                 assert np.isfinite(of_logs(rows)).all()
             assert_allclose(p.sum(axis=1), 1.0)
             assert (p >= 0.0).all()
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if hasattr(c.model, "predict")], ids=str)
+def test_predictions_are_those_of_clipped_records_in_the_range_of_targets(case):
+    X, y = data()
+    model = fitted(case, X, y)
+    scores = getattr(model, "decision_function", model.predict)
+    far = 1e3 * np.where(np.random.default_rng(1).random((20, D)) < 0.5, -1.0, 1.0)
+    found, (low, high) = scores(far), model.feature_range_
+    assert (low >= -3.0).all()
+    assert (high <= 3.0).all()
+    assert_allclose(found, scores(np.clip(far, low, high)), rtol=1e-9, atol=1e-9)
+    if getattr(model, "target_range_", None) is not None:
+        low, high = model.target_range_
+        assert (found >= np.min(low)).all()
+        assert (found <= np.max(high)).all()
+
+
+IN_BALLS = {  # the order of the norm
+    **dict.fromkeys([PrivateLasso, PrivateLogisticL1], 1),
+    **dict.fromkeys([PrivateMinimaxClassifier, PrivateMinimaxRegressor], 1),
+    **dict.fromkeys([PrivateLinearClassifier, PrivateLinearRegressor], 2),
+    **dict.fromkeys([PrivateMonotoneGLM, PrivateGroupDRO], 2),
+}
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if type(c.model) in IN_BALLS], ids=str)
+def test_coefficients_are_in_a_given_ball(case):
+    """Its radius is in units of the largest bound."""
+    X, y = data()
+    bounds = np.array([3.0, 1.0, 0.5, 6.0])
+    model = fitted(case, X, y, feature_bound=bounds, radius=0.05)
+    inside = model.coef_ * bounds / 6.0
+    if not isinstance(model, PrivateLasso):  # which has a ball for each target
+        inside = inside.reshape(1, -1)
+    norm = np.linalg.norm(np.atleast_2d(inside), IN_BALLS[type(model)], axis=1).max()
+    assert norm <= 0.05 * (1.0 + 1e-9)
+    assert norm > 0.0 or case.model.get_params()["solver"] == "frank-wolfe"
 
 
 @each_case

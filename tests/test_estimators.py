@@ -12,14 +12,13 @@ import polars as pl
 import pytest
 import sklearn
 from cases import each
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 
 import skdpsco.base.private_estimator
@@ -43,18 +42,6 @@ SOLVERS = [
     "noisy-frank-wolfe",
     "anytime-mirror-descent",
 ]
-# How the same model may come about: all coordinates, a selection and a refit, vertices.
-ROUTES = pytest.mark.parametrize(
-    "route",
-    [
-        {"epsilon": 5.0, "radius": 2.0},
-        {"epsilon": 5.0},
-        {"epsilon": 5.0, "radius": 2.0, "n_iter": 12},
-        {"epsilon": 5.0, "n_iter": 12},
-        {"epsilon": 5.0, "radius": 2.0, "n_iter": 12, "solver": "frank-wolfe"},
-    ],
-    ids=["all", "auto", "selection", "auto-selection", "frank-wolfe"],
-)
 
 
 def data(n=500, d=4, seed=0):
@@ -114,9 +101,6 @@ def test_scikit_learn_check_of_array_api():
 # --- kinds of input
 
 
-FRAME_COLUMNS = ["one", "two", "three", "four"]
-
-
 @pytest.mark.parametrize(
     "kind",
     [list, pd.Series, pl.Series, lambda y: y.astype(object)],
@@ -172,28 +156,6 @@ def test_numeric_labels(labels):
 
 
 # --- scikit-learn's tools
-
-
-@BOTH
-def test_pipelines(Estimator):
-    X, y = data(n=2000)
-    frame = pd.DataFrame(X, columns=FRAME_COLUMNS).assign(colour=np.where(y > 0, "red", "green"))
-    y = target_of(Estimator, y)
-    columns = ColumnTransformer(
-        [("scaled", StandardScaler(), FRAME_COLUMNS), ("encoded", OneHotEncoder(), ["colour"])]
-    )
-    model = make_pipeline(columns, Estimator(epsilon=5.0, feature_bound=2.0, random_state=0))
-    model.fit(frame, y)
-    assert model.score(frame, y) > 0.5
-    names = columns.set_output(transform="default").get_feature_names_out()
-    assert model[-1].n_features_in_ == len(names) == 6
-    assert not hasattr(model[-1], "feature_names_in_")
-    # Names pass through a pipeline of frames.
-    model.set_output(transform="pandas")
-    model.set_params(columntransformer__sparse_threshold=0.0)
-    model[0].transformers[1][1].set_params(sparse_output=False)
-    model.fit(frame, y)
-    assert list(model[-1].feature_names_in_) == list(names)
 
 
 def test_a_pickle_of_another_version_says_so(monkeypatch):
@@ -280,46 +242,6 @@ def test_path(Estimator, n_classes, fit_intercept, n_iter, radius):
     assert norms.max() > 0
     if Estimator is PrivateLogisticL1:
         assert (np.abs(path.intercept[0]) == 0).all()
-
-
-@BOTH
-@ROUTES
-@pytest.mark.parametrize("s", [4.0, 1e-3])
-def test_units_of_the_features(Estimator, route, s):
-    X, y = data()
-    y = target_of(Estimator, y)
-    model = fitted(Estimator, X, y, **route)
-    if "radius" in route:
-        route = {**route, "radius": route["radius"] / s}
-    scaled = fitted(Estimator, s * X, y, feature_bound=3.0 * s, **route)
-    assert_allclose(scaled.coef_, model.coef_ / s, rtol=1e-6)
-    assert_allclose(scaled.intercept_, model.intercept_, rtol=1e-6)
-    if hasattr(model, "path_"):
-        assert scaled.radius_ == pytest.approx(model.radius_ / s)
-        assert_allclose(scaled.path_.radius, model.path_.radius / s)
-        assert_allclose(scaled.path_.coef, model.path_.coef / s, rtol=1e-6)
-
-
-@ROUTES
-@pytest.mark.parametrize("s", [8.0, 1e-3])
-def test_units_of_the_target(route, s):
-    X, y = data()
-    model = fitted(PrivateLasso, X, y, target_bound=1.0, **route)
-    if "radius" in route:
-        route = {**route, "radius": route["radius"] * s}
-    scaled = fitted(PrivateLasso, X, s * y, target_bound=s, **route)
-    assert_allclose(scaled.coef_, s * model.coef_, rtol=1e-6)
-    assert_allclose(scaled.intercept_, s * model.intercept_, rtol=1e-6)
-
-
-@ROUTES
-def test_targets_are_clipped(route):
-    X, y = data()
-    y[::5] *= 1e300
-    same(
-        fitted(PrivateLasso, X, y, target_bound=0.3, **route),
-        fitted(PrivateLasso, X, np.clip(y, -0.3, 0.3), target_bound=0.3, **route),
-    )
 
 
 # --- scores

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cases import costs_nothing
 from numpy.testing import assert_allclose
 from own_solver import OneGradient, write_slopes
 
-from skdpsco import Ledger, PrivateLinearClassifier, PrivateLinearRegressor, losses
+from skdpsco import PrivateLinearClassifier, PrivateLinearRegressor, losses
 from skdpsco._kernels import njit
 from skdpsco.losses import Absolute, Huber, Logistic, derivative, derivatives, value
 from skdpsco.losses.check import check_loss
@@ -233,10 +234,7 @@ X, Y = np.random.default_rng(0).uniform(-1, 1, (40, 3)), np.arange(40) % 2
 
 def refused(loss, match, y=Y):
     """An error before the charge."""
-    ledger = Ledger(10.0, 1e-6)
-    with pytest.raises((ValueError, TypeError), match=match):
-        PrivateLinearClassifier(loss=loss, ledger=ledger).fit(X, y)
-    assert ledger.charges() == []
+    costs_nothing(PrivateLinearClassifier(loss=loss), match, X, y)
 
 
 def test_what_numba_cannot_compile_costs_nothing():

@@ -13,7 +13,6 @@ from skdpsco.data.design import as_design
 from skdpsco.group_dro.options import group_solver
 from skdpsco.losses.kernels import values
 from skdpsco.losses.library import Absolute, Hinge, Logistic, Squared
-from skdpsco.privacy import Budget, mu_of
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx, GroupOperator, largest_loss
 from skdpsco.solvers.groups.problem import GroupProblem
@@ -192,16 +191,6 @@ def test_largest_weights_are_reached_at_a_corner(overlap, average_weight):
     weights = np.max([operator.weights(z) for z in corners], axis=0)
     expected = (weights[0], weights[-4:].max())[: len(operator.blocks)]
     assert operator.largest_weights == pytest.approx(expected, rel=1e-14)
-
-
-@pytest.mark.parametrize("private", [None, (0.3, 0.3, 0.4)])
-@pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Allowance(0.05)], ids=str)
-def test_plan_spends_exactly_its_budget(private, budget):
-    membership = memberships(np.arange(3000) % 3, 3)
-    problem = problem_for(LOSSES[0], membership, 5, private=private)
-    for solver in (None, MirrorProx(n_batches=7, n_epochs=2), RecursiveRegularisation(n_rounds=2)):
-        plan = GroupMirrorProx(solver).plan(problem, budget)
-        assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-12)
 
 
 # --- rows

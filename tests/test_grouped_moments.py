@@ -4,12 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from cases import each
+from cases import costs_nothing, each
 from sklearn.base import clone
 from sklearn.linear_model import ElasticNet, Ridge
 
 from skdpsco import (
-    Ledger,
     PrivateElasticNet,
     PrivateLinearDiscriminantAnalysis,
     PrivateMoments,
@@ -195,13 +194,9 @@ def test_classes_within_groups():
     ],
 )
 def test_bad_input_costs_nothing(params, more, match):
-    ledger = Ledger(9.0, 1e-5)
-    for rows, y in ((X, Y), (RowBlocks.from_arrays(X, Y, block_size=500), None)):
-        with pytest.raises(ValueError, match=match):
-            PrivateMoments(ledger=ledger, **params).fit(rows, y, **more)
-    with pytest.raises(TypeError, match="unexpected arguments"):
-        PrivateMoments(ledger=ledger).fit(X, Y, weights=WEIGHTS)
-    assert ledger.charges() == []
+    for data in ((X, Y), (RowBlocks.from_arrays(X, Y, block_size=500),)):
+        costs_nothing(PrivateMoments(**params), match, *data, **more)
+    costs_nothing(PrivateMoments(), "unexpected arguments", X, Y, weights=WEIGHTS)
 
 
 def test_groups_that_do_not_exist():

@@ -8,7 +8,7 @@ from cases import each
 import skdpsco.data.pieces as summation
 from skdpsco.constraints import L1Ball, L2Ball, Simplex
 from skdpsco.data.design import as_design
-from skdpsco.data.pieces import replace_one, sum_error, sum_in_runs
+from skdpsco.data.pieces import replace_one, sum_in_runs
 from skdpsco.losses import Hinge, Logistic
 from skdpsco.mechanisms.samplers import SCALE_BITS, release
 from skdpsco.penalties import L2
@@ -102,31 +102,6 @@ def test_noise_of_sums_does_not_grow_with_the_number_of_records(name):
     """One record moves a sum by as much, whatever n: with rounding by 1 % more at 10^8."""
     few, many = (np.array(GRIDS[name](n)) for n in (10**6, 10**8))
     assert (many <= 1.02 * few).all()
-
-
-def up(x, bits=6):
-    """The next number of so many bits: a rounding that always errs the same way."""
-    mantissa, exponent = np.frexp(x)
-    return np.ldexp(np.ceil(mantissa * 2.0**bits), exponent - bits)
-
-
-@each("order", [1.0, 2.0, math.inf])
-@each("d", [1, 2, 30])
-def test_the_error_of_a_sum_of_vectors_has_no_factor_of_the_dimension(order, d):
-    """Sums by additions that err by as much as they may, in numbers of 6 bits."""
-    unit = 2.0**-5  # a number of 6 bits is rounded up by less than that
-    rng = np.random.default_rng(d)
-    for n in (2, 5, 12):
-        for spread in (0.0, 1.0):
-            terms = up(1.0 + spread * rng.random((n, d)))
-            total = terms[0]
-            for term in terms[1:]:
-                total = up(total + term)
-            error = np.linalg.norm(total - terms.sum(axis=0), ord=order)
-            bound = np.linalg.norm(terms, ord=order, axis=1).max()
-            m = (n - 1) * unit
-            assert error <= m / (1.0 - m) * n * bound
-            assert sum_error(n, bound) >= n * 2.0**-53 * n * bound
 
 
 def test_runs_are_short_and_add_up_to_all_records(monkeypatch):

@@ -90,24 +90,6 @@ def test_sums_are_never_below_the_exact_sum(budget):
 
 
 @budgets
-def test_all_or_nothing(budget):
-    ledger = Ledger(*budget)
-    rng = np.random.default_rng(1)
-    spent, refused = 0.0, 0
-    for share in rng.uniform(0, 0.3, 50):
-        if spent + share <= 1:
-            ledger.charge(small(ledger, share))
-            spent += share
-        else:
-            refused += 1
-            with pytest.raises(BudgetExceededError, match="Nothing was charged or released"):
-                ledger.charge(small(ledger, share), "too dear")
-        assert ledger.remaining().rho == pytest.approx((1 - spent) * ledger.rho, rel=1e-9)
-    assert refused > 30
-    assert len(ledger.charges()) == 50 - refused
-
-
-@budgets
 @pytest.mark.parametrize("share", [None, 1e-9, 0.1, 1 / 3, 0.999, 1 - 1e-7])
 def test_what_remains_is_accepted_and_leaves_nothing(budget, share):
     ledger = Ledger(*budget)

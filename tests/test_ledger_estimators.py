@@ -10,7 +10,6 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 import skdpsco.base.private_estimator
 from skdpsco import PrivateLasso, PrivateLogisticL1
@@ -80,20 +79,6 @@ def test_no_seed_is_in_a_history(tmp_path):
     assert not any(str(seed).encode() in content for content in files)
 
 
-@pytest.mark.parametrize("target_bound", [None, 1.0])
-@pytest.mark.parametrize("radius", ["auto", 2.0])
-def test_the_scale_of_the_target_is_charged_too(target_bound, radius):
-    ledger = Ledger(100.0, 1e-6)
-    large = np.tile(X, (50, 1))
-    model = PrivateLasso(ledger=ledger, target_bound=target_bound, radius=radius)
-    model.fit(large, large[:, 0])
-    charge, steps = ledger.charges()[0], model.privacy_.steps
-    assert charge.rho <= Budget(1.0, 1e-6).rho * (1 + 1e-10)
-    assert charge.rho == pytest.approx(model.privacy_.rho)
-    assert sum(step.share for step in steps) == pytest.approx(1.0)
-    assert any(step.share > 0.0 for step in steps if step.name == "range of the target")
-
-
 @BOTH
 @pytest.mark.parametrize("k", [1, 3, 10])
 def test_k_fits_of_one_kth(Estimator, k):
@@ -105,15 +90,6 @@ def test_k_fits_of_one_kth(Estimator, k):
     with pytest.raises(BudgetExceededError, match=f"{Estimator.__name__} costs"):
         model.set_params(epsilon=1e-3).fit(X, Y)
     assert len(ledger.charges()) == k
-
-
-@BOTH
-def test_what_remains_is_enough_for_a_fit(Estimator):
-    ledger = Ledger(1.0, 1e-6)
-    model = model_of(Estimator, ledger).fit(X, Y)
-    model.set_params(epsilon=ledger.remaining().epsilon).fit(X, Y)
-    assert ledger.remaining().rho < 1e-8 * ledger.rho
-    assert ledger.remaining().epsilon < 1e-4
 
 
 # --- the order of things
@@ -140,23 +116,6 @@ def test_charged_before_noise(Estimator, params, monkeypatch):
     model_of(Estimator, ledger, **params).fit(X, Y)
     assert used
     assert all(charged == 1 for _, charged in used)
-
-
-class Interrupted(Exception):
-    pass
-
-
-@BOTH
-def test_a_fit_that_dies_after_its_charge_stays_charged(Estimator, monkeypatch):
-    ledger = Ledger(1.0, 1e-6)
-
-    def fail(*args):
-        raise Interrupted
-
-    monkeypatch.setattr("skdpsco.solvers.Stagewise.run", fail)
-    with pytest.raises(Interrupted):
-        model_of(Estimator, ledger).fit(X, Y)
-    assert len(ledger.charges()) == 1
 
 
 @BOTH
@@ -214,15 +173,6 @@ def test_cross_validation_cannot_pass_a_ceiling(Estimator):
     assert np.isnan(scores).tolist() == [False] * allowed + [True] * (10 - allowed)
     (warning,) = (w for w in caught if w.category is FitFailedWarning)
     assert "BudgetExceededError" in str(warning.message)
-
-
-@BOTH
-def test_pipelines(Estimator):
-    ledger = Ledger(8.0, 1e-6)
-    pipeline = make_pipeline(FunctionTransformer(np.tanh), model_of(Estimator, ledger))
-    clone(pipeline).fit(X, Y)
-    pipeline.fit(X, Y).set_params(**{f"{Estimator.__name__.lower()}__radius": 2.0}).fit(X, Y)
-    assert [charge.parameters["radius"] for charge in ledger.charges()] == ["auto", "auto", 2.0]
 
 
 @BOTH

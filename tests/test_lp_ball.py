@@ -272,8 +272,8 @@ def test_projection_for_extreme_orders(p):
 @pytest.mark.parametrize(("p", "ball"), [(1.0, L1Ball), (2.0, L2Ball)])
 def test_orders_1_and_2_are_those_balls(p, ball):
     rng = np.random.default_rng(6)
-    for _ in range(30):
-        v = spread(rng, 9, 1.0)
+    for scale in 10 * [1e-250, 1.0, 1e250]:
+        v = scale * spread(rng, 9, 1.0)
         w, same, vertex = v.copy(), np.empty(9), np.empty(9)
         compiled_project(ball(0.8), w)
         np.testing.assert_array_equal(projected(p, 0.8, v), w)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import each
-from query_answers import true_answers
+from query_answers import planted, skewed, true_answers
 from scipy.special import softmax
 
 from skdpsco.constraints.norms import project_simplex
@@ -45,21 +45,6 @@ def contrasts_of_cells(shape):
     n_cells = math.prod(shape)
     units = np.eye(n_cells).reshape(n_cells, *shape)
     return np.array([(scales(shape) * helmert(unit)).ravel() for unit in units])
-
-
-def planted(seed, d, n, n_components=3):
-    """Binary records from a mixture of products."""
-    rng = np.random.default_rng(seed)
-    weights = rng.dirichlet(np.ones(n_components))
-    p = rng.uniform(0.1, 0.9, (n_components, d))
-    return (rng.random((n, d)) < p[rng.choice(n_components, n, p=weights)]).astype(int)
-
-
-def mixed(n, shape, seed=0):
-    rng = np.random.default_rng(seed)
-    first = rng.random(n)
-    columns = [np.minimum((first + rng.random(n)) / 2 * size, size - 1) for size in shape]
-    return np.stack(columns, axis=1).astype(int)
 
 
 def run(problem, codes, budget=BUDGET, seed=0):
@@ -238,7 +223,7 @@ def test_accuracy_of_marginals():
 def test_noise_alone_leaves_the_uniform_distribution(shape, workload, n_samples):
     """More than two standard deviations of it are rare."""
     problem, distances = QueryProblem(shape, workload, n_samples), []
-    codes = mixed(n_samples, shape)
+    codes = skewed(n_samples, shape)
     for seed in range(4):
         found = run(problem, codes, Budget(0.01, 1e-6), seed)[1].distribution
         for j, size in enumerate(shape):

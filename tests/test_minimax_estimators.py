@@ -99,21 +99,6 @@ def test_several_losses():
     assert both.task_weights_.shape == (2, 2)
 
 
-def test_units():
-    """Features in other units, and targets in others: the same model."""
-    rng = np.random.default_rng(6)
-    X = rng.uniform(-1, 1, (500, 3))
-    y = 0.5 * X[:, 0] + 0.1
-    scale = np.array([2.0, 8.0, 0.5])
-    # The ball is in units of the largest bound, and of the targets.
-    for radius, in_units in ((1.0, 4.0 / 8.0), ("auto", "auto")):
-        first = regressor(n_iter=5, feature_bound=1.0, target_bound=1.0, radius=radius).fit(X, y)
-        other = regressor(n_iter=5, feature_bound=scale, target_bound=4.0, radius=in_units)
-        other.fit(X * scale, 4.0 * y)
-        assert other.coef_ * scale / 4.0 == pytest.approx(first.coef_)
-        assert other.intercept_ / 4.0 == pytest.approx(first.intercept_)
-
-
 def test_report_and_ledger():
     X, y = classification()
     ledger = Ledger(epsilon=2.5, delta=1e-6)
@@ -226,13 +211,3 @@ def test_more_than_two_classes_have_the_softmax_only():
     for losses in ("hinge", ["logistic", "hinge"], Hinge()):
         with pytest.raises(ValueError, match="'logistic' with 3 classes"):
             classifier(losses=losses).fit(X, y)
-
-
-@each("k", [2, 3])
-def test_descent_ends_in_a_given_ball(k):
-    X, y = classification(k=k)
-    found = classifier(radius=0.5, feature_bound=1.0).fit(X, y)
-    norm = np.abs(found.coef_).sum()
-    assert 0.0 < norm <= 0.5 * (1 + 1e-12)
-    wide = classifier(radius=1e6, feature_bound=1.0).fit(X, y)
-    assert np.abs(wide.coef_).sum() > norm

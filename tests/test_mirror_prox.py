@@ -4,11 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from cases import each
 
 from skdpsco.constraints import L2Ball, Simplex
-from skdpsco.mechanisms.samplers import SCALE_BITS
-from skdpsco.privacy import Budget, mu_of
+from skdpsco.privacy import mu_of
 from skdpsco.solvers import Allowance
 from skdpsco.solvers.saddle.geometry import Block
 from skdpsco.solvers.saddle.mirror_prox import MIRROR_METHODS, MirrorProx
@@ -162,38 +160,6 @@ def test_gap_is_within_its_bound(method, smooth):
 # --- privacy
 
 
-@each("method", MIRROR_METHODS)
-@each("budget", [Budget(1.0, 1e-6), Allowance(0.05)])
-def test_plan_spends_exactly_its_budget(method, budget):
-    problem = VariationalProblem(Game(7, 30), 1000)
-    plan = MirrorProx(method).plan(problem, budget)
-    assert mu_of(plan.event) == pytest.approx(budget.mu, rel=1e-12)
-    sensitivity, share, _ = calibration(problem, budget.mu)
-    assert share.sum() == pytest.approx(1.0)
-    scale = np.array(plan.grid) * 2.0**SCALE_BITS
-    spent = plan.schedule.n_calls * np.sum((np.array(sensitivity) / scale) ** 2)
-    assert budget.mu**2 * (1 - 1e-4) <= spent <= budget.mu**2
-    T = plan.n_iter
-    assert (
-        plan.schedule.n_calls
-        == {"mirror-prox": 2 * T - 1, "mirror-descent": T - 1}[plan.schedule.method]
-    )
-
-
-def test_every_call_is_counted():
-    A, seen = payoffs(40, 3, 3), []
-
-    class Counting(Game):
-        def total(self, z, data):
-            seen.append(len(data[0]))
-            return super().total(z, data)
-
-    for solver in (MirrorProx("mirror-prox"), MirrorProx("mirror-descent")):
-        seen.clear()
-        _, plan = solve(solver, Counting(3, 3), (A,), Allowance(1.0), n_iter=7)
-        assert len(seen) == plan.schedule.n_calls == {"mirror-prox": 13}.get(solver.method, 6)
-
-
 @pytest.mark.parametrize("known", [None, 1.0])
 def test_sensitivity_over_neighbours(known):
     # Payoffs of +1 against -1 are the worst, where every action is paid alike.
@@ -221,28 +187,6 @@ def test_sensitivity_over_neighbours(known):
         stated = np.array(calibration(VariationalProblem(operator, n), 1.0)[0])
         assert (stated >= known).all()
         assert stated == pytest.approx(known, rel=1e-9)
-
-
-def test_noise_has_the_scale_of_the_plan():
-    # Two steps of mirror descent from the centre: their average is half of the first move, which
-    # is a multiple of the first noisy operator as long as it stays in the ball.
-    d = 400
-
-    class Nothing:
-        saddle = True
-        smoothness = None
-        blocks = (Block(L2Ball(1.0), d, 1.0), Block(L2Ball(1.0), d, 5.0))
-
-        def total(self, z, data):
-            return np.zeros(2 * d)
-
-    z, plan = solve(
-        MirrorProx("mirror-descent"), Nothing(), (np.zeros(50),), Allowance(0.1), n_iter=2
-    )
-    noise = 2 * z * 50 / plan.schedule.step / 4.0  # the square of the scale of the norm
-    for part, grid in zip((noise[:d], noise[d:]), plan.grid, strict=True):
-        # The relative deviation is about 1 / sqrt(2 d) = 0.035: 6 of them.
-        assert np.sqrt(np.mean(part**2)) == pytest.approx(grid * 2.0**SCALE_BITS, rel=0.21)
 
 
 def test_inequalities_return_a_uniformly_random_iterate():
@@ -303,18 +247,3 @@ def test_constants_of_the_recursion():
             assert plan.lam >= least * (1 - 1e-12)
         factor = 12 * T + 2 * math.sqrt(2) if operator.saddle else 6 * T + 2
         assert plan.gap == pytest.approx(factor * plan.lam * B**2)
-
-
-def test_every_record_is_in_one_round():
-    seen = []
-
-    class Logging(Game):
-        def total(self, z, data):
-            seen.append(tuple(data[1]))
-            return super().total(z, data)
-
-    data = (payoffs(10, 3, 3), np.arange(10.0))
-    _, plan = solve(RecursiveRegularisation(n_rounds=3), Logging(3, 3), data, NOISELESS, n_iter=2)
-    rounds = list(dict.fromkeys(seen))
-    assert [len(rows) for rows in rounds] == list(plan.sizes) == [4, 3, 3]
-    assert sorted(sum(rounds, ())) == list(range(10))

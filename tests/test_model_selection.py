@@ -51,10 +51,6 @@ def searched(estimator, y, grid=None, X=X, **options):
     return PrivateGridSearchCV(estimator, GRID if grid is None else grid, **options).fit(X, y)
 
 
-# --- scikit-learn's own checks
-
-
-# Composition plans in a moment, unlike random stopping.
 # --- the winner
 
 

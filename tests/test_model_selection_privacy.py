@@ -11,7 +11,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.kernel_approximation import RBFSampler
-from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 
 import skdpsco.base.progress
@@ -229,19 +228,6 @@ def test_search_without_ledger_keeps_to_epsilon(delta):
     assert rho_of(search.privacy_.event) > Budget(2.0, delta).rho
 
 
-def test_scikit_learns_search_is_charged_for_every_fit():
-    ledger = Ledger(20.0, 1e-6)
-    model = PrivateLogisticL1(ledger=ledger, classes=[0, 1])
-    GridSearchCV(model, GRID, cv=3, error_score="raise").fit(X, Y)
-    assert len(ledger.charges()) == 3 * 3 + 1
-    spent = sum(charge.rho for charge in ledger.charges())
-    assert spent == pytest.approx(10 * Budget(1.0, 1e-6).rho, rel=1e-6)
-    ledger = Ledger(20.0, 1e-6)
-    private = PrivateGridSearchCV(PrivateLogisticL1(classes=[0, 1]), GRID, ledger=ledger)
-    cross_val_score(private, X, Y, cv=3, error_score="raise")
-    assert [charge.estimator for charge in ledger.charges()] == ["PrivateGridSearchCV"] * 3
-
-
 def test_grant():
     grant = _allotment.Grant(1.0)
     assert clone(PrivateLogisticL1(ledger=grant)).ledger is copy.copy(grant) is grant
@@ -252,13 +238,6 @@ def test_grant():
             grant.charge(ZCDPEvent(rho))
     with pytest.raises(BudgetExceededError, match=r"costs rho=1\.0001 and was granted 1:"):
         _allotment.Grant(1.0).charge(ZCDPEvent(1.0001))
-
-
-def test_copies_of_a_step_share_its_grant():
-    model = _allotment.allot(MODEL, 0.1, 1e-6, np.random.RandomState(0))
-    clone(model).fit(X, Y)
-    with pytest.raises(BudgetExceededError, match=r"PrivateLogisticL1 costs .* was repeated"):
-        clone(model).fit(X, Y)
 
 
 # --- ledgers

@@ -199,9 +199,3 @@ BAD_LINKS = [
 def test_bad_links(arguments, kind, message):
     with pytest.raises(kind, match=message):
         Link(*arguments)
-
-
-# ------------------------------------------------------------------------------ conventions
-
-
-# A few steps take a tenth of the time of the default, and conventions are the same.

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import costs_nothing
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import minimize
@@ -19,7 +20,6 @@ from sklearn.linear_model import (
 from sklearn.svm import LinearSVC
 
 from skdpsco import (
-    Ledger,
     PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateLinearSVC,
@@ -190,9 +190,6 @@ def test_the_penalty_is_in_units_of_the_user(bound):
     model = fitted(X, y, epsilon=EXACT, feature_bound=bound, **params)
     assert_allclose(model.coef_, expected.coef_, rtol=1e-4)
     assert_allclose(model.intercept_, expected.intercept_, rtol=1e-4)
-    scaled = fitted(8.0 * X, y, feature_bound=8.0 * bounds, epsilon=2.0, C=0.05 / 64.0)
-    model = fitted(X, y, feature_bound=bounds, epsilon=2.0, C=0.05)
-    assert_allclose(8.0 * scaled.coef_, model.coef_, rtol=1e-6)
 
 
 def test_no_penalty():
@@ -330,13 +327,10 @@ def test_predictions_stay_in_a_released_range(Model):
 def test_targets_outside_of_the_range_of_the_law_cost_nothing(Model):
     """As in scikit-learn: no negative counts, and only positive sizes."""
     X, y = of_a_law(Model, 300)
-    ledger = Ledger(9.0, 1e-5)
     y[7] = 0.0 if Model is PrivateGammaRegressor else -1e-9
     for records in ((X, y), (RowBlocks.from_arrays(X, y),)):
-        with pytest.raises(ValueError, match=f"y must be >=? 0 for {Model.__name__}") as error:
-            Model(ledger=ledger).fit(*records)
-        assert "1e-09" not in str(error.value)
-    assert ledger.charges() == []
+        said = costs_nothing(Model(), f"y must be >=? 0 for {Model.__name__}", *records)
+        assert "1e-09" not in said
     assert plan(Model(), 300, 4).rho > 0.0  # its own targets are legal
 
 

@@ -11,11 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdpsco import PrivateLogisticL1
 from skdpsco.data import as_design
 from skdpsco.preprocessing import (
     PrivateFeatureSelector,
@@ -78,24 +75,6 @@ def test_frame_to_frame(case, library):
     assert len(out.columns) == widths.get(case, 4)
 
 
-def test_pipeline():
-    columns = ColumnTransformer(
-        [
-            ("scaled", PrivateStandardScaler(lower=-3, upper=3, random_state=0), COLUMNS[:2]),
-            ("clipped", PrivateQuantileClipper(random_state=0), ["three"]),
-            ("rest", "passthrough", ["four"]),
-        ]
-    )
-    selector = PrivateFeatureSelector(n_features_to_select=3, random_state=0)
-    model = make_pipeline(columns, selector, PrivateLogisticL1(random_state=0, epsilon=5.0))
-    assert model.fit(FRAME, Y > 0).score(FRAME, Y > 0) > 0.6
-    assert list(columns.get_feature_names_out())[1:] == [
-        "scaled__two",
-        "clipped__three",
-        "rest__four",
-    ]
-
-
 @each_case
 def test_transform_is_a_map_of_single_records(case):
     model = fitted(case)
@@ -111,15 +90,6 @@ def test_transform_is_a_map_of_single_records(case):
 
 
 # --- budget
-
-
-@each_case
-def test_a_fit_costs_no_more_than_its_budget(case):
-    model = fitted(case)
-    assert epsilon_of(model.privacy_.event, model.delta) <= model.privacy_.epsilon == 1.0
-    ledger = Ledger(epsilon=2.0, delta=1e-6)
-    rho = Budget(1.0, model.delta).rho * (1 + 1e-12)  # sums are rounded
-    assert fitted(case, ledger=ledger).privacy_.rho <= rho
 
 
 def test_nothing_is_charged_for_nothing():

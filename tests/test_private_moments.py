@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import each
+from cases import costs_nothing, each
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
@@ -29,7 +29,7 @@ from skdpsco.inspection import privacy_report
 from skdpsco.moments import release
 from skdpsco.moments.release import plan_matrix
 from skdpsco.preprocessing import PrivatePCA
-from skdpsco.privacy import Budget, NoOpEvent, compose, rho_of
+from skdpsco.privacy import Budget, compose, rho_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.solvers.penalized.second_moments import moved_by_one
 
@@ -158,19 +158,6 @@ def test_noise_is_as_large_as_is_said():
     assert both == pytest.approx(deviation / np.sqrt(2.0))
 
 
-def test_models_cost_nothing(moments):
-    ledger = Ledger(1.0, 1e-5)
-    for model in (PrivateRidge(ledger=ledger), PrivatePCA(ledger=ledger)):
-        model.fit(moments)
-        assert model.privacy_.rho == 0.0
-        assert model.privacy_.event == NoOpEvent()
-        assert model.privacy_.epsilon == moments.privacy_.epsilon
-        assert "post-processing" in model.privacy_.assumptions[0]
-        assert model.privacy_.seeded
-    assert [charge.rho for charge in ledger.charges()] == [0.0, 0.0]
-    assert [charge.estimator for charge in ledger.charges()] == ["PrivateRidge", "PrivatePCA"]
-
-
 def test_reports_of_pipelines_count_the_moments_beside_other_steps(moments):
     """Otherwise a step that follows from moments would seem to cost nothing beside other fits."""
     pca, model = PrivatePCA(3).fit(moments), PrivateRidge(epsilon=1.0, target_bound=40.0)
@@ -234,23 +221,15 @@ def test_principal_components(moments):
 
 
 def test_bad_input_costs_nothing(moments):
-    ledger = Ledger(9.0, 1e-5)
-    with pytest.raises(ValueError, match="n_components"):
-        PrivatePCA(D + 1, ledger=ledger).fit(X)
-    with pytest.raises(ValueError, match="n_components"):
-        PrivatePCA(D + 1, ledger=ledger).fit(moments)
-    with pytest.raises(ValueError, match="NaN"):
-        PrivateMoments(ledger=ledger).fit(X, np.full(N, np.nan))
-    with pytest.raises(TypeError, match="needs records, not moments"):
-        PrivateLogisticRegression(ledger=ledger).fit(moments)
-    with pytest.raises(ValueError, match="y must be None"):
-        PrivateRidge(ledger=ledger).fit(moments, Y)
-    with pytest.raises(ValueError, match="no target"):
-        PrivateRidge(ledger=ledger).fit(moments.select([0, "y"]))
+    costs_nothing(PrivatePCA(D + 1), "n_components", X)
+    costs_nothing(PrivatePCA(D + 1), "n_components", moments)
+    costs_nothing(PrivateMoments(), "NaN", X, np.full(N, np.nan))
+    costs_nothing(PrivateLogisticRegression(), "needs records, not moments", moments)
+    costs_nothing(PrivateRidge(), "y must be None", moments, Y)
+    costs_nothing(PrivateRidge(), "no target", moments.select([0, "y"]))
     for options in ({"l1_ratio": 2.0}, {"n_alphas": 0}, {"eps": 0.0}, {"alphas": [-1.0]}):
         with pytest.raises(ValueError, match=next(iter(options))):
             moments.path(**options)
-    assert ledger.charges() == []
     with pytest.raises(NotFittedError):
         PrivateRidge().fit(PrivateMoments())
 
@@ -392,10 +371,8 @@ def test_a_search_knows_how_many_components_there_are(convert):
     search = PrivateGridSearchCV(steps, grid, epsilon=20.0, delta=1e-4)
     found = search.fit(rows, Y[:400] / 40.0)
     assert found.best_estimator_[-1].n_features_in_ in (1, 3)
-    wrong = PrivateGridSearchCV(steps, {"privatepca__n_components": [1, 4]}, ledger=Ledger(9, 1e-4))
-    with pytest.raises(ValueError, match="n_components"):
-        wrong.fit(rows, Y[:400] / 40.0)
-    assert wrong.ledger.charges() == []
+    wrong = PrivateGridSearchCV(steps, {"privatepca__n_components": [1, 4]})
+    costs_nothing(wrong, "n_components", rows, Y[:400] / 40.0)
 
 
 def test_large_tables_with_much_noise_are_summed_up_in_single_precision(monkeypatch):

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from cases import each
-from query_answers import true_answers
+from query_answers import skewed, true_answers
 
 from skdpsco.privacy import Budget
 from skdpsco.solvers import MultiplicativeWeights, SelectMeasure
@@ -16,14 +16,6 @@ from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryPr
 FACTORED = MeasureProject(), SelectMeasure()  # for domains of any size
 DRAWN = [MultiplicativeWeights(variant) for variant in VARIANTS]
 LARGE = (3,) * 14, Marginals([(0, 5), (13,)])
-
-
-def skewed(n, shape, seed=0):
-    """Records whose columns hang together."""
-    rng = np.random.default_rng(seed)
-    first = rng.random(n)
-    columns = [np.minimum((first + rng.random(n)) / 2 * size, size - 1) for size in shape]
-    return np.stack(columns, axis=1).astype(int)
 
 
 def signs(n_queries, n_cells):
@@ -96,6 +88,14 @@ def test_the_same_generator_gives_the_same_release(solver):
     first, second, other = (run(solver, problem, codes, 1.0, seed).answers for seed in (1, 1, 2))
     assert np.array_equal(first, second)
     assert not np.array_equal(first, other)
+
+
+@each("solver", [SelectMeasure(), *DRAWN])
+@each("n_iter", [0, -3, 1.5, "5", True])
+def test_numbers_of_steps_that_are_refused(solver, n_iter):
+    error = ValueError if type(n_iter) is int else TypeError
+    with pytest.raises(error, match="n_iter must be an int >= 1"):
+        solver.plan(QueryProblem((2, 2), Marginals(2), 100), Budget(1.0, 1e-6), n_iter)
 
 
 @each(("solver", "error"), zip(FACTORED, (0.03, 1.0), strict=True))

@@ -1,6 +1,5 @@
 """Bounds of random stopping against the exact law of the best of J tries of small mechanisms."""
 
-import functools
 import itertools
 import math
 
@@ -19,17 +18,58 @@ from skdpsco.privacy.random_stopping import _tilt, log_moment_of_best
 
 for_mean = TruncatedNegativeBinomial.for_mean
 SHAPES = 0.0, 0.5, 1.0, 3.0, 10.0
-BINOMIALS = [for_mean(-0.5, 6.0), *(for_mean(s, k) for s in SHAPES for k in (1.5, 20.0))]
-TRIES = [*BINOMIALS, for_mean(10.0, 300.0), *map(Poisson, (0.1, 1.0, 4.0, 20.0))]
-each_tries = pytest.mark.parametrize("tries", TRIES, ids=repr)
+LAWS = [
+    for_mean(-0.5, 6.0),
+    *(for_mean(s, k) for s in SHAPES for k in (1.5, 20.0)),
+    for_mean(10.0, 300.0),
+    TruncatedNegativeBinomial(-0.9, 0.01),
+    TruncatedNegativeBinomial(1.0, 1e-3),
+    TruncatedNegativeBinomial(100.0, 0.77),
+    *map(Poisson, (0.05, 0.1, 1.0, 4.0, 20.0)),
+]
+each_law = pytest.mark.parametrize("law", LAWS, ids=repr)
 ORDERS = np.exp(np.linspace(-5, 5, 11))  # less one
+ALL_ORDERS = np.exp(np.linspace(-9, 9, 500))
 
 
-def n_terms(tries):
-    return 120 if isinstance(tries, Poisson) else math.ceil(45 / tries.gamma)
+def generating(law, T):
+    """E[(1 - T)^J]."""
+    if isinstance(law, Poisson):
+        return np.exp(-law.mean * T)
+    u = law.gamma + (1 - law.gamma) * T
+    if law.shape == 0:
+        return np.log(u) / math.log(law.gamma)
+    return (u**-law.shape - 1) / (law.gamma**-law.shape - 1)
 
 
-PMFS = {t: np.array([t.pmf(j) for j in range(n_terms(t))]) for t in TRIES}
+def best_of(law, p, ranks):
+    """Law of the best try: outcomes of the same rank tie, and the first of them is released."""
+    in_rank = np.bincount(ranks, weights=p)
+    above = np.append(np.cumsum(in_rank[::-1])[-2::-1], 0.0)
+    wins = generating(law, above) - generating(law, np.minimum(above + in_rank, 1.0))
+    return np.append(p / in_rank[ranks] * wins[ranks], generating(law, 1.0))
+
+
+def outcomes_of_best(law, p, q, ranks):
+    """Both laws of the best, where rounding errors leave something of them."""
+    both = best_of(law, p, ranks), best_of(law, q, ranks)
+    return [one[np.minimum(*both) > 1e-13] for one in both]
+
+
+def log_moments(p, q, b):
+    """Renyi divergences of orders 1 + b, times b."""
+    x = np.log(p) + np.multiply.outer(b, np.log(p) - np.log(q))
+    top = x.max(axis=-1, keepdims=True)
+    return (top + np.log(np.exp(x - top).sum(axis=-1, keepdims=True)))[..., 0]
+
+
+def zcdp(p, q):
+    """The least rho of a pair, both directions, from below by less than 1e-4 of it."""
+    curves = [
+        log_moments(*pair, ALL_ORDERS) / (ALL_ORDERS * (1 + ALL_ORDERS))
+        for pair in ((p, q), (q, p))
+    ]
+    return max(map(np.max, curves))
 
 
 def gaussian(rho, n_bins=60):
@@ -52,57 +92,68 @@ def bounded_range(epsilon0, seed):
     return epsilon0**2 / 8, p / p.sum(), q
 
 
+def pairs(seed, count):
+    """Random mechanisms of two to six outcomes, similar or not, with ties or without."""
+    rng = np.random.default_rng(seed)
+    while count > 0:
+        k = int(rng.integers(2, 7))
+        ranks = np.unique(np.sort(rng.integers(0, k, k)), return_inverse=True)[1]
+        logs = rng.normal(0, rng.choice([1.0, 4.0]), k)
+        other = logs + rng.choice([0.03, 0.3, 1.0, 3.0]) * rng.normal(size=k)
+        p, q = np.exp(logs), np.exp(other)
+        p, q = p / p.sum(), q / q.sum()
+        if min(p.min(), q.min()) > 1e-9:
+            count -= 1
+            rho = zcdp(p, q) * (1 + 1e-4)
+            yield rho, p, q, ranks if rng.random() < 0.5 else np.arange(k)
+
+
 MECHANISMS = [
-    *map(gaussian, (1e-3, 0.02, 0.5)),
-    *map(randomised_response, (0.1, 1.0, 4.0)),
-    *(bounded_range(epsilon0, seed) for epsilon0 in (0.3, 3.0) for seed in (0, 1)),
+    (*mechanism, np.arange(len(mechanism[1])))
+    for mechanism in (
+        *map(gaussian, (1e-3, 0.02, 0.5)),
+        *map(randomised_response, (0.1, 1.0, 4.0)),
+        *(bounded_range(epsilon0, seed) for epsilon0 in (0.3, 3.0) for seed in (0, 1)),
+    )
 ]
 
 
-def best_of(tries, p):
-    """Law of the largest of J outputs with probabilities p, and the probability of none."""
-    pmf = PMFS[tries]
-    cdf = np.concatenate([[0.0], np.cumsum(p)[:-1], [1.0]])
-    law = np.diff(cdf[:, None] ** np.arange(len(pmf)) @ pmf)
-    return np.append(law, pmf[0]) if isinstance(tries, Poisson) else law
-
-
-def log_moment(p, q, b):
-    """The Renyi divergence of order 1 + b, times b."""
-    return np.logaddexp.reduce(np.log(p) + b * (np.log(p) - np.log(q)))
-
-
-def excess(tries, formula, mechanisms=MECHANISMS):
+def excess(law, formula, mechanisms=MECHANISMS):
     """The largest ratio of an exact divergence to what a formula bounds it with."""
     worst = 0.0
-    for rho, p, q in mechanisms:
-        best_p, best_q = best_of(tries, p), best_of(tries, q)
-        for b in ORDERS:
-            exact = max(log_moment(best_p, best_q, b), log_moment(best_q, best_p, b))
-            if exact > 1e-9:  # otherwise it is rounding
-                worst = max(worst, exact / formula(tries, rho, b))
+    for rho, *mechanism in mechanisms:
+        first, second = outcomes_of_best(law, *mechanism)
+        exact = [log_moments(*pair, ORDERS) for pair in ((first, second), (second, first))]
+        for b, moment in zip(ORDERS, np.max(exact, axis=0), strict=True):
+            if moment > 1e-8:  # otherwise it is rounding
+                worst = max(worst, moment / formula(law, rho, b))
     return worst
 
 
-def test_best_of_is_the_law_of_the_first_of_the_best():
-    # Outputs are pairs (score, detail): ties in the score are broken by the order of the tries.
-    probabilities = {(0, "a"): 0.2, (0, "b"): 0.3, (1, "c"): 0.1, (1, "d"): 0.4}
-    tries = [0.0, 0.5, 0.3, 0.2]
-    law = dict.fromkeys(probabilities, 0.0)
-    for j, weight in enumerate(tries):
-        for outputs in itertools.product(probabilities, repeat=j):
-            if outputs:
-                winner = max(outputs, key=lambda output: output[0])
-                law[winner] += weight * math.prod(probabilities[o] for o in outputs)
-    f = np.polynomial.Polynomial(tries)
-    groups = {0: f(0.5) - f(0.0), 1: f(1.0) - f(0.5)}
-    for output, p in probabilities.items():
-        assert law[output] == pytest.approx(groups[output[0]] * p / 0.5)
+def test_the_best_of_j_by_counting():
+    """Against all outcomes of up to three tries, in the order in which they were made."""
+    p, ranks, law = np.array([0.1, 0.4, 0.2, 0.3]), np.array([0, 1, 1, 2]), Poisson(0.01)
+    expected = np.zeros(5)
+    for j in range(4):
+        weight = math.exp(-0.01) * 0.01**j / math.factorial(j)
+        for tries in itertools.product(range(4), repeat=j):
+            winner = max(tries, key=lambda y: ranks[y]) if tries else 4  # the first of the best
+            expected[winner] += weight * math.prod(p[list(tries)])
+    np.testing.assert_allclose(best_of(law, p, ranks), expected, rtol=1e-4)
 
 
-@each_tries
-def test_exact_divergences_obey_the_bound(tries):
-    assert 0.3 < excess(tries, log_moment_of_best) <= 1
+@each_law
+def test_generating_functions_are_those_of_the_laws(law):
+    n = 150 if isinstance(law, Poisson) else int(25 / law.gamma + 5 * law.mean)
+    pmf = [law.pmf(j) for j in range(n)]
+    for T in (0.0, 0.2, 0.9):
+        total = math.fsum(p * (1 - T) ** j for j, p in enumerate(pmf))
+        assert total == pytest.approx(float(generating(law, T)), rel=1e-9)
+
+
+@each_law
+def test_no_pair_of_mechanisms_exceeds_the_charge_of_its_best(law):
+    assert 0.4 < excess(law, log_moment_of_best, [*MECHANISMS, *pairs(7, 50)]) <= 1
 
 
 def wrong(tries, rho, b, *, mean=True, tilt=1.0, nothing=True):
@@ -124,23 +175,15 @@ def test_the_exact_law_convicts_wrong_formulas():
     assert excess(Poisson(0.1), lambda *a: abs(wrong(*a, nothing=False))) > 2
 
 
-@each_tries
-def test_exact_hockey_sticks_obey_delta(tries):
-    for rho, p, q in MECHANISMS:
-        best = best_of(tries, p), best_of(tries, q)
+@each_law
+def test_no_pair_exceeds_the_delta_and_the_rho_of_its_best(law):
+    worst = 0.0
+    for rho, *mechanism in [*MECHANISMS, *pairs(8, 3)]:
+        event = RandomStoppingEvent(rho, law)
+        both = outcomes_of_best(law, *mechanism)
         for epsilon in (0.0, 0.3, 1.0):
-            reported = delta_of(RandomStoppingEvent(rho, tries), epsilon)
-            for a, c in (best, best[::-1]):
-                assert np.maximum(a - math.exp(epsilon) * c, 0).sum() <= reported + 1e-13
-
-
-@each_tries
-def test_exact_divergences_obey_rho(tries):
-    @functools.cache
-    def total(rho):
-        return rho_of(RandomStoppingEvent(rho, tries))
-
-    def bound(tries, rho, b):
-        return total(rho) * b * (1 + b)
-
-    assert 0.03 < excess(tries, bound, MECHANISMS[1:5]) <= 1
+            delta = delta_of(event, epsilon)
+            for first, second in (both, both[::-1]):
+                assert np.maximum(first - math.exp(epsilon) * second, 0.0).sum() <= delta + 1e-12
+        worst = max(worst, zcdp(*both) / rho_of(event))
+    assert 0.1 < worst <= 1

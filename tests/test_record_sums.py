@@ -1,6 +1,5 @@
 """Large arrays in pieces: their sums, which do not depend on threads, and how these are rounded."""
 
-import math
 import threading
 import tracemalloc
 import warnings
@@ -29,7 +28,6 @@ from skdpsco.data.pieces import (
     PIECE_ROWS,
     PIECE_WORK,
     pieces,
-    sum_error,
     sum_in_batches,
     work,
 )
@@ -200,19 +198,6 @@ def test_threads_do_not_warn_and_their_errors_arrive(monkeypatch):
 
 
 # ------------------------------------------------------------------------------ rounding
-
-
-def add_up(design, y):
-    return np.cumsum(y)[-1:]  # one after the other
-
-
-def test_sums_keep_to_their_error_where_one_after_the_other_would_not():
-    n = 2**23
-    y = np.full(n, 0.1)
-    exact = math.fsum([0.1] * 8) * (n // 8)
-    design = in_pieces(as_design(y.reshape(-1, 1), np.ones(1), False), y)
-    assert abs(map_reduce(design, y, add_up)[0] - exact) <= sum_error(n, 0.1)
-    assert abs(add_up(None, y)[0] - exact) > sum_error(n, 0.1)
 
 
 def test_blocks_of_any_size_keep_to_the_error():

@@ -641,29 +641,11 @@ def test_arguments_are_not_passed_through_private_steps():
     assert privacy_report(Pipeline(steps, transform_input=["groups"])).private
 
 
-# --- shared memory
-
-
-class Mapped(TransformerMixin, BaseEstimator):
-    """Fails where its records are in a file."""
-
-    def fit(self, X, y=None):
-        base = X
-        while base is not None:
-            if isinstance(base, np.memmap):
-                raise OSError("records in shared memory")
-            base = getattr(base, "base", None)
-        return self
-
-    def transform(self, X):
-        return X
+# --- what the user vouches for
 
 
 def first_columns(X):
     return X[:, :3]
-
-
-# --- what the user vouches for
 
 
 @pytest.mark.parametrize("y", [np.rint(1e6 * X[:, 0]), X[:, 0]], ids=["whole", "continuous"])
@@ -689,7 +671,7 @@ def test_targets_of_a_regression_are_no_labels(tmp_path, y):
 
 def test_functions_and_names_may_be_declared():
     function = FunctionTransformer(first_columns)
-    pipeline = Pipeline([("own", Mapped()), ("first", function), ("model", MODEL)])
+    pipeline = Pipeline([("own", Draws()), ("first", function), ("model", MODEL)])
     refuses(pipeline, "declare it in record_wise")
     accepts(pipeline, record_wise=["own", first_columns])
     accepts(pipeline, record_wise=("own", "first"))

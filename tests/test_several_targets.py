@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from cases import each
+from cases import costs_nothing, each
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import ElasticNet, Lasso, Ridge
@@ -112,14 +112,11 @@ def test_noise_of_targets_differs_under_one_seed():
 
 
 def test_other_fits_refuse_blocks_of_several_targets():
-    ledger, blocks = Ledger(9.0, 1e-5), RowBlocks.from_arrays(X, Y, block_size=400)
+    blocks = RowBlocks.from_arrays(X, Y, block_size=400)
     assert (blocks.n_targets, blocks.without_target().has_target) == (M, False)
-    for model in (PrivateHuberRegressor(ledger=ledger), PrivateLinearRegressor(ledger=ledger)):
-        with pytest.raises(ValueError, match="y must have one column"):
-            model.fit(blocks)
-    with pytest.raises(ValueError, match="y must have one column"):
-        PrivateMoments(classes=[0, 1], ledger=ledger).fit(blocks)
-    assert ledger.charges() == []
+    classes = PrivateMoments(classes=[0, 1])
+    for model in (PrivateHuberRegressor(), PrivateLinearRegressor(), classes):
+        costs_nothing(model, "y must have one column", blocks)
     assert PrivatePCA(feature_bound=6.0).fit(blocks).components_.shape == (D, D)
     with pytest.raises(ValueError, match="as many columns of y"):
         RowBlocks.from_blocks([(X[:9], Y[:9]), (X[9:], Y[9:, 0])])
@@ -183,14 +180,6 @@ def test_errors_of_targets_hang_together_as_is_said(relation):
     assert 0.9 < np.mean(inside) < 0.985  # 1,200 of 95 %, of which three hang together
 
 
-def test_bounds_of_some_columns_are_found():
-    for options in ({"feature_bound": 6.0}, {"target_bound": 14.0, "feature_bound": None}, {}):
-        params = {"feature_bound": None, **options}
-        model = PrivateRidge(epsilon=50.0, **params).fit(X, Y)
-        assert model.score(X, Y) > 0.9
-        assert hasattr(model, "feature_bound_") is (params["feature_bound"] is None)
-
-
 def test_columns_with_a_bound_count_for_nothing():
     """For all replacements: a record moves as many counts as there are unknown columns."""
     unknown, rest = np.array([False, True, True, False]), np.ones((1, 3))
@@ -217,12 +206,9 @@ def test_columns_with_a_bound_count_for_nothing():
     ],
 )
 def test_bad_parameters_cost_nothing(Model, params, more, match):
-    ledger = Ledger(9.0, 1e-5)
     if Model is PrivateLasso and "solver" in params:
         params = {"solver": "frank-wolfe", "radius": 1.0}
-    with pytest.raises(ValueError, match=match):
-        Model(ledger=ledger, **params).fit(X, Y, **more)
-    assert ledger.charges() == []
+    costs_nothing(Model(**params), match, X, Y, **more)
 
 
 def test_bad_targets_cost_nothing():

@@ -4,24 +4,18 @@ import dataclasses
 
 import numpy as np
 import pytest
-from runs import run
+from runs import make_problem, run
 from scipy import sparse
 
 from skdpsco._random import UtilityWarning
 from skdpsco.data.design import as_design
 from skdpsco.linear_model import PrivateLogisticRegression
 from skdpsco.losses import Huber, Logistic, Multinomial, Squared
-from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, PoissonSampledGaussianEvent, allows, compose, epsilon_of, rho_of
 from skdpsco.privacy import _pld as pld_module
 from skdpsco.privacy.events import leaves
-from skdpsco.solvers import SGD, Allowance, CompositeProblem, GradientDescent, check_cost
+from skdpsco.solvers import SGD, Allowance, GradientDescent, check_cost
 from skdpsco.solvers.penalized import sgd as module
-
-
-def make_problem(loss, n, d, penalty=None):
-    return CompositeProblem(loss, None, n, d, penalty=penalty or L2(0.01), unit=(1.0,) * d)
-
 
 # ------------------------------------------------------------------------------ plans
 

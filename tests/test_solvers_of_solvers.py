@@ -44,7 +44,7 @@ from skdpsco.minimax._descent import TaskGradients
 from skdpsco.minimax._solver import GameSolver
 from skdpsco.minimax._tasks import MinimaxProblem, Tasks
 from skdpsco.penalties import L2
-from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent, is_gaussian, rho_of
+from skdpsco.privacy import Budget, GaussianEvent, ZCDPEvent, is_gaussian, mu_of, rho_of
 from skdpsco.solvers import (
     SGD,
     AcceleratedRecursive,
@@ -177,6 +177,17 @@ def test_what_is_not_gaussian_is_not_charged_as_if_it_were(monkeypatch, user, us
             plan_with(monkeypatch, user, used, problem, other)
     else:
         assert not is_gaussian(plan_with(monkeypatch, user, used, problem, other).event)
+
+
+@pytest.mark.parametrize(("user", "used", "problem"), CASES)
+def test_plans_keep_to_the_budget_and_spend_it(user, used, problem):
+    for budget in (BUDGET, Allowance(0.3)):
+        event = user.plan(problem, budget).event
+        check_cost(event, budget)
+        spent = rho_of(event) / budget.rho
+        if isinstance(budget, Budget) and is_gaussian(event):
+            spent = mu_of(event) / budget.mu
+        assert spent == pytest.approx(1.0, rel=1e-5)
 
 
 @pytest.mark.parametrize(("user", "used", "problem"), CASES)

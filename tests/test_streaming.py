@@ -1,4 +1,4 @@
-"""Fits that read each record once: blocks, and files that are mapped into memory."""
+"""Fits that read each record once from files that are mapped into memory."""
 
 import tracemalloc
 
@@ -7,42 +7,10 @@ import pytest
 from test_estimators import data, same
 from test_linear_model_lp import BOTH, OneGradient, fitted, target_of
 
-from skdpsco import PrivateLinearClassifier, PrivateLinearRegressor, RowBlocks
+from skdpsco import PrivateLinearRegressor
 from skdpsco._validation import check_X_y
-from skdpsco.solvers import OnePassFrankWolfe, PhasedSGD, TreeFrankWolfe
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
-
-CUTS = [[100, 200], [1, 2, 3, 499], [0, 0, 250, 250], []]  # some blocks are empty
-
-
-def cut(X, y, at):
-    pairs = zip(np.split(X, at), np.split(y, at), strict=True)
-    return RowBlocks.from_blocks(list(pairs))
-
-
-@BOTH
-@pytest.mark.parametrize("at", CUTS)
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"solver": OneGradient()},
-        {"p": 1.0, "solver": OnePassFrankWolfe(shuffle=False)},
-        {"solver": PhasedSGD(shuffle=False)},
-        {"p": 1.5, "solver": TreeFrankWolfe(shuffle=False)},
-    ],
-    ids=lambda params: type(params["solver"]).__name__,
-)
-def test_blocks_are_the_same_fit(Estimator, at, params):
-    X, y = data()
-    y = target_of(Estimator, y)
-    if Estimator is PrivateLinearClassifier:
-        params = {"classes": [0, 1], **params}
-    whole = fitted(Estimator, X, y, **params)
-    model = fitted(Estimator, cut(X, y, at), None, **params)
-    np.testing.assert_array_equal(model.coef_, whole.coef_)
-    np.testing.assert_array_equal(model.intercept_, whole.intercept_)
-    assert model.privacy_.event == whole.privacy_.event
 
 
 def peak(function):

@@ -6,11 +6,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from cases import each
+from cases import costs_nothing, each
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skdpsco import Ledger, PrivacyWarning, UtilityWarning
-from skdpsco.base.private_estimator import fitted_names
 from skdpsco.data.design import as_design
 from skdpsco.inspection import SurvivalDisplay, plan
 from skdpsco.losses import derivative, value
@@ -131,28 +130,20 @@ def test_a_gradient_is_clipped_as_a_whole():
 
 
 @each("Estimator", BOTH)
-def test_a_fit_costs_its_budget_and_is_charged_once(Estimator):
+def test_a_fit_costs_its_budget_as_planned_without_data_and_is_charged_once(Estimator):
     X, y = people(400)
+    planned = plan(Estimator(times=TIMES, epsilon=0.6), 400, 2 + (Estimator is not BOTH[0]))
+    assert planned.event == fitted(Estimator, *late(400), epsilon=0.6).privacy_.event
     ledger = Ledger(1.0, 1e-6)
     model = fitted(Estimator, X, y, ledger=ledger, epsilon=0.6)
     (name,) = ledger.history()["estimator"]
     assert name == Estimator.__name__
     assert rho_of(model.privacy_.event) <= model._budget().rho * (1.0 + 1e-9)
     alone = fitted(Estimator, X, y, epsilon=0.6)
+    assert planned.event == alone.privacy_.event
     assert mu_of(alone.privacy_.event) == pytest.approx(alone._budget().mu, rel=1e-6)
     assert any("events" in step.name for step in alone.privacy_.steps)
     assert sum(step.share for step in alone.privacy_.steps) == pytest.approx(1.0)
-
-
-@each("Estimator", BOTH)
-def test_several_records_of_a_person(Estimator):
-    X, y = people(600)
-    person = np.arange(600) // 3
-    model = Estimator(times=TIMES, max_records_per_unit=2, random_state=0)
-    given = (y,) if Estimator is PrivateKaplanMeier else (X, y)
-    model.fit(*given, units=person)
-    assert model.counts_.n_samples == 400
-    assert model.privacy_.relation == "replace one unit of at most 2 records"
 
 
 # ------------------------------------------------------------------------------ input
@@ -218,14 +209,9 @@ def test_bad_input_is_named_before_the_charge(Estimator):
         ({}, [["a", "b"]] * 100, "must be finite numbers"),
     ]
     for params, outcomes, match in cases:
-        ledger = Ledger(1.0, 1e-6)
-        model = Estimator(**{"times": TIMES, "ledger": ledger, **params})
         given = (outcomes,) if Estimator is PrivateKaplanMeier else (X, outcomes)
-        with pytest.raises(ValueError, match=match) as caught:
-            model.fit(*given)
-        assert "987" not in str(caught.value)
-        assert len(ledger.history()) == 0
-        assert fitted_names(model) == []
+        said = costs_nothing(Estimator(**{"times": TIMES, **params}), match, *given)
+        assert "987" not in said
 
 
 @each("Estimator", BOTH)
@@ -444,15 +430,6 @@ def test_concordance_counts_pairs():
 
 
 # ------------------------------------------------------------------------------ plans and plots
-
-
-@each("Estimator", BOTH)
-def test_a_fit_is_planned_without_data(Estimator):
-    X, y = people(400)
-    d = 2 if Estimator is PrivateKaplanMeier else 3
-    planned = plan(Estimator(times=TIMES), 400, d)
-    assert planned.event == fitted(Estimator, X, y).privacy_.event
-    assert planned.event == fitted(Estimator, *late(400)).privacy_.event
 
 
 def test_what_is_plotted():

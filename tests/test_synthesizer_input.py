@@ -5,13 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import test_bad_input as bad_input
 from cases import each
 from scipy import sparse
 from sklearn.base import clone
 
-import skdpsco.base.private_estimator
 from skdpsco import PrivateSynthesizer
-from skdpsco._random import generator
 from skdpsco.synthesis import Bins
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -29,21 +28,9 @@ def fitted():
 
 
 def refuses(match, X=FRAME, **params):
-    """Refits a fitted model: it must refuse before noise is drawn, and stay as it was."""
-    model = clone(MODEL).set_params(random_state=0).fit(FRAME).set_params(**params)
-    before, drawn = dict(vars(model)), []
-
-    def record(*args, **kwargs):
-        drawn.append(generator(*args, **kwargs))
-        return drawn[0]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(skdpsco.base.private_estimator, "generator", record)
-        with pytest.raises((ValueError, TypeError), match=match):
-            model.fit(X)
-    assert drawn == []
-    assert vars(model).keys() == before.keys()
-    assert all(vars(model)[name] is before[name] for name in before)
+    model = clone(MODEL).set_params(random_state=0)
+    fit = clone(model).fit(FRAME)
+    bad_input.refuses(model.set_params(**params), match, X, None, fit=fit)
 
 
 WHAT = "workload must be 'marginals', a list of tuples of columns, an array"

@@ -11,17 +11,14 @@ from stand_ins import Declared
 from skdpsco import PrivateLinearRegressor
 from skdpsco._clipping import shorten
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimiser
-from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.mechanisms.generalised_gaussian import generalised_gaussian_error
-from skdpsco.privacy import Budget, GaussianEvent, Ledger, ZCDPEvent, compose, delta_of, epsilon_of
-from skdpsco.solvers import Allowance, Problem, check_cost, check_supported
+from skdpsco.losses import Logistic, SmoothHinge
+from skdpsco.privacy import Budget, Ledger, ZCDPEvent, delta_of, epsilon_of
+from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.lp_ball import tree_frank_wolfe as module
-from skdpsco.solvers.lp_ball.tree_bounds import noise_order
 from skdpsco.solvers.lp_ball.tree_frank_wolfe import NOISES, TreeFrankWolfe
 
 NOISELESS = Allowance(1e12)
 BALLS = [L1Ball(1.0), LpBall(1.5, 1.0), L2Ball(1.0), LpBall(3.0, 1.0), LpBall(math.inf, 0.6)]
-LOSSES = [Logistic(), Squared(), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]
 
 
 def data(n, d, loss, seed=0):
@@ -36,37 +33,6 @@ def data(n, d, loss, seed=0):
 
 
 # ------------------------------------------------------------------------------ plans
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("ball", BALLS)
-def test_plans_spend_the_budget(loss, ball):
-    budget = Budget(1.0, 1e-6)
-    for n, d, n_iter in ((1, 1, None), (40, 3, 5), (5000, 20, None)):
-        if n == 5000 and loss is not LOSSES[0] and ball is not BALLS[0]:
-            continue  # one by one: schedules take long to plan
-        problem = Problem(loss, ball, n, d)
-        noises = () if n_iter is None and n > 1 else NOISES
-        for noise in ("auto", *noises[: 3 if isinstance(ball, L1Ball) else 2]):
-            solver = TreeFrankWolfe(noise)
-            check_supported(solver, problem)
-            plan = solver.plan(problem, budget, n_iter)
-            check_cost(plan.event, budget)
-            cost = {
-                "gaussian": GaussianEvent(1.0 / budget.mu),
-                "generalised-gaussian": compose(
-                    ZCDPEvent(plan.rho), generalised_gaussian_error(max(problem.n_coefficients, 8))
-                ),
-                "exponential": ZCDPEvent(budget.rho),
-            }
-            assert plan.event == cost[plan.noise]
-            assert epsilon_of(plan.event, 1e-6) > 1.0 - 1e-6
-            assert plan.n_iter == (n_iter or plan.n_iter) == len(plan.batches)
-            assert sum(plan.batches) == n
-            assert hash(plan) is not None
-            r = noise_order(problem)
-            asked = "gaussian" if noise == "generalised-gaussian" and r == 2 else noise
-            assert plan.noise == asked or noise == "auto"
 
 
 @pytest.mark.parametrize(

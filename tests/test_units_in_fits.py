@@ -125,21 +125,6 @@ def test_all_that_comes_with_records_is_drawn_alike(table):
     assert others == [given[name] for name in ("columns", "column", "model", "nothing")]
 
 
-def test_a_fit_sees_the_drawn_rows(monkeypatch):
-    seen = {}
-
-    def learn(self, X, y):
-        seen.update(X=X, y=y, weights=self._sample_weight)
-        return np.zeros((1, 2)), 0.0
-
-    monkeypatch.setattr(PrivateRidge, "_learn", learn)
-    model = PrivateRidge(max_weight=9, max_records_per_unit=K)
-    model.fit(X, Y, sample_weight=np.abs(Y), units=PERSON)
-    assert seen["X"].shape == (200 * K, 2)
-    np.testing.assert_array_equal(seen["X"] @ [1.0, -0.5], seen["y"])
-    np.testing.assert_array_equal(np.abs(seen["y"]), seen["weights"])
-
-
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_moments_of_persons_lose_no_more_than_is_charged(k):
     """Brute force: replace a person's records by any others, and compare all tables of both.
@@ -285,13 +270,6 @@ def test_a_search_draws_once(strategy, monkeypatch):
     search.fit(X, Y, sample_weight=np.ones(N), units=PERSON)
     assert sizes == {(480,) * 3, (600,) * 3}
     assert search.best_estimator_.privacy_.relation == unit_relation(K)
-
-
-def test_a_search_for_units_is_one_of_composition():
-    """As one with a ledger is, since the curve of random stopping is that of one record."""
-    search = PrivateGridSearchCV(PrivateRidge(), {}, max_records_per_unit=K)
-    assert not search._stops_at_random()
-    assert search.set_params(max_records_per_unit=1)._stops_at_random()
 
 
 # --- what is refused

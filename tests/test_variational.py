@@ -217,13 +217,6 @@ def test_an_operator_that_mixes_records_is_found_on_probes():
         solve_variational_inequality(Operator(mixing, [block]), probes, probes=probes)
 
 
-def test_a_record_with_a_complex_operator_bears_it_alone():
-    data = np.linspace(-0.5, 1.0, 40).reshape(20, 2)
-    block = Block(L2Ball(1.0), 2, 2.0)
-    solution = solve_variational_inequality(Operator(lambda z, x: np.emath.sqrt(x), [block]), data)
-    assert np.isfinite(solution.z).all()
-
-
 def test_an_underflow_does_not_show():
     data = np.full((50, 2), 0.5)
     data[0, 0] = 1e-200

@@ -260,15 +260,6 @@ def test_weights_beyond_the_bound_are_clipped(Model):
     assert beyond.privacy_.epsilon == plain.privacy_.epsilon
 
 
-@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
-def test_a_fit_may_begin_at_a_public_model_and_have_weights():
-    public = LinearRegression().fit(X, Y)
-    model = PrivateRidge(epsilon=1e6, target_bound=1.0, max_weight=1.5, alpha=0.0)
-    model.fit(X, Y, sample_weight=V, init=public)
-    expected = LinearRegression().fit(X, Y, sample_weight=KNOWN)
-    assert_allclose(model.coef_, expected.coef_, atol=0.02)
-
-
 # --- bad input, before anything is charged
 
 

@@ -94,6 +94,41 @@ def opened(blocks):
     return BlockRecords(blocks, check_target).open(np.ones(D), False)
 
 
+CHANGED = r"Block \d of X: it is not what it was"
+
+
+def ends(model, *data, charges=0, match=CHANGED, error=ValueError):
+    """The fit fails after so many charges, and releases nothing."""
+    ledger = Ledger(epsilon=5.0, delta=1e-5)
+    model = clone(model).set_params(ledger=ledger, delta=1e-6)
+    with pytest.raises(error, match=match):
+        model.fit(*data)
+    assert len(ledger.history()) == charges
+    assert not hasattr(model, "coef_")
+
+
+def kill(client, workers):
+    """End these processes."""
+    pids = set(client.run(os.getpid, workers=workers).values())
+    for pid in pids:
+        os.kill(pid, 9)
+    return pids
+
+
+def before_sum(monkeypatch, number, happens):
+    """Call ``happens`` before that sum on the cluster; return the list of all sums."""
+    original, sums = module.ClusterBlocks.sum, []
+
+    def spy(self, task):
+        sums.append(task)
+        if len(sums) == number:
+            happens()
+        return original(self, task)
+
+    monkeypatch.setattr(module.ClusterBlocks, "sum", spy)
+    return sums
+
+
 def test_arrays(anywhere):
     arrays = da.from_array(X, chunks=(250, 4)), da.from_array(Y, chunks=400)
     same(PrivateLasso(n_iter=3), *arrays)
@@ -200,29 +235,25 @@ def test_input(make, error, message):
 
 
 def test_a_declared_number_of_records_must_be_right(anywhere):
-    ledger = Ledger(epsilon=5.0, delta=1e-5)
     frame = dd.from_pandas(FRAME.assign(target=Y), npartitions=3)
     blocks = RowBlocks.from_dask(frame, target="target", n_samples=N + 1)
-    with pytest.raises(ValueError, match=r"n_samples=1201 records were declared, but .* hold 1200"):
-        PrivateLasso(ledger=ledger, delta=1e-6).fit(blocks)
+    ends(PrivateLasso(), blocks, match=r"n_samples=1201 records were declared, but .* hold 1200")
     with pytest.raises(TypeError, match="n_samples must be None or an int"):
         RowBlocks.from_dask(frame, target="target", n_samples=2.0)
     with pytest.raises(ValueError, match="n_samples=7 was declared, but X has 1200 records"):
         RowBlocks.from_dask(da.from_array(X), Y, n_samples=7)
-    assert len(ledger.history()) == 0
 
 
 def test_mistakes_in_blocks_cost_nothing(anywhere):
-    ledger = Ledger(epsilon=5.0, delta=1e-5)
-    model = PrivateLasso(ledger=ledger, delta=1e-6)
     missing = X.copy()
     missing[700, 2] = np.nan
-    with pytest.raises(ValueError, match="Block 1 of X: Input X contains NaN"):
-        model.fit(RowBlocks.from_dask(da.from_array(missing, chunks=(400, -1)), Y, block_size=400))
+    missing = da.from_array(missing, chunks=(400, -1))
     liar = da.map_blocks(lambda x: x[:, :5], da.from_array(X, chunks=(400, -1)), meta=X[:0])
-    with pytest.raises(ValueError, match="Block 0 of X: it must have 6 columns"):
-        model.fit(RowBlocks.from_dask(liar, Y, block_size=400))
-    assert len(ledger.history()) == 0
+    for wrong, match in (
+        (missing, "Block 1 of X: Input X contains NaN"),
+        (liar, "Block 0 of X: it must have 6 columns"),
+    ):
+        ends(PrivateLasso(), RowBlocks.from_dask(wrong, Y, block_size=400), match=match)
 
 
 def wait_until_dead(client, pids):
@@ -240,17 +271,11 @@ def wait_until_dead(client, pids):
 def test_a_killed_worker_does_not_change_the_fit(cluster, monkeypatch):
     """Its blocks are read again, its sums taken again: deterministic, without noise."""
     expected = fit(PrivateLasso(n_iter=6), X, Y).coef_
-    original, sums = module.ClusterBlocks.sum, []
 
-    def kill(self, task):
-        sums.append(task)
-        if len(sums) == 4:
-            address = next(iter(cluster.scheduler_info()["workers"]))
-            pid = cluster.run(os.getpid, workers=[address])[address]
-            os.kill(pid, 9)
-        return original(self, task)
+    def happens():
+        kill(cluster, [next(iter(cluster.scheduler_info()["workers"]))])
 
-    monkeypatch.setattr(module.ClusterBlocks, "sum", kill)
+    sums = before_sum(monkeypatch, 4, happens)
     with cluster.as_current():
         found = fit(PrivateLasso(n_iter=6), da.from_array(X, chunks=(200, -1)), Y)
     assert len(sums) > 6
@@ -283,18 +308,12 @@ ONE_PASS = PrivateLinearRegressor(solver=PhasedSGD(shuffle=False))
 
 @pytest.mark.parametrize("model", [SEVERAL_PASSES, ONE_PASS])
 def test_a_graph_that_is_not_deterministic_costs_nothing(anywhere, model):
-    ledger = Ledger(epsilon=5.0, delta=1e-5)
-    model = clone(model).set_params(ledger=ledger, delta=1e-6)
-    with pytest.raises(ValueError, match=r"Block \d of X: it is not what it was.*deterministic"):
-        model.fit(permuted())
-    assert len(ledger.history()) == 0
+    ends(model, permuted(), match=CHANGED + ".*deterministic")
 
 
 def test_models_of_arrays_do_not_compute_features_and_targets_apart():
-    ledger = Ledger(epsilon=5.0, delta=1e-5)
-    with pytest.raises(TypeError, match=r"got a Dask Array.*X, y = dask.compute\(X, y\)"):
-        PrivateMinimaxRegressor(ledger=ledger).fit(da.from_array(X), da.from_array(Y))
-    assert len(ledger.history()) == 0
+    told = {"match": r"got a Dask Array.*X, y = dask.compute\(X, y\)", "error": TypeError}
+    ends(PrivateMinimaxRegressor(), da.from_array(X), da.from_array(Y), **told)
 
 
 def test_entries_of_a_sparse_row_may_come_in_any_order(anywhere):
@@ -342,12 +361,7 @@ def test_a_graph_that_changes_during_the_fit_ends_it(tmp_path, monkeypatch, mode
         return charge(self, *arguments, **options)
 
     monkeypatch.setattr(Ledger, "charge", change)
-    ledger = Ledger(epsilon=5.0, delta=1e-5)
-    model = clone(model).set_params(ledger=ledger, delta=1e-6)
-    with pytest.raises(ValueError, match=r"Block \d of X: it is not what it was"):
-        model.fit(permuted(seed))
-    assert len(ledger.history()) == 1
-    assert not hasattr(model, "coef_")
+    ends(model, permuted(seed), charges=1)
 
 
 def test_blocks_of_a_killed_worker_that_are_made_otherwise_end_the_fit(
@@ -356,27 +370,16 @@ def test_blocks_of_a_killed_worker_that_are_made_otherwise_end_the_fit(
     """Blocks of two evaluations would hold some records twice."""
     seed = tmp_path / "seed"
     seed.write_text("0")
-    original, sums = module.ClusterBlocks.sum, []
 
-    def kill(self, task):
-        sums.append(task)
-        if len(sums) == 4:
-            seed.write_text("1")
-            address = next(iter(cluster.scheduler_info()["workers"]))
-            pid = cluster.run(os.getpid, workers=[address])[address]
-            os.kill(pid, 9)
-            wait_until_dead(cluster, {pid})
-        return original(self, task)
+    def happens():
+        seed.write_text("1")
+        address = next(iter(cluster.scheduler_info()["workers"]))
+        wait_until_dead(cluster, kill(cluster, [address]))
 
-    monkeypatch.setattr(module.ClusterBlocks, "sum", kill)
-    ledger = Ledger(epsilon=5.0, delta=1e-5)
-    model = PrivateLasso(n_iter=6, ledger=ledger, delta=1e-6)
+    sums = before_sum(monkeypatch, 4, happens)
     with cluster.as_current():
-        with pytest.raises(ValueError, match=r"Block \d of X: it is not what it was"):
-            model.fit(permuted(seed))
+        ends(PrivateLasso(n_iter=6), permuted(seed), charges=1)
     assert len(sums) == 4
-    assert len(ledger.history()) == 1
-    assert not hasattr(model, "coef_")
 
 
 @pytest.mark.parametrize("model", [SEVERAL_PASSES, ONE_PASS])
@@ -393,12 +396,8 @@ def test_a_pass_that_mixes_two_evaluations_costs_nothing(model):
     pieces = [da.from_delayed(take(i), (200, D + 1), float) for i in range(0, N, 200)]
     whole = da.concatenate(pieces)
     blocks = RowBlocks.from_dask(whole[:, :D], whole[:, D], block_size=200)
-    ledger = Ledger(epsilon=5.0, delta=1e-5)
-    model = clone(model).set_params(ledger=ledger, delta=1e-6)
     with dask.config.set(scheduler="synchronous"):
-        with pytest.raises(ValueError, match="it is not what it was"):
-            model.fit(blocks)
-    assert len(ledger.history()) == 0
+        ends(model, blocks)
 
 
 def test_targets_beside_blocks(anywhere):
@@ -428,11 +427,8 @@ def test_blocks_that_are_made_anew_keep_their_sizes(evaluations):
     features = da.from_delayed(dask.delayed(grow)(X), (np.nan, D), float)
     targets = da.from_delayed(dask.delayed(grow)(Y), (np.nan,), float)
     blocks = RowBlocks.from_dask(features, targets, n_samples=601)
-    ledger = Ledger(epsilon=5.0, delta=1e-5)
     with dask.config.set(scheduler="synchronous"):
-        with pytest.raises(ValueError, match="Block 0 of X: it is not what it was"):
-            PrivateLasso(n_iter=3, ledger=ledger, delta=1e-6).fit(blocks)
-    assert len(ledger.history()) == evaluations - 1
+        ends(PrivateLasso(n_iter=3), blocks, charges=evaluations - 1)
 
 
 def test_data_that_are_lost_for_good_end_the_fit_and_keep_the_charge(cluster, monkeypatch):
@@ -442,24 +438,9 @@ def test_data_that_are_lost_for_good_end_the_fit_and_keep_the_charge(cluster, mo
         cluster.gather([cluster.submit(len, f) for f in futures])
         pieces = [da.from_delayed(f, (600, D), float) for f in futures]
         data = da.concatenate(pieces)
-        original, sums = module.ClusterBlocks.sum, []
-
-        def kill(self, task):
-            sums.append(task)
-            if len(sums) == 2:
-                pids = set(cluster.run(os.getpid).values())
-                for pid in pids:
-                    os.kill(pid, 9)
-                wait_until_dead(cluster, pids)
-            return original(self, task)
-
-        monkeypatch.setattr(module.ClusterBlocks, "sum", kill)
-        ledger = Ledger(epsilon=5.0, delta=1e-5)
-        model = PrivateLasso(n_iter=5, ledger=ledger, delta=1e-6)
-        with pytest.raises(Exception, match=r"lost|[Cc]ancelled"):
-            model.fit(data, Y)
-    assert len(ledger.history()) == 1
-    assert not hasattr(model, "coef_")
+        before_sum(monkeypatch, 2, lambda: wait_until_dead(cluster, kill(cluster, None)))
+        lost = {"match": r"lost|[Cc]ancelled", "error": Exception}
+        ends(PrivateLasso(n_iter=5), data, Y, charges=1, **lost)
 
 
 def test_a_search_runs_on_workers(cluster):

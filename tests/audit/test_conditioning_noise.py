@@ -11,15 +11,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from recorded_releases import RecordedReleases
+from recorded_releases import RecordedReleases, charges_of
 from scipy import sparse
 
 from skdpsco._kernels import njit
 from skdpsco.data import products
 from skdpsco.data.design import as_design, columns_of
-from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import mu_of
-from skdpsco.privacy.events import leaves
 from skdpsco.scaling import conditioning as module
 from skdpsco.scaling import quantiles
 from skdpsco.scaling.conditioning import CONDITIONING, plan_conditioning
@@ -40,23 +39,9 @@ def charges(plan, mu):
     if plan.scaled:
         each += [mu * math.sqrt(CONDITIONING.norm_share)]
         each += [mu * math.sqrt(CONDITIONING.centre_share)]
-    charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
-    assert sorted(each) == pytest.approx(sorted(charged), rel=1e-9)
+    assert sorted(each) == pytest.approx(sorted(charges_of(plan.event)), rel=1e-9)
     assert mu_of(plan.event) == pytest.approx(math.hypot(*each))
     return each
-
-
-class Releases(RecordedReleases):
-    """Releases of conditioning."""
-
-    def __init__(self, monkeypatch, is_sparse):
-        super().__init__(monkeypatch, module, quantiles)
-        self.layout = sparse.csr_matrix if is_sparse else np.array
-
-    def run(self, plan, rows, outputs=None):
-        self.begin(outputs)
-        X = as_design(self.layout(rows), BOUNDS[: plan.n_features], plan.centred)
-        return plan.release(X, np.zeros(len(rows)), np.random.default_rng(0))
 
 
 def extreme_records(d):
@@ -76,25 +61,19 @@ def extreme_records(d):
 )
 @pytest.mark.parametrize("n", [2, 6])
 def test_releases_change_by_what_is_charged(monkeypatch, found, is_sparse, n):
-    releases, mu, largest = Releases(monkeypatch, is_sparse), 100.0, []
+    releases, mu = RecordedReleases(monkeypatch, module, quantiles), 100.0
+    layout, largest = sparse.csr_matrix if is_sparse else np.array, []
     for d, base, shift in itertools.product((1, 2, 3), (0, 1, -1), (1, 2, 3)):
         plan = plan_conditioning(n, d, mu, found, is_sparse)
         records = extreme_records(d)
         rest = [records[shift * i % len(records)] for i in range(n - 1)]
-        first = releases.run(plan, [records[base], *rest])
-        outputs, runs = releases.seen, []
-        for record in records:
-            result = releases.run(plan, [record, *rest], outputs)
-            assert np.array_equal(result.centre, first.centre)
-            assert np.array_equal(result.scale, first.scale)  # releases decide everything
-            assert np.array_equal(result.mean_square, first.mean_square)
-            runs.append(releases.units)
-        ratios = []
-        for k, charge in enumerate(charges(plan, mu)):
-            units = np.array([run[k] for run in runs])
-            change = max(np.linalg.norm(units - one, axis=1).max() for one in units)
-            # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
-            ratios.append(float(change / (charge * math.sqrt(4.0**SCALE_BITS - 16))))
+
+        def run(rows, plan=plan):
+            X = as_design(layout(rows), BOUNDS[: plan.n_features], plan.centred)
+            return plan.release(X, np.zeros(len(rows)), np.random.default_rng(0))
+
+        sets = [[record, *rest] for record in [records[base], *records]]
+        ratios = releases.ratios(run, sets, charges(plan, mu))
         assert max(ratios) <= 1.0
         largest.append(ratios)
     largest = np.max(largest, axis=0)

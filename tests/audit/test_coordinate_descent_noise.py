@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from runs import make_problem
 from scipy import sparse
 
 from skdpsco.data.design import as_design
@@ -27,16 +28,10 @@ from skdpsco.solvers.penalized import coordinate_descent as cd_module
 from skdpsco.solvers.penalized import greedy_coordinate_descent as greedy_module
 from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent
 from skdpsco.solvers.penalized.greedy_coordinate_descent import GreedyCoordinateDescent
-from skdpsco.solvers.penalized.problem import CompositeProblem
 
 ONE = 2.0**SCALE_BITS
 MUST_HOLD, MUST_REACH = 1.0, 0.5
 MODULES = (scales_module, cd_module, greedy_module)
-
-
-def make_problem(loss, n, d, intercept, penalty):
-    unit = (1.0,) * d + (0.0,) * intercept
-    return CompositeProblem(loss, None, n, d + intercept, intercept, penalty=penalty, unit=unit)
 
 
 def neighbours(d, loss, n):

@@ -48,7 +48,6 @@ from skdpsco.solvers import (
     Stagewise,
     TreeFrankWolfe,
 )
-from skdpsco.solvers.base import check_supported
 from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledDescent
@@ -260,47 +259,6 @@ def test_of_sparse_records(monkeypatch, loss):
 @pytest.mark.parametrize(("solver", "n", "rho", "n_iter"), PENALISED)
 def test_with_a_penalty(monkeypatch, solver, n, rho, n_iter, loss):
     assert worst(monkeypatch, solver, composite(loss, n, 2), rho, n_iter, CODES) <= 1.0
-
-
-class Scaled(Declared):
-    """A loss with constants of any size, to which it keeps."""
-
-
-@value.register(Scaled)
-@derivative.register(Scaled)
-def _(loss, z, y):
-    return loss.slope * y
-
-
-@curvature.register(Scaled)
-def _(loss, z, y):
-    return loss.bend
-
-
-SIZES = [0.0, 1e-320, 1e-200, 1e-100, 1.0, 1e100, 1e200, 1e308, math.inf]
-
-
-@pytest.mark.parametrize("case", [*BALLS, *PENALISED], ids=lambda case: type(case[0]).__name__)
-def test_constants_of_any_size_fail_before_the_charge(monkeypatch, case):
-    *first, rho, n_iter = case
-    releases, runs = Releases(monkeypatch), 0
-    for slope, bend in itertools.product(SIZES, SIZES):
-        loss = Scaled(slope, bend)
-        if len(first) == 4:
-            solver, constraint, n, d = first
-            problem = Problem(loss, constraint, n, d)
-        else:
-            solver, n, d = *first, 2
-            problem = composite(loss, n, d)
-        try:
-            check_supported(solver, problem)
-            plan = solver.plan(problem, Allowance(rho), n_iter)
-        except (TypeError, ValueError):
-            continue
-        design = as_design(np.resize([1.0, -1.0, 0.5], (n, d)), np.ones(d), False)
-        releases.run(solver, plan, problem, design, np.resize([1.0, -1.0], n))
-        runs += 1
-    assert runs > 0
 
 
 class LyingTable(Tabulated):

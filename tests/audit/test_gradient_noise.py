@@ -14,6 +14,7 @@ import math
 import numpy as np
 import pytest
 from delta_audits import DELTA, EPSILON, check_noise
+from runs import make_problem
 from scipy import sparse
 from test_standard_errors import targets_of
 
@@ -24,11 +25,10 @@ from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, SmoothQuan
 from skdpsco.losses.library import OneVsRest, Weighted, for_kernels
 from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance
 from skdpsco.mechanisms.samplers import SCALE_BITS, gaussian_mechanism, to_grid
-from skdpsco.penalties import L2
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling.conditioning import Conditioning
-from skdpsco.solvers import SGD, CompositeProblem, GradientDescent
+from skdpsco.solvers import SGD, GradientDescent
 from skdpsco.solvers import gradient_sums as sums_module
 from skdpsco.solvers.gradient_sums import GradientLimits, add_gradients
 from skdpsco.solvers.penalized import gradient_descent as module
@@ -38,12 +38,6 @@ from skdpsco.solvers.penalized.sgd import Rows, poisson_sample
 
 ONE = 2.0**SCALE_BITS
 BOUNDS = np.array([1.0, 0.5])
-
-
-def make_problem(loss, n, d, intercept=False):
-    return CompositeProblem(
-        loss, None, n, d + intercept, intercept, penalty=L2(0.01), unit=(1.0,) * (d + intercept)
-    )
 
 
 # ------------------------------------------------------------------------------ sensitivities

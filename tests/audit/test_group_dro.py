@@ -10,13 +10,13 @@ import math
 
 import numpy as np
 import pytest
-from recorded_releases import RecordedReleases
+from recorded_releases import ONE, RecordedReleases
 from scipy import sparse
 
 from skdpsco.constraints import L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.losses import Hinge, Logistic, Squared
-from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import deviation_on, gaussian_mechanism, to_grid
 from skdpsco.privacy import Budget, epsilon_of, mu_of
 from skdpsco.privacy.events import leaves
 from skdpsco.scaling import column_scales
@@ -126,15 +126,14 @@ def worst_ratios(releases, plan, problem, member, rest, choices=None, **options)
         assert np.array_equal(result.coef, first.coef)  # releases decide everything
         assert np.array_equal(result.theta, first.theta)
         runs.append(found)
-    # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
-    one, ratios = math.sqrt(4.0**SCALE_BITS - 16), {}
+    ratios = {}
     for name, mu in kinds(plan).items():
         which = [i for i, (kind, _) in enumerate(runs[0]) if kind == name]
         changes = []
         for a, b in itertools.combinations(runs, 2):
             sizes = [np.linalg.norm(a[i][1] - b[i][1]) for i in which]
             changes.append(math.hypot(*sizes) if name == "descent" else max(sizes))
-        ratios[name] = max(changes) / (mu * one)
+        ratios[name] = max(changes) / (mu * ONE)
     return ratios
 
 
@@ -189,34 +188,6 @@ def test_charges_are_tight(monkeypatch, loss, member, mode, choices):
     assert largest.pop("descent") <= 1.0
     assert min(largest.values()) > 2 / 3
     assert max(largest.values()) <= 1.0
-
-
-@pytest.mark.parametrize("mode", ["public", "counts"])
-def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, mode):
-    """Six standard deviations of the mean square: a false alarm has probability below 1e-8."""
-    problem = problem_for(LOSSES[0], LABELS, 2, True, mode=mode)
-    plan = GroupDescent().plan(problem, Given(50.0), 4)
-    noise, n_grids = [], set()
-
-    def spy(rng, values, grid):
-        before = values.copy()
-        gaussian_mechanism(rng, values, grid)
-        assert np.array_equal(np.rint(values / grid) * grid, values)
-        noise.extend((values - before) / (grid * 2.0**SCALE_BITS))
-        n_grids.add(grid)
-        return deviation_on(grid)
-
-    for module in MODULES:
-        monkeypatch.setattr(module, "gaussian_mechanism", spy)
-    X = as_design(np.random.default_rng(0).uniform(-1, 1, (6, 2)), BOUNDS[:2], True)
-    y = np.array([-1.0, 1.0, 1.0, -1.0, 1.0, -1.0])
-    membership = sparse.csr_array(LABELS.astype(float))
-    for seed in range(120):
-        rng = np.random.Generator(np.random.PCG64(seed))
-        GroupDescent().run(plan, problem, X, y, membership, rng, np.zeros(1, int))
-    assert n_grids >= {plan.count_grid, plan.losses.grid, plan.inner.scales.grid} - {None, 0.0}
-    assert len(noise) > 2000
-    assert abs(np.square(noise).mean() - 1) < 6 * math.sqrt(2 / len(noise))
 
 
 def in_groups(sizes):

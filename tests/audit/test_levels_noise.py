@@ -9,19 +9,16 @@ import math
 
 import numpy as np
 import pytest
-from recorded_releases import RecordedReleases
+from recorded_releases import RecordedReleases, charges_of
 from scipy import sparse
 
 from skdpsco.data.design import as_design
-from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.privacy import mu_of
-from skdpsco.privacy.events import leaves
 from skdpsco.scaling import feature_bounds as module
 from skdpsco.scaling import quantiles
 from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, find_bounds, plan_bounds
 
 N_MEANS = 5  # counts among 32 candidates
-SMALL = {"least_n_mu": 0.0}  # levels at any size and budget
 
 
 def planned(n, d, mu, added=False):
@@ -44,28 +41,16 @@ def charges(plan, mu):
         deviation = math.sqrt(d / tuning.beyond_share) / (n * mu * tuning.least_beyond)
         each = np.append(each, tuning.beyond_share * min(deviation**2, 1.0))
     each = mu * np.sqrt(each)
-    charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
-    assert sorted(each) == pytest.approx(sorted(charged), rel=1e-9)
+    assert sorted(each) == pytest.approx(sorted(charges_of(plan.event)), rel=1e-9)
     assert mu_of(plan.event) == pytest.approx(np.linalg.norm(each))
     return each
 
 
-class Releases(RecordedReleases):
-    """Releases of levels."""
-
-    def __init__(self, monkeypatch):
-        tuning = FEATURE_BOUNDS._replace(**SMALL)
-        monkeypatch.setattr(module, "FEATURE_BOUNDS", tuning)
-        super().__init__(monkeypatch, module, quantiles)
-
-    def run(self, plan, rows, outputs=None, is_sparse=False, target=False):
-        self.begin(outputs)
-        rows = np.array(rows)
-        d = rows.shape[1] - target
-        X, y = rows[:, :d], rows[:, -1] if target else np.zeros(len(rows))
-        X = as_design(sparse.csr_matrix(X) if is_sparse else X, np.ones(d), True)
-        unknown = np.ones(d + target, dtype=bool)
-        return find_bounds(plan, X, y, unknown, np.random.default_rng(0))
+@pytest.fixture
+def releases(monkeypatch):
+    """Levels at any size and budget."""
+    monkeypatch.setattr(module, "FEATURE_BOUNDS", FEATURE_BOUNDS._replace(least_n_mu=0.0))
+    return RecordedReleases(monkeypatch, module, quantiles)
 
 
 def records_of(d):
@@ -73,21 +58,18 @@ def records_of(d):
     return [*itertools.product(extremes, repeat=d), (0.7,) * d, (1e308, -0.01, 3.0)[:d]]
 
 
-def largest_ratios(releases, plan, mu, data_sets, is_sparse=False, target=False):
+def ratios_of(releases, plan, mu, data_sets, is_sparse=False, target=False):
     """The largest change of every release, in units of what its charge allows."""
-    options = {"is_sparse": is_sparse, "target": target}
-    first = releases.run(plan, data_sets[0], **options)
-    outputs, runs = releases.seen, []
-    for rows in data_sets:
-        assert np.array_equal(releases.run(plan, rows, outputs, **options), first)
-        runs.append(releases.units)
-    ratios = []
-    for k, charge in enumerate(charges(plan, mu)):
-        units = [run[k] for run in runs]
-        pairs = itertools.combinations(units, 2)
-        change = max(float(np.linalg.norm(a - b)) for a, b in pairs)
-        # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
-        ratios.append(change / (charge * math.sqrt(4.0**SCALE_BITS - 16)))
+
+    def run(rows):
+        rows = np.array(rows)
+        d = rows.shape[1] - target
+        X, y = rows[:, :d], rows[:, -1] if target else np.zeros(len(rows))
+        X = as_design(sparse.csr_matrix(X) if is_sparse else X, np.ones(d), True)
+        unknown = np.ones(d + target, dtype=bool)
+        return find_bounds(plan, X, y, unknown, np.random.default_rng(0))
+
+    ratios = releases.ratios(run, data_sets, charges(plan, mu))
     assert max(ratios) <= 1.0
     return ratios
 
@@ -95,15 +77,15 @@ def largest_ratios(releases, plan, mu, data_sets, is_sparse=False, target=False)
 @pytest.mark.parametrize(
     ("n", "is_sparse", "target"), [(2, False, False), (6, True, False), (4, False, True)]
 )
-def test_releases_change_by_what_is_charged(monkeypatch, n, is_sparse, target):
-    releases, mu, largest = Releases(monkeypatch), 200.0, []
+def test_releases_change_by_what_is_charged(releases, n, is_sparse, target):
+    mu, largest = 200.0, []
     for d, shift in itertools.product((1, 2, 3), (1, 2)):
         if d == 1 and target:
             continue
         plan, records = planned(n, d, mu), records_of(d)
         rest = [records[(shift * i + 1) % len(records)] for i in range(n - 1)]
         sets = [[record, *rest] for record in records]
-        largest.append(largest_ratios(releases, plan, mu, sets, is_sparse, target))
+        largest.append(ratios_of(releases, plan, mu, sets, is_sparse, target))
     largest = np.max(largest, axis=0)
     sums = N_MEANS + 1 + FEATURE_BOUNDS.n_norms
     assert largest[:N_MEANS].max() > 0.9
@@ -111,15 +93,15 @@ def test_releases_change_by_what_is_charged(monkeypatch, n, is_sparse, target):
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_an_added_record_changes_what_is_charged(monkeypatch, is_sparse):
+def test_an_added_record_changes_what_is_charged(releases, is_sparse):
     """Brute force: every record at every place, against the table without it."""
-    releases, mu, largest = Releases(monkeypatch), 200.0, []
+    mu, largest = 200.0, []
     for d in (1, 2):
         plan, records = planned(5, d, mu, added=True), records_of(d)
         rest = [records[(3 * k + 1) % len(records)] for k in range(4)]
         for record, place in itertools.product(records, range(5)):
             sets = [rest, [*rest[:place], record, *rest[place:]]]
-            largest.append(largest_ratios(releases, plan, mu, sets, is_sparse))
+            largest.append(ratios_of(releases, plan, mu, sets, is_sparse))
     largest = np.max(largest, axis=0)
     assert largest[N_MEANS] > 0.9
     assert largest[N_MEANS + 1 + FEATURE_BOUNDS.n_norms] > 0.9

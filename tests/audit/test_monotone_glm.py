@@ -10,21 +10,15 @@ import math
 
 import numpy as np
 import pytest
+from recorded_releases import RecordedReleases, charges_of
 from scipy import sparse
 from scipy.special import expit
 
 from skdpsco import PrivateMonotoneGLM
 from skdpsco.linear_model import Link
 from skdpsco.losses.kernels import bounded_entries
-from skdpsco.mechanisms.samplers import (
-    SCALE_BITS,
-    deviation_on,
-    gaussian_grid,
-    gaussian_mechanism,
-    to_grid,
-)
+from skdpsco.mechanisms.samplers import gaussian_grid
 from skdpsco.model_selection import PrivateGridSearchCV, make_private_scorer
-from skdpsco.privacy.events import leaves
 from skdpsco.scaling import column_scales
 from skdpsco.solvers.groups import monotone_glm as _monotone
 from skdpsco.solvers.penalized import gradient_descent
@@ -63,39 +57,9 @@ def complain(z):
     raise RuntimeError("I have seen a record.")
 
 
-class Releases:
-    """Stand-in for the noise: keeps grid units, makes up outputs or replays them."""
-
-    def __init__(self, monkeypatch, size=0.1):
-        self.size, self.outputs = size, None
-        add = self.add
-        for module in MODULES:
-            monkeypatch.setattr(module, "gaussian_mechanism", lambda *args: add(*args))
-
-    def add(self, rng, values, grid):
-        assert np.isfinite(values).all()
-        units = [int(to_grid(v, grid)) for v in values]
-        assert max(map(abs, units)) < 2**49  # nothing is clamped
-        self.units.append(np.array(units, dtype=float))
-        if self.outputs is None:
-            values += rng.uniform(-1, 1, len(values)) * self.size * (np.abs(values).max() + 1.0)
-        else:
-            values[:] = self.outputs[len(self.units) - 1]
-        self.seen.append(values.copy())
-        return deviation_on(grid)
-
-    def fit(self, model, records, layout):
-        self.units, self.seen = [], []
-        model.fit(layout(np.array([x for x, _ in records])), np.array([y for _, y in records]))
-        if self.outputs is None:
-            self.outputs = self.seen
-        return model, self.units
-
-
 def charges(model, n_releases):
     """Sensitivity over scale that every release was charged, in their order."""
-    mu = [1 / leaf.noise_multiplier for leaf, count in leaves(model.privacy_.event)
-          for _ in range(count)]  # fmt: skip
+    mu = charges_of(model.privacy_.event)
     if model.solver == "gradient-descent":
         assert len(mu) == n_releases
         return mu
@@ -106,25 +70,21 @@ def charges(model, n_releases):
 
 def worst_ratios(monkeypatch, model, link, d, place, base, layout=np.asarray, size=0.1):
     """Largest change over charge of every release, when the record at ``place`` is replaced."""
-    releases = Releases(monkeypatch, size)
+    releases = RecordedReleases(monkeypatch, *MODULES)
+    releases.size, releases.least = size, 1.0
     targets = (link.low - 9.0, 0.5 * (link.low + link.high), link.high + 9.0)
     features = [*itertools.product((-9.0, 9.0), repeat=d), (0.0,) * d, (0.3, -0.2, 1.1)[:d]]
     extreme = list(itertools.product(features, targets))
     rest = [extreme[(5 * i + base) % len(extreme)] for i in range(N - 1)]
-    runs, first = [], None
-    for record in [extreme[base], *extreme]:
-        fitted, units = releases.fit(model, [*rest[:place], record, *rest[place:]], layout)
-        coef = np.append(fitted.coef_, fitted.intercept_)
-        first = coef if first is None else first
-        assert np.array_equal(coef, first)  # releases decide everything
-        runs.append(units)
-    found = []
-    for mu, *units in zip(charges(model, len(runs[0])), *runs, strict=True):
-        units = np.array(units)
-        change = np.linalg.norm(units[:, None] - units[None], axis=2).max()
-        # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
-        found.append(float(change / (mu * math.sqrt(4.0**SCALE_BITS - 16))))
-    return found
+
+    def run(records):
+        model.fit(layout(np.array([x for x, _ in records])), np.array([y for _, y in records]))
+        return np.append(model.coef_, model.intercept_)
+
+    sets = [[*rest[:place], record, *rest[place:]] for record in [extreme[base], *extreme]]
+    releases.begin(None)
+    run(sets[0])
+    return releases.ratios(run, sets, charges(model, len(releases.seen)), releases.seen)
 
 
 @SOLVERS
@@ -209,28 +169,6 @@ def test_charges_are_tight_and_half_the_noise_is_caught(monkeypatch, solver):
     for module in MODULES:
         monkeypatch.setattr(module, "gaussian_grid", lambda *args: 0.5 * gaussian_grid(*args))
     assert tight(monkeypatch, solver).min() > 4 / 3
-
-
-@SOLVERS
-def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, solver):
-    """Six standard deviations of the mean square: a false alarm has probability below 1e-8."""
-    noise = []
-
-    def spy(rng, values, grid):
-        before = values.copy()
-        gaussian_mechanism(rng, values, grid)
-        assert np.array_equal(np.rint(values / grid) * grid, values)
-        noise.extend((values - before) / (grid * 2.0**SCALE_BITS))
-        return deviation_on(grid)
-
-    for module in MODULES:
-        monkeypatch.setattr(module, "gaussian_mechanism", spy)
-    rng = np.random.default_rng(0)
-    X, y = rng.uniform(-1, 1, (30, 4)), rng.random(30)
-    for seed in range(60):
-        PrivateMonotoneGLM(solver=solver, epsilon=50.0, n_iter=4, random_state=seed).fit(X, y)
-    assert len(noise) > 1000
-    assert abs(np.square(noise).mean() - 1) < 6 * math.sqrt(2 / len(noise)) < 0.3
 
 
 def test_what_data_do_is_silent(monkeypatch):

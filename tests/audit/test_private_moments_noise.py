@@ -6,14 +6,14 @@ one record. Releases are replayed, so that later releases are made at the same p
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
-from recorded_releases import RecordedReleases
+from recorded_releases import RecordedReleases, charges_of
 from scipy import sparse
 
 from skdpsco.data.design import as_design
-from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.moments import release as module
 from skdpsco.moments.release import declared_or_found, plan_matrix, release_matrix
 from skdpsco.moments.table_sums import TableSums
@@ -44,29 +44,25 @@ def charges(plan, mu):
         counts = module.MATRIX.n_counts * len(module.MATRIX.levels)  # of three scales
         shares += [module.MATRIX.norm_share / counts] * counts
         shares += [1.0 - sum(shares)]
-    charged = [1 / leaf.noise_multiplier for leaf, k in leaves(plan.event) for _ in range(k)]
     each = [*bounds, *mu * np.sqrt(shares)]
-    assert sorted(each) == pytest.approx(sorted(charged), rel=1e-9)
+    assert sorted(each) == pytest.approx(sorted(charges_of(plan.event)), rel=1e-9)
     assert mu_of(plan.event) == pytest.approx(math.hypot(*each), rel=1e-9)
     return each
 
 
-class Releases(RecordedReleases):
-    """Releases of moments."""
+@pytest.fixture
+def releases(monkeypatch):
+    return RecordedReleases(monkeypatch, module, conditioning, feature_bounds, quantiles)
 
-    def __init__(self, monkeypatch):
-        super().__init__(monkeypatch, module, conditioning, feature_bounds, quantiles)
 
-    def run(self, plan, rows, is_sparse, outputs=None):
-        self.begin(outputs)
-        rows, p = np.array(rows), len(rows[0])
-        X, y = rows[:, : max(p - 1, 1)], rows[:, -1] if p > 1 else np.zeros(len(rows))
-        design = as_design(sparse.csr_matrix(X) if is_sparse else X, BOUNDS[: X.shape[1]], False)
-        rng = np.random.default_rng(len(rows))
-        bounds = BOUNDS[:p] if plan.bounds is None else np.full(p, np.nan)
-        bounds = declared_or_found(plan, design, y, bounds, rng)
-        release_matrix(plan, TableSums(design, y, bounds), bounds, X.shape[1], False, rng)
-        return self.units
+def release(plan, is_sparse, rows):
+    rows, p = np.array(rows), len(rows[0])
+    X, y = rows[:, : max(p - 1, 1)], rows[:, -1] if p > 1 else np.zeros(len(rows))
+    design = as_design(sparse.csr_matrix(X) if is_sparse else X, BOUNDS[: X.shape[1]], False)
+    rng = np.random.default_rng(0)
+    bounds = BOUNDS[:p] if plan.bounds is None else np.full(p, np.nan)
+    bounds = declared_or_found(plan, design, y, bounds, rng)
+    return release_matrix(plan, TableSums(design, y, bounds), bounds, X.shape[1], False, rng)
 
 
 def extreme_records(p):
@@ -85,8 +81,8 @@ def extreme_records(p):
         (6, None, False, False),
     ],
 )
-def test_releases_change_by_what_is_charged(monkeypatch, n, row_norm, is_sparse, known):
-    releases, mu, largest = Releases(monkeypatch), 100.0, []
+def test_releases_change_by_what_is_charged(releases, n, row_norm, is_sparse, known):
+    mu, largest = 100.0, []
     # With five features the target is read in smaller units.
     assert module._stretch(5, 1) > 1.1
     for p, shift in [*itertools.product((1, 2, 3), (1, 2)), *[(6, 5)] * known]:
@@ -94,18 +90,8 @@ def test_releases_change_by_what_is_charged(monkeypatch, n, row_norm, is_sparse,
         assert (plan.conditioning is None) is (row_norm is not None)
         records = extreme_records(p)
         rest = [records[(shift * k) % len(records)] for k in range(n - 1)]
-        first = releases.run(plan, [records[0], *rest], is_sparse)
-        outputs = releases.seen
-        all_units = [releases.run(plan, [record, *rest], is_sparse, outputs) for record in records]
-        assert all(len(units) == len(first) for units in all_units)
-        change = [
-            max(float(np.linalg.norm(a[k] - b[k])) for a, b in itertools.combinations(all_units, 2))
-            for k in range(len(first))
-        ]
-        each = charges(plan, mu)
-        assert len(each) == len(first)
-        # The variance of discrete Gaussian noise counts 16 units less (docs/proofs/noise.md).
-        ratios = np.array(change) / (np.array(each) * math.sqrt(4.0**SCALE_BITS - 16))
+        run, sets = partial(release, plan, is_sparse), [[record, *rest] for record in records]
+        ratios = releases.ratios(run, sets, charges(plan, mu))
         assert ratios.max() <= 1.0
         largest.append((ratios[-1], ratios.max()))
     assert np.min(np.max(largest, axis=0)) > 0.8  # bounds are nearly reached
@@ -114,19 +100,18 @@ def test_releases_change_by_what_is_charged(monkeypatch, n, row_norm, is_sparse,
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("n", [1, 5])
 @pytest.mark.parametrize("row_norm", [None, 0.7])
-def test_an_added_record_changes_what_is_charged(monkeypatch, n, row_norm, is_sparse):
+def test_an_added_record_changes_what_is_charged(releases, n, row_norm, is_sparse):
     """Brute force: every record at every place. The plan knows nothing of n."""
-    releases, mu, largest = Releases(monkeypatch), 100.0, 0.0
+    mu, largest = 100.0, 0.0
     for p in (1, 2, 3):
         plan = plan_matrix(None, p, mu, True, row_norm)
         assert plan.conditioning is plan.bounds is plan.n_samples is None
         records = extreme_records(p)
         rest = [records[(3 * k) % len(records)] for k in range(n)]
-        (without,) = releases.run(plan, rest, is_sparse)
+        run = partial(release, plan, is_sparse)
         for record, place in itertools.product(records, range(n + 1)):
-            (units,) = releases.run(plan, [*rest[:place], record, *rest[place:]], is_sparse)
-            change = float(np.linalg.norm(units - without))
-            ratio = change / (mu_of(plan.event) * math.sqrt(4.0**SCALE_BITS - 16))
+            sets = [rest, [*rest[:place], record, *rest[place:]]]
+            (ratio,) = releases.ratios(run, sets, [mu_of(plan.event)])
             assert ratio <= 1.0
             largest = max(largest, ratio)
     assert largest > 0.99

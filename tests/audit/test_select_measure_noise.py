@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, gaussian_mechanism, to_grid
+from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.privacy import ExponentialMechanismEvent, GaussianEvent, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers.synthesis import select_measure
@@ -128,30 +128,6 @@ def test_no_record_changes_more_than_is_charged(monkeypatch, case, rho):
     assert max(measured) <= mus[0] * scale
     full = isinstance(problem.workload, Marginals)  # the query of full width may not be chosen
     assert max(measured) >= (0.999 if full else 0.6) * mus[0] * scale
-
-
-@each_case
-def test_noise_is_on_its_grid_and_as_large_as_planned(monkeypatch, case):
-    """Six standard deviations of the mean square: a false alarm has probability below 1e-8.
-
-    Half the noise would make it 1/4, more than 10 deviations away.
-    """
-    problem, plan = setting(monkeypatch, case, 0.3, 8)
-    noise = []
-
-    def spy(rng, values, grid):
-        before = values.copy()
-        gaussian_mechanism(rng, values, grid)
-        assert np.array_equal(np.rint(values / grid) * grid, values)
-        noise.extend((values - before) / (grid * 2.0**SCALE_BITS))
-        return deviation_on(grid)
-
-    monkeypatch.setattr(select_measure, "gaussian_mechanism", spy)
-    codes = np.zeros((N, len(problem.shape)), dtype=int)
-    rng, progress = np.random.Generator(np.random.PCG64(3)), np.zeros(1, dtype=np.int64)
-    while len(noise) < 500:
-        SelectMeasure().run(plan, problem, codes, rng, progress)
-    assert abs(np.square(noise).mean() - 1) < 6 * math.sqrt(2 / len(noise))
 
 
 def test_grids_by_their_scale():
