@@ -66,7 +66,7 @@ def test_no_record_changes_more_than_is_charged(monkeypatch, case, mu):
     cells = np.array(list(itertools.product(*map(range, problem.shape))))
     others = cells[np.random.default_rng(2).integers(0, len(cells), N - 1)]
     tables = [np.concatenate([others[:3], [cell], others[3:]]) for cell in cells]
-    # Of one release per run.
+    # There is one release per run.
     (ratio,) = releases.ratios(lambda codes: run(problem, plan, codes).answers, tables, [mu])
     assert ratio <= 1.0
     if case != "large numbers":  # whose sums are rounded
