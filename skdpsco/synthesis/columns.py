@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 PANDAS, POLARS = "pandas", "polars"
-DATES = np.dtype("datetime64[D]")  # of columns that are read as days and written as dates
+DAYS = np.dtype("datetime64[D]")  # of columns that are read as days and written as dates
 PYTHON: dict[str, type] = {
     "bool": bool,
     "int": int,
@@ -90,7 +90,7 @@ class ColumnTable:
 
 def is_dates(dtype: Any) -> bool:
     """Whether the dtype of a `ColumnTable` is that of dates."""
-    return isinstance(dtype, np.dtype) and dtype == DATES
+    return isinstance(dtype, np.dtype) and dtype == DAYS
 
 
 def read_table(estimator: Any, X: Any, dates: Collection[str] = ()) -> ColumnTable:
@@ -120,7 +120,7 @@ def read_table(estimator: Any, X: Any, dates: Collection[str] = ()) -> ColumnTab
     library = PANDAS if hasattr(X, "iloc") else POLARS
     columns = columns_in(X)
     names = list(X.columns)
-    dtypes = [DATES if n in dates else c.dtype for n, c in zip(names, columns, strict=True)]
+    dtypes = [DAYS if n in dates else c.dtype for n, c in zip(names, columns, strict=True)]
     return ColumnTable(library, names, dtypes, columns)
 
 

@@ -64,7 +64,7 @@ def _by_column(where: str, part: Mapping[Any, Any], table: ColumnTable) -> Value
         values[position] = []
         for value in alternatives:
             days = is_dates(table.dtypes[position])
-            known = _in_days(where, column, value) if days else value
+            known = _day_or_range(where, column, value) if days else value
             ends = known if isinstance(known, tuple) else (0, 1)
             if len(ends) != 2 or not all(map(is_number, ends)) or not ends[0] < ends[1]:
                 raise ValueError(
@@ -75,7 +75,7 @@ def _by_column(where: str, part: Mapping[Any, Any], table: ColumnTable) -> Value
     return values
 
 
-def _in_days(where: str, column: Any, value: Any) -> Any:
+def _day_or_range(where: str, column: Any, value: Any) -> Any:
     """The day of a date, or a range of days; what is missing as it is."""
     if is_missing(value):
         return value
