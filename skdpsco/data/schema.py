@@ -29,15 +29,15 @@ class Schema:
 
         - ``"bounds": [low, high]`` for numbers, which are clipped to them. Optional are
           ``"integer": True``, ``"unit": "years"`` for readers, and ``"fill"``, the number that
-          replaces a missing one, by default the middle. Two dates, such as ``"2024-01-31"``, are
-          bounds of a column of dates, which count as numbers of days.
+          replaces a missing one, by default the middle. Two dates, such as ``"2024-01-31"``,
+          declare a column of dates, which are read as days (``date.toordinal``).
         - ``"categories": [...]``, different numbers or strings.
         - ``"boolean": True``.
 
         ``"missing": True`` says that values may be missing. A list, such as ``"missing": [-9]``,
         names codes that also mean a missing value.
     target : str or None, default=None
-        The column that models predict. It may not be missing.
+        The column that models predict. It may not be missing, and holds no dates.
     groups : str or None, default=None
         The column that holds the group of a record, for `PrivateGroupDRO` and scores by group.
     person : str or None, default=None
