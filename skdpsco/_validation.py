@@ -444,7 +444,8 @@ def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> 
         if _dtype_kind(dtype) in ("m", "M") or (is_temporal and is_temporal()):
             where = "" if name is None else f" in column {name!r}"
             raise ValueError(
-                f"X must be numeric, got {dtype}{where}. Turn dates into numbers first."
+                f"X must be numeric, got {dtype}{where}. Turn dates into numbers first, or declare "
+                "them in a skdpsco.Schema, and fit skdpsco.make_private_pipeline(schema, model)."
             )
         if getattr(dtype, "kind", None) == "V":  # records with fields
             raise TypeError(f"{_LEGAL}, got an array of dtype {dtype}.")

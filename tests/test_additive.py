@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from cases import costs_nothing, each
 from recorded_releases import RecordedReleases
@@ -29,6 +30,7 @@ from skdpsco.additive import densities, pairs, shapes
 from skdpsco.additive.densities import plan_densities
 from skdpsco.additive.table import TableColumn
 from skdpsco.data.design import Dense
+from skdpsco.inspection import plan
 from skdpsco.scaling import (
     feature_bounds,
 )
@@ -326,6 +328,31 @@ def test_json_is_read_back_and_may_be_edited(model):
             type(model).from_json(wrong)
 
 
+def test_dates_are_fitted_as_days():
+    frame, y = people(2000)
+    frame["seen"] = 720_000.0 + 40 * frame["age"]
+    dated = pd.Timestamp(0) + pd.to_timedelta(frame["seen"] - 719_163, unit="D")
+    dates, bounds = frame.assign(seen=dated), ["1974-03-05", "1982-02-16"]
+    schema = Schema({"seen": {"bounds": bounds, "missing": True}})
+    days = Schema({"seen": {"bounds": schema.columns["seen"].bounds, "missing": True}})
+    names = ["seen", "income"]
+    known = PrivateAdditiveRegressor(schema=days, random_state=0).fit(frame[names], y)
+    model = PrivateAdditiveRegressor(schema=schema, random_state=0).fit(dates[names], y)
+    expected = known.predict(frame[names])
+    assert (model.predict(dates[names]) == expected).all()
+    again = PrivateAdditiveRegressor.from_json(model.to_json())
+    assert (again.predict(pl.from_pandas(dates[names])) == expected).all()
+    assert again.shape_functions_["seen"].column.dates
+    assert not known.shape_functions_["seen"].column.dates
+    blocks = RowBlocks.from_arrays(dates[names], y, block_size=500)
+    assert PrivateAdditiveRegressor(schema=schema).fit(blocks).score(dates[names], y) > 0.3
+    known.to_sklearn()
+    for estimator in (model, again):
+        with pytest.raises(TypeError, match=r"columns \['seen'\] hold dates"):
+            estimator.to_sklearn()
+    assert plan(model, 2000, 2).rho == pytest.approx(model.privacy_.rho)
+
+
 @each("sign", [1, -1])
 def test_monotone(sign):
     frame, y = people(3000)
@@ -486,6 +513,13 @@ def test_mistakes_in_blocks_are_found_before_the_charge(model, blocks, error, wo
         ({}, lambda f: f.assign(word="a"), TypeError, "word"),
         ({}, lambda f: f.assign(income=np.inf), ValueError, "income"),
         ({}, lambda f: f.assign(city=1.5), TypeError, "city"),
+        ({}, lambda f: f.assign(seen=pd.Timestamp(0)), TypeError, "'seen' holds no numbers"),
+        (
+            {"schema": Schema({"age": {"bounds": ["2000-01-01", "2024-12-31"]}})},
+            lambda f: f[["age", "income"]],
+            TypeError,
+            "'age' has dtype Float64, which holds no dates",
+        ),
         ({}, lambda f: f[:-1], ValueError, "records"),
         ({}, lambda f: f.to_numpy(), TypeError, "X"),
         (

@@ -67,7 +67,7 @@ NUMBERS = {
     "alpha": among(0.0, 1e-3, 1.0, 1e3),
     "average_weight": among(0.0, 0.3, 1.0),
     "clip": between(1e-3, 1e3),
-    "cvar_level": between(0.0, 1.0),
+    "cvar_level": between(0.01, 1.0),
     "degree": among(0, 1, 3),
     "delta": between(1e-12, 0.5),
     "epsilon": between(1e-3, 1e5),

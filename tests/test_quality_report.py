@@ -79,6 +79,21 @@ def test_frames_of_polars():
     assert report(frame, SHUFFLED).by_pair[0, 2] > 0.2
 
 
+def test_dates_are_cut_like_numbers():
+    days = np.datetime64("2020-01-01") + np.arange(N)
+    real = pd.DataFrame({"seen": pd.Series(days).astype("datetime64[ns]")})
+    synthetic = pl.DataFrame({"seen": np.where(np.arange(N) < N / 2, days[0], days)})
+    found = report(real, synthetic)
+    labels, shares, others = found.shares["seen"]
+    assert labels[:2] == ["from -inf", "from 2020-05-04"]
+    assert labels[-1] == "missing"
+    assert shares[:16] == pytest.approx([1 / 16] * 16, abs=0.001)
+    assert others[0] == 0.5
+    words = report(real.astype(str), synthetic)
+    assert words.by_pair == found.by_pair == pytest.approx(0.4375, abs=0.001)
+    assert report(real[:9], synthetic[-9:]).shares["seen"][0][0] == "2020-01-01"
+
+
 @pytest.mark.parametrize(
     ("real", "synthetic", "target", "error", "message"),
     [

@@ -36,9 +36,8 @@ from skdpsco.losses import Logistic, Squared
 from skdpsco.privacy._cache import forget_all
 from skdpsco.scaling import column_scales as _scales
 from skdpsco.scaling import quantiles as _quantiles
-from skdpsco.solvers import gradient_sums as _block_sums
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum, gradient_sum
-from skdpsco.solvers.l1 import vertex_path
+from skdpsco.solvers.l1 import frank_wolfe, vertex_path
 from skdpsco.solvers.penalized import gradient_descent
 from skdpsco.solvers.penalized.sgd import SGD
 
@@ -251,7 +250,7 @@ def test_fits_do_not_depend_on_threads(model, y, monkeypatch):
 
 SUMS = {
     "frank-wolfe": (vertex_path,),
-    "noisy-frank-wolfe": (_block_sums,),
+    "noisy-frank-wolfe": (frank_wolfe,),
     "stagewise": (vertex_path, gradient_descent, _scales),
     "gradient-descent": (gradient_descent, _scales),
     "sgd": (gradient_descent, _scales),

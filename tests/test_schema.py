@@ -4,6 +4,7 @@ import datetime
 import decimal
 import json
 
+import narwhals
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -126,6 +127,88 @@ def test_numbers_are_mapped_onto_their_range():
     assert schema.encode(whole).ravel().tolist() == [1, -1, 1]
 
 
+# Times of three days, of which the second is missing; those with a time zone are read in UTC.
+TIMES = [datetime.datetime(2024, 1, 1, 23, 30), None, datetime.datetime(1969, 12, 31, 23, 59)]
+ZONE = datetime.timezone(datetime.timedelta(hours=-2))
+AWARE = [time and time.replace(tzinfo=ZONE) for time in TIMES]
+DAYS = [time and time.date() for time in TIMES]
+WORDS = [day and day.isoformat() for day in DAYS]
+SCALARS = [np.datetime64("NaT" if time is None else time) for time in TIMES]
+STAMPS = [pd.Timestamp(time) for time in TIMES]  # pandas.NaT for None
+
+
+def dated_frames():
+    """Columns of dates of all kinds, and whether they have a time zone."""
+    for unit in ("s", "ms", "us", "ns"):
+        series, array = pd.Series(TIMES), pa.array(TIMES, pa.timestamp(unit))
+        yield series.astype(f"datetime64[{unit}]").to_frame("a"), False
+        yield series.astype(pd.ArrowDtype(array.type)).to_frame("a"), False
+        yield pa.table({"a": array}), False
+    for values in (DAYS, WORDS, TIMES, STAMPS, SCALARS, AWARE):
+        yield pd.DataFrame({"a": pd.Series(values, dtype=object)}), values is AWARE
+    for dtype in ("str", "string[pyarrow]"):
+        yield pd.DataFrame({"a": pd.Series(WORDS, dtype=dtype)}), False
+    yield pd.DataFrame({"a": pd.Series(DAYS, dtype=pd.ArrowDtype(pa.date32()))}), False
+    for values in (DAYS, WORDS, TIMES):
+        yield pl.DataFrame({"a": values}), False
+        yield pa.table({"a": values}), False
+    yield pa.table({"a": pa.array(DAYS, pa.date64())}), False
+    yield pd.DataFrame({"a": pd.to_datetime(pd.Series(AWARE)).dt.tz_convert("Asia/Tokyo")}), True
+    yield pl.DataFrame({"a": pl.Series(AWARE).dt.convert_time_zone("Asia/Tokyo")}), True
+    yield pa.table({"a": pa.array(AWARE, pa.timestamp("us", "Asia/Tokyo"))}), True
+
+
+@pytest.mark.parametrize(("frame", "aware"), [*dated_frames()])
+def test_dates_of_all_libraries_are_numbers_of_days(frame, aware):
+    days = [day and float(day.toordinal() + aware) for day in DAYS]
+    numbers = pd.DataFrame({"a": days})
+    ends = {"low": datetime.datetime(1950, 1, 1, 5), "high": pd.Timestamp("2024-06-01")}
+    dated = Schema({"a": {"bounds": [*ends.values()], "missing": True}})
+    bounds = [end.toordinal() for end in ends.values()]
+    counted = Schema({"a": {"bounds": bounds, "integer": True, "missing": True}})
+    assert dated.validate(frame) is None
+    assert_array_equal(dated.encode(frame), counted.encode(numbers))
+    ends = ["1970-01-01", "2024-01-02"] if aware else ["1969-12-31", "2024-01-01"]
+    text = isinstance(narwhals.from_native(frame)["a"][0], str)
+    public = Schema.from_public(frame).to_dict()["columns"]["a"]
+    assert public == {"categories" if text else "bounds": ends, "missing": True}
+
+
+def test_a_date_declaration_keeps_what_it_says():
+    bounds = [np.datetime64("1900-01-01"), datetime.date(2024, 12, 31)]
+    given = {"bounds": bounds, "fill": pd.Timestamp("2000-01-01"), "missing": ["9999-12-31"]}
+    schema = Schema({"a": given, "b": {"bounds": np.array(bounds, dtype="datetime64[D]")}})
+    assert repr(schema) == "Schema(date: 2)"
+    written = {"bounds": ["1900-01-01", "2024-12-31"], "fill": "2000-01-01"}
+    assert schema.to_dict()["columns"] == {
+        "a": {**written, "missing": ["9999-12-31"]},
+        "b": {"bounds": written["bounds"]},
+    }
+    assert Schema.from_dict(json.loads(schema.to_json())) == schema
+    frame = pd.DataFrame({"a": ["9999-12-31", "2000-01-01", None], "b": ["1962-07-02"] * 3})
+    assert schema.validate(frame) is None
+    out = schema.encode(frame)
+    assert out[:, 1].tolist() == [1, 0, 1]
+    assert len(set(out[:, 0])) == 1  # that of the fill
+    assert_allclose(out[:, 2], 0.0, atol=1e-4)
+
+
+def test_no_date_is_refused_and_a_record_changes_its_row_only():
+    schema = Schema({"a": {"bounds": ["2000-01-01", "2024-12-31"], "missing": True}})
+    odd = [value for value in ODD if type(value) is not datetime.date]
+    odd += ["2000-1-1", "20000101", "2000-W01-1", "2000-02-30", "now", "", datetime.time(5)]
+    odd += [datetime.datetime.max.replace(tzinfo=ZONE), np.datetime64("20000-01-01")]
+    frame = pd.DataFrame({"a": pd.Series(odd, dtype=object)})
+    assert schema.encode(frame).tolist() == [[0.0, 1.0]] * len(odd)
+    early = pd.DataFrame({"a": pd.Series([datetime.date.min, *odd], dtype=object)})
+    assert schema.encode(early)[0].tolist() == [-1.0, 0.0]
+    fault = "'a' holds values that are not dates; 'a' holds dates beyond its bounds, to which"
+    with pytest.raises(ValueError, match=fault):
+        schema.validate(early)
+    with pytest.raises(TypeError, match="'a' has dtype Int64, which holds no dates"):
+        schema.encode(pd.DataFrame({"a": [738_886]}))
+
+
 def test_what_fits_is_valid():
     frame = pd.DataFrame(COLUMNS).iloc[[0, 1]]
     for extra in ({}, {"ill": ["no", "yes"]}, {"ill": ["no", "no"], "id": [7, 8]}):
@@ -179,6 +262,8 @@ def test_yaml(tmp_path, monkeypatch):
     pytest.importorskip("yaml")
     columns = {"age": {"bounds": [18, 90]}, "ill": ["no", "yes"]}
     assert Schema.from_file(path) == Schema(columns, target="ill")
+    path.write_text("columns:\n  seen: {bounds: [2020-01-01, 2024-12-31]}\n")
+    assert Schema.from_file(path) == Schema({"seen": DATES})
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
@@ -207,6 +292,8 @@ def test_samples_that_say_too_little():
 
 
 NUMBER = {"bounds": [0, 1]}
+DATE = datetime.date(2024, 12, 31)
+DATES = {"bounds": ["2020-01-01", "2024-12-31"]}
 
 
 @each(
@@ -223,7 +310,21 @@ NUMBER = {"bounds": [0, 1]}
         ({"a": {"bounds": [0]}}, {}, ValueError, "two numbers"),
         ({"a": {"bounds": [1, 0]}}, {}, ValueError, "must be less than"),
         ({"a": {"bounds": [0, np.inf]}}, {}, ValueError, r"must be in \[-1e\+100, 1e\+100\]"),
-        ({"a": {"bounds": ["0", 1]}}, {}, TypeError, "must be a finite number"),
+        ({"a": {"bounds": [None, 1]}}, {}, TypeError, "must be a finite number"),
+        ({"a": {"bounds": ["0", 1]}}, {}, TypeError, r"columns\['a'\] must have either numbers or"),
+        ({"a": {"bounds": ["1.1.2020", DATE]}}, {}, TypeError, "dates such as '2024-01-31'"),
+        ({"a": {"bounds": ["2020", "2024"]}}, {}, TypeError, "dates such as '2024-01-31'"),
+        ({"a": {"bounds": ["2020-01-01", 20000]}}, {}, TypeError, "'bounds' is"),
+        ({"a": {"bounds": [pd.NaT, DATE]}}, {}, TypeError, "'bounds' is"),
+        ({"a": {"bounds": ["2020-01-01"]}}, {}, ValueError, "two numbers or two dates"),
+        ({"a": {"bounds": [DATE, "2020-01-01"]}}, {}, ValueError, "the earlier one first"),
+        ({"a": {"bounds": [DATE, DATE]}}, {}, ValueError, "the earlier one first"),
+        ({"a": {**DATES, "integer": True}}, {}, ValueError, "for dates, 'fill' and 'missing'"),
+        ({"a": {**DATES, "fill": 3}}, {}, TypeError, "'fill' is 3"),
+        ({"a": {**DATES, "fill": "2019-12-31"}}, {}, ValueError, "date within .* '2019-12-31'"),
+        ({"a": {**DATES, "missing": [-9]}}, {}, TypeError, r"'missing' is \[-9\]"),
+        ({"a": DATES}, {"target": "a"}, ValueError, "must not be a column of dates"),
+        ({"a": DATES}, {"groups": "a"}, ValueError, "categories or booleans"),
         ({"a": {**NUMBER, "fill": 2}}, {}, ValueError, r"\['fill'\] must be a number within"),
         ({"a": {**NUMBER, "integer": 1}}, {}, TypeError, "True or False"),
         ({"a": {**NUMBER, "missing": "?"}}, {}, TypeError, "True or False"),

@@ -157,6 +157,21 @@ def test_labels_do_not_overlap(n_columns):
     assert_apart(display)
 
 
+def test_dates_are_labelled_as_dates():
+    bounds = np.array(["2020-01-01", "2024-12-31"], dtype="datetime64[D]")
+    seen = bounds[0] + np.arange(N) % 1800
+    frame = pd.DataFrame({"seen": pd.Series(seen).mask(np.arange(N) % 5 == 0)})
+    schema = Schema({"seen": {"bounds": bounds, "missing": True}})
+    model = PrivateAdditiveRegressor(epsilon=50.0, schema=schema).fit(frame, Z)
+    display = display_of(model)
+    missing, *labels = tick_labels(display.axes_[0])
+    assert missing.startswith("missing")
+    assert len(labels) > 2
+    days = np.array(labels, dtype="datetime64[D]")
+    assert ((bounds[0] <= days) & (days <= bounds[1])).all()
+    assert_apart(display)
+
+
 def assert_apart(display):
     """No label leaves the figure, and no two below a panel overlap."""
     display.figure_.canvas.draw()

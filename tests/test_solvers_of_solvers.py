@@ -37,7 +37,6 @@ from skdpsco import (
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.linear_model import monotone_glm
-from skdpsco.linear_model.log_link import LogLinkModel
 from skdpsco.losses import Logistic, Squared
 from skdpsco.losses.tabulated import Tabulated
 from skdpsco.minimax._descent import TaskGradients
@@ -276,7 +275,7 @@ def test_no_estimator_with_a_solver_is_missing_here():
         for kind in classes()
         if issubclass(kind, PrivateEstimator)
         and "solver" in inspect.signature(kind.__init__).parameters
-        and kind is not LogLinkModel  # which has subclasses
+        and kind.__name__.startswith("Private")  # bases have other names
         and not kind.__module__.startswith("skdpsco.additive")  # which choose the solver
     }
 

@@ -1,5 +1,6 @@
 """PrivateSynthesizer: as scikit-learn sees it, its answers, and what it must not reveal."""
 
+import datetime
 import pickle
 import re
 
@@ -14,7 +15,7 @@ from scikit_learn_checks import scikit_learn_checks
 from sklearn import config_context
 from sklearn.base import clone
 
-from skdpsco import PrivateSynthesizer
+from skdpsco import PrivateSynthesizer, RowBlocks, Schema
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import Budget
 from skdpsco.solvers.synthesis import measure_project
@@ -197,6 +198,58 @@ def test_samples_are_like_the_records():
     assert frame["age"].between(0, 100).all()
     assert frame["age"].nunique() == 101
     assert np.abs(frame["age"].mean() - AGE.mean()) < 6 * 29 / np.sqrt(20_000) + 1
+
+
+def dated_tables():
+    """Dates of birth as days, and the same dates in frames of all kinds and in blocks."""
+    born = np.datetime64("1950-01-01") + np.random.default_rng(0).integers(0, 20_000, N)
+    days = pd.DataFrame({"born": born.astype(int) + 719_163.0, "town": FRAME["town"]})
+    dates = pd.DataFrame({"born": born.astype("datetime64[ns]"), "town": FRAME["town"]})
+    days.loc[::7, "born"], dates.loc[::7, "born"] = np.nan, pd.NaT
+    words = dates.assign(born=dates["born"].dt.strftime("%Y-%m-%d"))
+    polars = pl.from_pandas(dates)
+    frames = [dates, dates[::-1].set_index(dates.index)[::-1], words, polars]
+    frames += [polars.with_columns(pl.col("born").cast(pl.Date)), polars.to_arrow()]
+    return days, [*frames, RowBlocks.from_arrays(dates, block_size=300)]
+
+
+def test_dates_are_fitted_as_days_and_come_back_as_dates():
+    days, tables = dated_tables()
+    bounds = ["1950-01-01", "2000-12-31"]  # a few dates are later
+    towns = {"town": ["Bern", "Oslo"]}
+    schema = Schema({"born": {"bounds": bounds, "missing": True}, **towns})
+    ends = schema.columns["born"].bounds
+    known = {"bounds": ends, "integer": True, "missing": True}
+    expected = fitted(days, domain=Schema({"born": known, **towns}))
+    numbers = expected.sample(500, random_state=0)["born"]
+    dates = np.datetime64("0001-01-01", "D") + (numbers.fillna(1).astype(int).to_numpy() - 1)
+    dates = pd.Series(np.where(numbers.isna(), np.datetime64("NaT"), dates))
+    assert 0.05 < dates.isna().mean() < 0.25
+    assert dates.dropna().between(*bounds).all()
+    for X in tables:
+        model = fitted(X, domain=schema)
+        assert_array_equal(model.answers_, expected.answers_)
+        for library, dtype in (("pandas", "datetime64[s]"), ("polars", "Date")):
+            sample = model.set_output(transform=library).sample(500, random_state=0)
+            assert str(sample["born"].dtype) == dtype
+            assert_array_equal(sample["born"].to_numpy(), dates.to_numpy())
+    assert isinstance(fitted(tables[3], domain=schema).sample(2), pl.DataFrame)
+
+
+def test_constraints_on_dates():
+    _, (dates, *_) = dated_tables()
+    columns = {"born": {"bounds": ["1950-01-01", "2004-12-31"], "missing": True}}
+    schema = Schema({**columns, "town": ["Bern", "Oslo"]})
+    parts = [("2000-01-01", pd.Timestamp("2010-01-01")), datetime.date(1960, 5, 5), None]
+    constraints = [({"born": parts[:1]}, {"town": "Bern"}), ({"born": parts[1:]}, {"town": "Oslo"})]
+    sample = fitted(dates, domain=schema, constraints=constraints).sample(5000, random_state=0)
+    late, lost = sample["born"] >= "2000-01-01", sample["born"].isna()
+    assert late.any()
+    assert set(sample["town"][late]) == {"Bern"}
+    assert set(sample["town"][lost]) == {"Oslo"}
+    for wrong in ("1.1.2000", ("2000-01-01", 5), ("2001-01-01", "2000-01-01"), 738_886):
+        with pytest.raises(ValueError, match=r"^constraints\[0\] must"):
+            fitted(dates, domain=schema, constraints=[({"born": wrong}, {"town": "Bern"})])
 
 
 def test_seeds_of_samples(recwarn):

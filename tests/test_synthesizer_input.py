@@ -10,7 +10,7 @@ from cases import each
 from scipy import sparse
 from sklearn.base import clone
 
-from skdpsco import PrivateSynthesizer
+from skdpsco import Ledger, PrivateSynthesizer, RowBlocks, Schema
 from skdpsco.synthesis import Bins
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -111,6 +111,32 @@ def test_workloads_of_large_domains():
 )
 def test_records(X, match):
     refuses(match, X=X)
+
+
+DATES = pd.DataFrame({"a": pd.to_datetime(["2020-01-01", "2020-05-01"]), "b": ["u", "v"]})
+OTHER = "X must hold dates, or strings such as '2024-01-31', in column 'a', "
+
+
+@each(
+    ("change", "error", "match"),
+    [
+        ({"a": 7}, TypeError, OTHER + "got dtype Int64"),
+        ({"a": True}, TypeError, OTHER + "got dtype Boolean"),
+        ({"a": ["2020-01-01", "secret"]}, ValueError, OTHER + "but it holds other values"),
+        ({"a": ["2020-01-01", 737_425]}, ValueError, OTHER + "but it holds other values"),
+        ({"a": [pd.NaT, pd.Timestamp(0)]}, ValueError, "another missing value in column 'a'"),
+        ({"b": pd.Timestamp(0)}, ValueError, "in column 'b'. Turn dates into numbers first"),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda X: X, RowBlocks.from_arrays])
+def test_what_is_no_date_is_found_before_the_charge(wrap, change, error, match):
+    ledger = Ledger(1.0, 1e-6)
+    schema = Schema({"a": {"bounds": ["2020-01-01", "2020-12-31"]}, "b": ["u", "v"]})
+    model = PrivateSynthesizer(domain=schema, ledger=ledger)
+    with pytest.raises(error, match=match) as caught:
+        model.fit(wrap(DATES.assign(**change)))
+    assert "secret" not in str(caught.value)
+    assert len(ledger.history()) == 0
 
 
 @each(

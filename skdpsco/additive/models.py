@@ -281,6 +281,8 @@ class PrivateAdditiveModel(RecordParameters, PrivateEstimator):
         ------
         NotFittedError
             If the model is not fitted.
+        TypeError
+            If a column holds dates.
         """
         check_is_fitted(self)
         return pipeline_of(self)

@@ -24,6 +24,8 @@ def as_dict(shape: ShapeFunction) -> dict[str, Any]:
     found: dict[str, Any] = {"column": shape.column.name}
     if shape.column.bounds is not None:
         found["bounds"] = list(shape.column.bounds)
+    if shape.column.dates:
+        found["dates"] = True  # numbers are days
     if shape.column.values:
         found["categories"] = list(shape.column.values)
     else:
@@ -35,7 +37,8 @@ def as_dict(shape: ShapeFunction) -> dict[str, Any]:
 def as_shape(found: Content) -> ShapeFunction:
     """The function that `as_dict` wrote."""
     bounds, values = found.get("bounds"), tuple(found.get("categories", ()))
-    column = TableColumn(found["column"], None if bounds is None else (*bounds,), values)
+    bounds = None if bounds is None else (*bounds,)
+    column = TableColumn(found["column"], bounds, values, bool(found.get("dates", False)))
     names = ["values", "missing"] + ["knots"] * (not values) + ["zero"] * ("zero" in found)
     arrays = {name: numbers_in(f"column {column.name!r}", found[name]) for name in names}
     shape = ShapeFunction(column, **{"knots": np.empty(0), **arrays})

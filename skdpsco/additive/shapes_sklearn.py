@@ -14,6 +14,7 @@ from skdpsco.base.column_functions import (
     RampFeatures,
     linear_map,
     numbers_among,
+    refuse_dates,
 )
 from skdpsco.base.plain import plain_model, scaler_between
 
@@ -23,6 +24,7 @@ __all__ = ["pipeline_of"]
 def pipeline_of(estimator: Any) -> Any:
     """A pipeline that predicts the same as a fitted additive model; see its ``to_sklearn``."""
     model, schema = estimator.model_, estimator.schema
+    refuse_dates([shape.column for shape in model.shapes_])
 
     def plain(shape: ShapeFunction) -> ColumnFunction:
         known = None if schema is None else schema.columns.get(shape.column.name)

@@ -26,11 +26,14 @@ class TableColumn(NamedTuple):
         Declared bounds of numbers; None if they are to be found, or for categories.
     values : tuple
         Declared categories, or False and True; empty for numbers.
+    dates : bool
+        Whether the numbers are days, read from dates.
     """
 
     name: str
     bounds: tuple[float, float] | None = None
     values: tuple[Any, ...] = ()
+    dates: bool = False
 
 
 class ColumnRecords(NamedTuple):
@@ -129,7 +132,7 @@ def _records_of(frame: Any, schema: Schema, names: list[str]) -> ColumnRecords:
         column, known = frame[name], schema.columns.get(name)
         if known is None:
             if kind_of(column) not in (NUMBERS, BOOLEANS):
-                raise TypeError(f"X: column {name!r} holds no numbers: declare its categories.")
+                raise TypeError(f"X: column {name!r} holds no numbers: declare it in the schema.")
             x, bounds = read_quietly(numbers_of, column), None
         elif unfit := known.unfit(column):
             raise TypeError(f"X does not fit the schema: {unfit}.")
@@ -144,6 +147,6 @@ def _records_of(frame: Any, schema: Schema, names: list[str]) -> ColumnRecords:
             raise ValueError(f"X: column {name!r} must not hold infinite numbers.")
         if bounds and bounds[1] - bounds[0] < CLOSEST * max(map(abs, bounds)):
             raise ValueError(f"schema: bounds of column {name!r} are too close, got {bounds}.")
-        columns.append(TableColumn(name, bounds))
+        columns.append(TableColumn(name, bounds, dates=known is not None and known.dates))
         values[:, j] = x if bounds is None else np.clip(x, *bounds)
     return ColumnRecords(tuple(columns), values)

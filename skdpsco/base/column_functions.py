@@ -18,7 +18,14 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skdpsco.base.plain import fitted_as, scaler_between
 
-__all__ = ["ColumnFunction", "RampFeatures", "feature_steps", "linear_map", "numbers_among"]
+__all__ = [
+    "ColumnFunction",
+    "RampFeatures",
+    "feature_steps",
+    "linear_map",
+    "numbers_among",
+    "refuse_dates",
+]
 
 AROUND = np.array([-2.0, -1.0, 1.0, 2.0])  # where ramps around a point begin and end
 STEEPEST_RAMP = 1e-20  # width of a ramp at 0, over the largest number
@@ -232,6 +239,21 @@ class RampFeatures:
 
         frame = pd.DataFrame(record[None, :], columns=names).infer_objects()
         return ColumnTransformer(parts).fit(frame)
+
+
+def refuse_dates(columns: Sequence[Any]) -> None:
+    """Refuse columns that no estimator of scikit-learn turns into numbers.
+
+    Raises
+    ------
+    TypeError
+        If there are columns of dates.
+    """
+    if names := [column.name for column in columns if column.dates]:
+        raise TypeError(
+            f"columns {names} hold dates, which no transformer of scikit-learn turns into days. "
+            "If you need such a pipeline, declare numbers of days instead."
+        )
 
 
 def linear_map(rows: np.ndarray) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from numbers import Real
 from typing import Any
 
@@ -12,14 +13,20 @@ from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.data.frames import (
     BOOLEANS,
     CATEGORICAL,
+    DATES,
+    HOLD_DATES,
     NUMBERS,
     OBJECTS,
     TEXT,
+    dates_of,
+    day_of,
+    days_of,
     kind_of,
     missing_in,
     numbers_of,
     objects_of,
 )
+from skdpsco.privacy._checks import abridged
 
 __all__ = ["CATEGORY", "KEYS", "NUMBER", "Column", "declared_column", "read_declaration"]
 
@@ -31,8 +38,8 @@ KEYS: dict[str, tuple[str, ...]] = {
 }
 LEGAL_DECLARATIONS = (
     "'boolean', a list of categories, or a dict with 'bounds': [low, high] (and 'integer', 'unit', "
-    "'fill', 'missing'), with 'categories': [...] (and 'missing'), or with 'boolean': True (and "
-    "'missing')"
+    "'fill', 'missing'; for dates, 'fill' and 'missing'), with 'categories': [...] (and "
+    "'missing'), or with 'boolean': True (and 'missing')"
 )
 
 
@@ -45,7 +52,7 @@ class Column:
     name : str
     kind : {"number", "category", "boolean"}
     bounds : tuple of two floats
-        Bounds of numbers, in their units.
+        Bounds of numbers, in their units; of dates, in days.
     categories : tuple
         Categories, without missing values.
     integer : bool
@@ -57,6 +64,8 @@ class Column:
         Whether values may be missing.
     codes : tuple
         Values that mean "missing", besides None and NaN.
+    dates : bool
+        Whether the numbers are days, read from dates.
     """
 
     name: str
@@ -68,22 +77,32 @@ class Column:
     fill: float = 0.0
     missing: bool = False
     codes: tuple[Any, ...] = ()
+    dates: bool = False
+
+    @property
+    def noun(self) -> str:
+        """What one value is."""
+        return "date" if self.dates else self.kind
 
     def to_dict(self) -> dict[str, Any]:
         """The declaration, of types that JSON knows."""
         out: dict[str, Any] = {}
         if self.kind == NUMBER:
-            out["bounds"] = list(self.bounds)
-            out.update({"integer": True} if self.integer else {})
+            out["bounds"] = self._written(self.bounds)
+            out.update({"integer": True} if self.integer and not self.dates else {})
             out.update({"unit": self.unit} if self.unit else {})
-            out.update({"fill": self.fill} if self.fill != sum(self.bounds) / 2 else {})
+            if self.fill != sum(self.bounds) / 2:
+                out["fill"] = self._written([self.fill])[0]
         elif self.kind == CATEGORY:
             out["categories"] = list(self.categories)
         else:
             out["boolean"] = True
         if self.missing:
-            out["missing"] = list(self.codes) or True
+            out["missing"] = self._written(self.codes) or True
         return out
+
+    def _written(self, values: Any) -> list[Any]:
+        return dates_of(values).astype(str).tolist() if self.dates else list(values)
 
     def names_out(self) -> list[str]:
         """Names of the features that the column becomes."""
@@ -94,14 +113,14 @@ class Column:
 
     def unfit(self, column: Any) -> str:
         """Why the dtype of a column cannot hold what is declared; empty if it can."""
-        kinds: tuple[str, ...] = (NUMBERS, BOOLEANS, OBJECTS)
+        kinds: tuple[str, ...] = HOLD_DATES if self.dates else (NUMBERS, BOOLEANS, OBJECTS)
         if self.kind == CATEGORY:
             text = isinstance(self.categories[0], str)
             kinds = (TEXT, CATEGORICAL, OBJECTS) if text else (*kinds, CATEGORICAL)
         if kind_of(column) in kinds:
             return ""
         what = {
-            NUMBER: "numbers",
+            NUMBER: f"{self.noun}s",
             BOOLEAN: "booleans",
             CATEGORY: "such categories; numbers and strings differ, even 1 and '1'",
         }[self.kind]
@@ -120,7 +139,7 @@ class Column:
             codes = np.array(codes_among(values, known, str(column.dtype).lower()), dtype=np.intp)
             lost = codes >= len(self.categories)
             return np.where(lost, -1, codes), lost
-        numbers = numbers_of(column)
+        numbers = days_of(column) if self.dates else numbers_of(column)
         wrong = np.isin(numbers, [float(code) for code in self.codes if isinstance(code, Real)])
         if self.kind == BOOLEAN:
             wrong |= (numbers != 0.0) & (numbers != 1.0)
@@ -157,17 +176,18 @@ class Column:
         if not self.missing and empty.any():
             yield "has missing values, which are not declared"
         codes = np.array(self.codes, dtype=object)
-        coded = np.array(codes_among(objects_of(column), codes, "")) >= 0
+        given = days_of(column) if self.dates else objects_of(column)
+        coded = np.array(codes_among(given, codes, "")) >= 0
         odd = lost & ~empty & ~coded
         if odd.any():
-            yield f"holds values that are not {self.kind}s"
+            yield f"holds values that are not {self.noun}s"
         if self.kind == CATEGORY:
             if ((values < 0) & ~lost).any():
                 yield "holds values that are not among its categories, which become zeros"
         elif self.kind == NUMBER:
             known = values[~lost]
             if ((known < self.bounds[0]) | (known > self.bounds[1])).any():
-                yield "holds numbers beyond its bounds, to which they are clipped"
+                yield f"holds {self.noun}s beyond its bounds, to which they are clipped"
             if self.integer and (known != np.round(known)).any():
                 yield "holds numbers that are not whole"
 
@@ -185,6 +205,37 @@ class Column:
         kind = str if isinstance(values[0], str) else Real
         codes = [code for code in self.codes if isinstance(code, kind) and code not in values]
         return values + codes + [None] * self.missing
+
+
+def in_days(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The declaration of a column of dates as one of numbers.
+
+    Raises
+    ------
+    TypeError
+        If a value is no date.
+    ValueError
+        If it has keys that dates do not have, or bounds that do not increase.
+    """
+    if not set(given) <= {"bounds", "fill", "missing"}:
+        raise ValueError(f"{where} must be {LEGAL_DECLARATIONS}; got the keys {list(given)}.")
+    out = {**given, "integer": True}
+    for key, value in given.items():
+        if isinstance(value, bool):
+            continue
+        days = [day_of(one) for one in (value if is_list(value) else [value])]
+        if np.isnan(days).any():
+            raise TypeError(
+                f"{where} must have either numbers or dates such as '2024-01-31' throughout; "
+                f"{key!r} is {abridged(value)}."
+            )
+        out[key] = days if is_list(value) else days[0]
+    if out["bounds"] != sorted(set(out["bounds"])):
+        raise ValueError(
+            f"{where}['bounds'] must be two dates, the earlier one first; got "
+            f"{abridged(given['bounds'])}."
+        )
+    return out
 
 
 def declared_column(name: str, given: Any) -> Column:
@@ -214,7 +265,11 @@ def declared_column(name: str, given: Any) -> Column:
     kinds = [kind for key, kind in first.items() if key in given]
     if len(kinds) != 1 or not set(given) <= set(KEYS[kinds[0]]):
         raise ValueError(f"{where} must be {LEGAL_DECLARATIONS}; got the keys {list(given)}.")
-    kind = kinds[0]
+    kind, declared = kinds[0], given
+    ends: Any = given.get("bounds")
+    dates = is_list(ends) and any(isinstance(end, (str, date, np.datetime64)) for end in ends)
+    if dates:
+        given = in_days(where, given)
     missing = given.get("missing", False)
     codes: tuple[Any, ...] = ()
     if is_list(missing):
@@ -240,12 +295,18 @@ def declared_column(name: str, given: Any) -> Column:
         return Column(**common)
     pair = given["bounds"]
     if not is_list(pair) or len(pair) != 2:
-        raise ValueError(f"{where}['bounds'] must be two numbers, low and high; got {pair!r}.")
+        raise ValueError(
+            f"{where}['bounds'] must be two numbers or two dates, low and high; got {pair!r}."
+        )
     low, high = check_interval(f"{where}['bounds'][0]", pair[0], f"{where}['bounds'][1]", pair[1])
     fill = given.get("fill", (low + high) / 2)
     if not is_number(fill) or not low <= float(fill) <= high:
-        raise ValueError(f"{where}['fill'] must be a number within the bounds, got {fill!r}.")
-    return Column(bounds=(low, high), fill=float(fill), integer=integer, unit=unit, **common)
+        what = "date" if dates else "number"
+        raise ValueError(
+            f"{where}['fill'] must be a {what} within the bounds, got {declared['fill']!r}."
+        )
+    common |= {"integer": integer, "unit": unit, "dates": dates}
+    return Column(bounds=(low, high), fill=float(fill), **common)
 
 
 def read_declaration(name: str, column: Any, categorical: bool) -> dict[str, Any] | None:
@@ -259,10 +320,13 @@ def read_declaration(name: str, column: Any, categorical: bool) -> dict[str, Any
         return {"boolean": True, **declared}
     if all(isinstance(value, str) for value in values) or categorical:
         return {"categories": sorted(set(values)), **declared}
-    numbers = numbers_of(column)
+    dates = kind == DATES or all(isinstance(value, (date, np.datetime64)) for value in values)
+    numbers = days_of(column) if dates else numbers_of(column)
     numbers = numbers[np.isfinite(numbers)]
     if len(numbers) < len(values) or numbers.min() == numbers.max():
         return None
+    if dates:
+        return {"bounds": dates_of([numbers.min(), numbers.max()]), **declared}
     # In pandas, whole numbers are floats where some are missing.
     if column.dtype.is_integer() or (lost.any() and (numbers == np.round(numbers)).all()):
         declared["integer"] = True

@@ -1,6 +1,7 @@
 """Frames of pandas, polars, Arrow and others, which narwhals reads, one column at a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from datetime import date, datetime, timezone
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -14,9 +15,15 @@ from skdpsco.privacy._checks import library
 __all__ = [
     "BOOLEANS",
     "CATEGORICAL",
+    "DATES",
+    "HOLD_DATES",
     "NUMBERS",
     "OBJECTS",
     "TEXT",
+    "dates_as_days",
+    "dates_of",
+    "day_of",
+    "days_of",
     "kind_of",
     "missing_in",
     "numbers_of",
@@ -27,7 +34,9 @@ __all__ = [
 
 # What a column may hold according to its dtype, which is public.
 NUMBERS, BOOLEANS, TEXT, CATEGORICAL = "numbers", "booleans", "text", "categories"
-OBJECTS, OTHER = "objects", "other values"
+DATES, OBJECTS, OTHER = "dates", "objects", "other values"
+HOLD_DATES = (DATES, TEXT, OBJECTS)
+EPOCH = date(1970, 1, 1).toordinal()  # in days, of NumPy's dates
 
 
 def open_frame(name: str, frame: Any) -> Any:
@@ -71,6 +80,8 @@ def kind_of(column: Any) -> str:
         return CATEGORICAL
     if dtype in (narwhals.Object, narwhals.Unknown):
         return OBJECTS
+    if dtype in (narwhals.Date, narwhals.Datetime):
+        return DATES
     return NUMBERS if dtype.is_numeric() else OTHER
 
 
@@ -93,6 +104,69 @@ def _as_number(value: Any) -> float:
         return np.nan
 
 
+def day_of(value: Any) -> float:
+    """The number of a date's day, which is 1 for 0001-01-01; NaN for what is no date.
+
+    No date of our time is 0, which models of numbers treat as special. Times of day are dropped,
+    after those with a time zone have been turned into UTC. Strings have the form 2024-01-31.
+    """
+    try:
+        if isinstance(value, np.datetime64):
+            value = value.astype("datetime64[D]").item()
+        elif isinstance(value, str):  # some versions of Python read other forms, too
+            value = date.fromisoformat(value) if value[4:8:3] == "--" else None
+        elif isinstance(value, datetime) and value.tzinfo is not None:
+            value = value.astimezone(timezone.utc)
+        return float(value.toordinal())
+    except Exception:  # objects may raise anything
+        return np.nan
+
+
+def days_of(column: Any) -> np.ndarray:
+    """The days of a column of dates, as `day_of` has them; NaN for what is missing or no date."""
+    with np.errstate(all="ignore"):
+        values = column.to_numpy()  # in UTC, if the dtype has a time zone
+        if values.dtype.kind == "M":
+            days = values.astype("datetime64[D]")
+            return np.where(np.isnat(days), np.nan, days.astype(np.int64) + float(EPOCH))
+        return np.array([day_of(value) for value in values.tolist()], dtype=np.float64)
+
+
+def dates_of(days: Any) -> np.ndarray:
+    """The dates of days, as datetime64[D]; NaT for NaN or None."""
+    days = np.asarray(days, dtype=np.float64)
+    dates = (np.nan_to_num(days).astype(np.int64) - EPOCH).astype("datetime64[D]")
+    return np.where(np.isnan(days), np.datetime64("NaT"), dates)
+
+
+def dates_as_days(X: Any, names: Collection[str]) -> Any:
+    """A frame whose columns of these names hold days, or NaN, in place of dates.
+
+    Raises
+    ------
+    TypeError
+        If the dtype of such a column cannot hold dates.
+    ValueError
+        If a value is no date.
+    """
+    if not names or not hasattr(X, "columns"):
+        return X
+    import narwhals
+
+    frame = open_frame("X", X)
+    for name in [name for name in frame.columns if name in names]:
+        column = frame[name]
+        legal = f"X must hold dates, or strings such as '2024-01-31', in column {name!r}"
+        if kind_of(column) not in HOLD_DATES:
+            raise TypeError(f"{legal}, got dtype {str(column.dtype).partition('(')[0]}.")
+        days, lost = read_quietly(days_of, column), read_quietly(missing_in, column)
+        if (np.isnan(days) & ~lost).any():
+            raise ValueError(f"{legal}, but it holds other values, too.")
+        new = narwhals.new_series(name, days, narwhals.Float64, backend=frame.implementation)
+        frame = frame.with_columns(new)
+    return frame.to_native()
+
+
 def objects_of(column: Any) -> np.ndarray:
     """The values of a column as Python objects."""
     values = column.to_list()
@@ -100,10 +174,16 @@ def objects_of(column: Any) -> np.ndarray:
 
 
 def missing_in(column: Any) -> np.ndarray:
-    """Where a column holds None, NaN or pandas.NA."""
-    if kind_of(column) in (NUMBERS, BOOLEANS):
-        return np.isnan(numbers_of(column))
-    return np.fromiter(map(is_missing, column.to_list()), dtype=bool, count=len(column))
+    """Where a column holds None, NaN, NaT or pandas.NA."""
+    kind = kind_of(column)
+    if kind in (NUMBERS, BOOLEANS, DATES):
+        return np.isnan(days_of(column) if kind == DATES else numbers_of(column))
+    return np.fromiter(map(_is_lost, column.to_list()), dtype=bool, count=len(column))
+
+
+def _is_lost(value: Any) -> bool:
+    is_time = isinstance(value, (datetime, np.datetime64))
+    return bool(value != value) if is_time else is_missing(value)  # NaT differs from itself
 
 
 def read_quietly(function: Callable[..., Any], *args: Any) -> Any:

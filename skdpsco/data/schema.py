@@ -29,14 +29,15 @@ class Schema:
 
         - ``"bounds": [low, high]`` for numbers, which are clipped to them. Optional are
           ``"integer": True``, ``"unit": "years"`` for readers, and ``"fill"``, the number that
-          replaces a missing one, by default the middle.
+          replaces a missing one, by default the middle. Two dates, such as ``"2024-01-31"``,
+          declare a column of dates, which are read as days (``date.toordinal``).
         - ``"categories": [...]``, different numbers or strings.
         - ``"boolean": True``.
 
         ``"missing": True`` says that values may be missing. A list, such as ``"missing": [-9]``,
         names codes that also mean a missing value.
     target : str or None, default=None
-        The column that models predict. It may not be missing.
+        The column that models predict. It may not be missing, and holds no dates.
     groups : str or None, default=None
         The column that holds the group of a record, for `PrivateGroupDRO` and scores by group.
     person : str or None, default=None
@@ -123,6 +124,8 @@ class Schema:
                 )
         if target is not None and self.columns[target].missing:
             raise ValueError(f"target {target!r} must not be declared with missing values.")
+        if target is not None and self.columns[target].dates:
+            raise ValueError(f"target {target!r} must not be a column of dates.")
         if groups is not None and self.columns[groups].kind == NUMBER:
             raise ValueError(f"groups {groups!r} must be a column of categories or booleans.")
         if person is not None and (not isinstance(person, str) or person in self.columns):
@@ -231,8 +234,9 @@ class Schema:
     ) -> Self:
         """Infer a schema from a public sample of records, and say so in its repr.
 
-        Bounds are the smallest and the largest number of a column, and categories are the strings
-        that occur. Never pass the records that are to be protected: a schema is not private.
+        Bounds are the smallest and the largest number or date of a column, and categories are the
+        strings that occur. Never pass the records that are to be protected: a schema is not
+        private.
 
         Parameters
         ----------
@@ -250,7 +254,7 @@ class Schema:
         Raises
         ------
         TypeError
-            If it is not a frame, or a column holds neither numbers, booleans nor strings.
+            If it is not a frame, or a column holds neither numbers, dates, booleans nor strings.
         ValueError
             If a column of numbers has fewer than two different ones, or a column of strings has
             none.
@@ -267,8 +271,8 @@ class Schema:
         if wrong:
             raise ValueError(
                 f"columns {wrong} of the frame have no bounds or categories that can be read off: "
-                "each needs two different numbers, or booleans, or strings. Declare them, or drop "
-                "them."
+                "each needs two different numbers or dates, or booleans, or strings. Declare them, "
+                "or drop them."
             )
         source = f"a public sample of {len(opened)} records"
         return cls(columns, target=target, groups=groups, person=person, source=source)
@@ -453,8 +457,8 @@ class Schema:
         return hash(self.to_json())
 
     def __repr__(self) -> str:
-        kinds = [column.kind for column in self.columns.values()]
-        counts = [f"{kind}: {kinds.count(kind)}" for kind in KEYS if kind in kinds]
+        nouns = [column.noun for column in self.columns.values()]
+        counts = [f"{noun}: {nouns.count(noun)}" for noun in (*KEYS, "date") if noun in nouns]
         given = {key: getattr(self, key) for key in ("target", "groups", "person")}
         roles = [f"{key}={name!r}" for key, name in given.items() if name is not None]
         source = f"read off {self.source}" if self.source else ""

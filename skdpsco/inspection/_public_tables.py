@@ -148,12 +148,13 @@ def as_frame(X: Any, shape: Shape) -> Any:
 
 
 def declared_frame(schema: Schema, shape: Shape) -> Any:
-    """A frame of zeros, and of the first categories, for an estimator that reads a schema."""
+    """A frame of zeros, first categories and a date, for an estimator that reads a schema."""
     d = shape.n_features
     others = [f"x{j}" for j in range(d - len(schema.features))]
     shape = shape._replace(names=shape.names or [*schema.features, *others][:d])
     frame = as_frame(np.zeros((shape.n_samples, d)), shape)
     values = {name: column.values() for name, column in schema.columns.items()}
+    values |= {name: ["1970-01-01"] for name, column in schema.columns.items() if column.dates}
     return frame.assign(**{k: v[0] for k, v in values.items() if v and k in frame.columns})
 
 

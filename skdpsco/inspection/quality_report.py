@@ -12,7 +12,18 @@ from sklearn.utils import check_random_state
 
 from skdpsco._quiet import quietly
 from skdpsco._typing import Seed, Self
-from skdpsco.data.frames import NUMBERS, kind_of, missing_in, numbers_of, objects_of, open_frame
+from skdpsco.data.frames import (
+    DATES,
+    HOLD_DATES,
+    NUMBERS,
+    dates_of,
+    days_of,
+    kind_of,
+    missing_in,
+    numbers_of,
+    objects_of,
+    open_frame,
+)
 from skdpsco.privacy._checks import abridged
 
 __all__ = ["QualityReport"]
@@ -56,8 +67,8 @@ class QualityReport:
     columns : tuple of str
     by_pair : ndarray of shape (n_columns, n_columns)
         Total variation between counts by two columns: the share of records that would have to move
-        to other cells. The diagonal is that of single columns. Numbers are divided at 16-quantiles
-        of the real ones.
+        to other cells. The diagonal is that of single columns. Numbers and dates are divided at
+        16-quantiles of the real ones.
     by_chance : float
         The mean over pairs after the records of both tables are mixed and divided at random.
     shares : dict
@@ -183,9 +194,11 @@ class QualityReport:
 
 def _column(pair: list[Any]) -> _Column:
     """Parts and numbers of a column of two tables, as the first table decides."""
-    lost = [missing_in(column) for column in pair]
-    if all(kind_of(column) == NUMBERS for column in pair):
-        values = [numbers_of(column) for column in pair]
+    kinds = {kind_of(column) for column in pair}
+    dates = DATES in kinds and kinds <= set(HOLD_DATES)
+    if dates or kinds == {NUMBERS}:
+        values = [days_of(column) if dates else numbers_of(column) for column in pair]
+        lost = [np.isnan(numbers) for numbers in values]
         known = values[0][~lost[0]]
         distinct = np.unique(known)
         if len(distinct) > PARTS:
@@ -193,13 +206,14 @@ def _column(pair: list[Any]) -> _Column:
             cuts = np.quantile(known, np.arange(1, PARTS) / PARTS, method="inverted_cdf")
             heaps = np.unique(cuts[:-1][cuts[:-1] == cuts[1:]])
             edges = np.union1d(cuts, np.nextafter(heaps, np.inf))
-            labels = [f"from {edge:.4g}" for edge in (-np.inf, *edges)]
+            labels = [f"from {_written(edge, dates)}" for edge in (-np.inf, *edges)]
             found = [np.searchsorted(edges, v, side="right") for v in values]
         else:
-            labels = [f"{value:.4g}" for value in distinct] + ["other"]
+            labels = [_written(value, dates) for value in distinct] + ["other"]
             found = [_among(v, distinct) for v in values]
         parts = [np.where(gone, len(labels), p) for p, gone in zip(found, lost, strict=True)]
         return _Column(True, [*labels, "missing"], parts, values)
+    lost = [missing_in(column) for column in pair]
     words = [np.array([str(v) for v in objects_of(c)], dtype=object) for c in pair]
     known, counts = np.unique(words[0][~lost[0]], return_counts=True)
     known = np.sort(known[np.argsort(-counts, kind="stable")[:CATEGORIES]])
@@ -210,6 +224,10 @@ def _column(pair: list[Any]) -> _Column:
     ]
     values = [np.where(gone, np.nan, p) for p, gone in zip(parts, lost, strict=True)]
     return _Column(False, labels, parts, values)
+
+
+def _written(number: float, dates: bool) -> str:
+    return str(dates_of(number)) if dates and np.isfinite(number) else f"{number:.4g}"
 
 
 def _among(values: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from skdpsco._validation import is_number
 from skdpsco.additive.densities import Density, Shares
 from skdpsco.additive.pairs import PairFunction
 from skdpsco.additive.shapes import ShapeFunction
+from skdpsco.data.frames import dates_of
 from skdpsco.privacy._checks import abridged
 from skdpsco.privacy._history import brief, literal, pyplot
 
@@ -461,7 +462,7 @@ def _draw_numbers(ax, shape, known, style):
     if apart:
         named[0.5 * (last + end)] = f"missing\n{known.missing:.0%}"
         ax.axvspan(last, end, color="0.95", linewidth=0, zorder=-1)
-    _label_numbers(ax, first, last, named)
+    _label_numbers(ax, first, last, named, shape.column.dates)
     return lines, bars
 
 
@@ -506,18 +507,19 @@ def _edges_of_bars(low: float, high: float) -> np.ndarray:
     return edges[(edges > low - width) & (edges < high + width)]
 
 
-def _label_numbers(ax, low, high, named):
+def _label_numbers(ax, low, high, named, dates):
     """Label some round numbers, and those that have names, so that no two labels overlap."""
     for most in (5, 3):
-        ticks = {float(t): f"{t:g}" for t in _round_numbers(most, low, high) if low <= t <= high}
-        if max(map(len, ticks.values()), default=0) <= 4:
+        numbers = [float(t) for t in _round_numbers(most, low, high) if low <= t <= high]
+        ticks = {t: str(dates_of(t)) if dates else f"{t:g}" for t in numbers}
+        if dates or max(map(len, ticks.values()), default=0) <= 4:
             break
     start, end = ax.get_xlim()
     letter = 0.012 * (end - start)
     shown = dict(named)
     for t, text in ticks.items():
         if all(abs(t - other) > letter * (8 + len(text)) for other in named):
-            shown[t] = text.replace("-", "\N{MINUS SIGN}")
+            shown[t] = text if dates else text.replace("-", "\N{MINUS SIGN}")
     ax.set_xticks([*shown], [*shown.values()])
 
 

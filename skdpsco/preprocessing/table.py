@@ -9,7 +9,12 @@ from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from skdpsco._typing import LedgerLike, MatrixLike, Self, TargetLike
-from skdpsco.base.column_functions import ColumnFunction, feature_steps, numbers_among
+from skdpsco.base.column_functions import (
+    ColumnFunction,
+    feature_steps,
+    numbers_among,
+    refuse_dates,
+)
 from skdpsco.base.documentation import Documented
 from skdpsco.base.grants import Grant
 from skdpsco.base.plain import plain_step
@@ -27,10 +32,10 @@ __all__ = ["PrivatePipeline", "TableEncoder", "make_private_pipeline"]
 class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
     """Turn the columns of a declared table into features in [-1, 1].
 
-    Numbers are clipped to their bounds, which are mapped onto [-1, 1]. Booleans become 0 and 1, and
-    every category becomes a column of zeros and ones. Another column indicates missing values, if
-    they are declared. The map does not depend on the data, so it costs no privacy budget, and
-    replacing one record changes only one row of the output.
+    Numbers and dates are clipped to their bounds, which are mapped onto [-1, 1]. Booleans become 0
+    and 1, and every category becomes a column of zeros and ones. Another column indicates missing
+    values, if they are declared. The map does not depend on the data, so it costs no privacy
+    budget, and replacing one record changes only one row of the output.
 
     Parameters
     ----------
@@ -62,7 +67,7 @@ class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
       boolean becomes 0; a missing category becomes zeros. If missing values are declared, the
       indicator is 1.
     - A category that is not declared becomes zeros.
-    - In columns of numbers and booleans, anything else counts as missing.
+    - In columns of numbers, dates and booleans, anything else counts as missing.
 
     `Schema.validate` finds such values before a fit.
 
@@ -138,6 +143,7 @@ class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
 
     def _plain_steps(self) -> list[tuple[str, Any]]:
         columns = [self.schema.columns[name] for name in self.schema.features]
+        refuse_dates(columns)
         return feature_steps(list(map(features_of, columns)), self.feature_names_in_)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
@@ -271,7 +277,7 @@ class PrivatePipeline(Pipeline):
         NotFittedError
             If a step is not fitted.
         TypeError
-            If a step has no counterpart, such as a `RowClipper`.
+            If a step has no counterpart, such as a `RowClipper`, or an encoder of dates.
         """
         steps: list[tuple[str, Any]] = []
         for name, step in self.steps:

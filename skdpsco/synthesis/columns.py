@@ -1,12 +1,15 @@
 """Tables column by column: reading and writing arrays, and frames of pandas and polars."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skdpsco._validation import is_missing, read_X
+from skdpsco.data.frames import dates_as_days, dates_of
 
 __all__ = [
     "PANDAS",
@@ -15,6 +18,7 @@ __all__ = [
     "as_list",
     "assemble",
     "columns_in",
+    "is_dates",
     "public_dtype",
     "read_table",
     "taken",
@@ -22,6 +26,7 @@ __all__ = [
 ]
 
 PANDAS, POLARS = "pandas", "polars"
+DAYS = np.dtype("datetime64[D]")  # of columns that are read as days and written as dates
 PYTHON: dict[str, type] = {
     "bool": bool,
     "int": int,
@@ -72,18 +77,33 @@ class ColumnTable:
         if library == self.library:
             return self
         names = [f"x{j}" for j in range(len(self.dtypes))] if self.names is None else self.names
-        kept = self.dtypes if library == PANDAS and self.library is None else None
-        return ColumnTable(library, list(map(str, names)), kept or [None] * len(self.dtypes))
+        kept = library == PANDAS and self.library is None
+        dtypes = [dtype if kept or is_dates(dtype) else None for dtype in self.dtypes]
+        return ColumnTable(library, list(map(str, names)), dtypes)
+
+    @property
+    def dates(self) -> list[Any]:
+        """Labels of the columns of dates."""
+        pairs = zip(self.names or (), self.dtypes, strict=False)
+        return [name for name, dtype in pairs if is_dates(dtype)]
 
 
-def read_table(estimator: Any, X: Any) -> ColumnTable:
+def is_dates(dtype: Any) -> bool:
+    """Whether the dtype of a `ColumnTable` is that of dates."""
+    return isinstance(dtype, np.dtype) and dtype == DAYS
+
+
+def read_table(estimator: Any, X: Any, dates: Collection[str] = ()) -> ColumnTable:
     """Read the columns of X, and set the number and the names of features on the estimator.
+
+    Columns with the names ``dates`` become days.
 
     Raises
     ------
     TypeError, ValueError
-        If X is not a table, or does not have the columns of the fit.
+        If X is not a table, or does not have the columns of the fit, or ``dates`` hold others.
     """
+    X = dates_as_days(X, dates)
     is_frame = hasattr(X, "columns") and (hasattr(X, "iloc") or hasattr(X, "iter_rows"))
     if not is_frame:
         dtype = X.dtype if isinstance(getattr(X, "dtype", None), np.dtype) else None
@@ -99,7 +119,9 @@ def read_table(estimator: Any, X: Any) -> ColumnTable:
         raise ValueError(f"X must have at least one row and one column, got shape {X.shape}.")
     library = PANDAS if hasattr(X, "iloc") else POLARS
     columns = columns_in(X)
-    return ColumnTable(library, list(X.columns), [column.dtype for column in columns], columns)
+    names = list(X.columns)
+    dtypes = [DAYS if n in dates else c.dtype for n, c in zip(names, columns, strict=True)]
+    return ColumnTable(library, names, dtypes, columns)
 
 
 def columns_in(X: Any) -> list[Any]:
@@ -136,6 +158,8 @@ def public_dtype(dtype: Any, library: str | None, declared: list[Any]) -> Any:
 
 def typed(values: Any, library: str | None, dtype: Any) -> Any:
     """Values as an array, or a library's array, of a dtype; None for the natural dtype."""
+    if is_dates(dtype):  # of a frame, since columns of arrays have no names by which to declare
+        return import_module(str(library)).Series(dates_of(values))
     objects = np.asarray(values).tolist()
     for beginning, convert in PYTHON.items():
         if str(dtype).lower().startswith(beginning):  # libraries may refuse 1 for True

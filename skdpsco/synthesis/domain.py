@@ -14,6 +14,7 @@ from skdpsco._quiet import quietly
 from skdpsco._validation import check_int, in_column_order, is_missing, is_number
 from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.data.columns import NUMBER
+from skdpsco.data.frames import dates_as_days
 from skdpsco.data.schema import Schema
 from skdpsco.solvers.synthesis.possible_records import LinkedColumns
 from skdpsco.solvers.synthesis.workload import DENSE_CELLS, CodeBlocks, is_dense
@@ -23,6 +24,7 @@ from skdpsco.synthesis.columns import (
     as_list,
     assemble,
     columns_in,
+    is_dates,
     public_dtype,
     taken,
     typed,
@@ -35,7 +37,7 @@ from skdpsco.synthesis.implications import (
     read_constraints,
 )
 
-__all__ = ["Domain", "Encoder", "declare"]
+__all__ = ["Domain", "Encoder", "dates_in", "declare"]
 
 UNDECLARED = (
     "domain must be declared, with a size, a list of categories or Bins for every column of X. It "
@@ -50,7 +52,7 @@ class Encoder(NamedTuple):
 
     def transform(self, X: Any) -> np.ndarray:
         """Codes of the records of a block, which has the columns of the domain."""
-        return self.domain.encode(columns_in(X))
+        return self.domain.encode(columns_in(dates_as_days(X, self.domain.table.dates)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +147,12 @@ class Domain:
     def cells(self) -> Any:
         """One record for every cell, in order, with numbers in the middle of their bins."""
         return self.decode(np.indices(self.shape).reshape(len(self.shape), -1).T)
+
+
+def dates_in(domain: Any) -> list[str]:
+    """Names of the columns of dates that a domain declares."""
+    columns = domain.columns.values() if isinstance(domain, Schema) else ()
+    return [column.name for column in columns if column.dates]
 
 
 def declare(domain: Any, table: ColumnTable, constraints: Any = None) -> Domain:
@@ -243,7 +251,7 @@ def _fitting(entry: Any, library: str | None, dtype: Any) -> Any:
     name = "object" if dtype is None else str(dtype).lower()
     if not isinstance(entry, np.ndarray):
         bins = entry.fine if isinstance(entry, MergedBins) else entry
-        if not name.startswith(("int", "uint", "float", "object")):
+        if not (is_dates(dtype) or name.startswith(("int", "uint", "float", "object"))):
             raise ValueError("bins are for numbers")
         if bins.integer or is_integer(name):
             bins.whole_numbers(name if is_integer(name) else "int64")

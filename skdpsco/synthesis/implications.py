@@ -10,9 +10,10 @@ import numpy as np
 
 from skdpsco._validation import is_missing, is_number
 from skdpsco.data.categories import codes_among, is_list
+from skdpsco.data.frames import day_of
 from skdpsco.solvers.synthesis.possible_records import CodeBox, LinkedColumns, linked_columns
 from skdpsco.synthesis.bins import MERGED_BINS, Bins, MergedBins, is_integer
-from skdpsco.synthesis.columns import ColumnTable
+from skdpsco.synthesis.columns import ColumnTable, is_dates
 
 __all__ = ["Constraint", "constrained", "cuts_of", "possible_in", "read_constraints"]
 
@@ -60,15 +61,30 @@ def _by_column(where: str, part: Mapping[Any, Any], table: ColumnTable) -> Value
         alternatives = wanted if isinstance(wanted, list) else [wanted]
         if not alternatives:
             raise ValueError(f"{where} must not have empty lists, got one for column {column!r}.")
+        values[position] = []
         for value in alternatives:
-            ends = value if isinstance(value, tuple) else (0, 1)
+            days = is_dates(table.dtypes[position])
+            known = _day_or_range(where, column, value) if days else value
+            ends = known if isinstance(known, tuple) else (0, 1)
             if len(ends) != 2 or not all(map(is_number, ends)) or not ends[0] < ends[1]:
                 raise ValueError(
                     f"{where} must have ranges of two numbers (low, high), low < high, got "
                     f"{value!r} for column {column!r}."
                 )
-        values[position] = list(alternatives)
+            values[position].append(known)
     return values
+
+
+def _day_or_range(where: str, column: Any, value: Any) -> Any:
+    """The day of a date, or a range of days; what is missing as it is."""
+    if is_missing(value):
+        return value
+    days = tuple(map(day_of, value if isinstance(value, tuple) else (value,)))
+    if any(map(math.isnan, days)):
+        raise ValueError(
+            f"{where} must give column {column!r} dates such as '2024-01-31', got {value!r}."
+        )
+    return days if isinstance(value, tuple) else days[0]
 
 
 def _of_column(constraints: Sequence[Constraint], column: int) -> list[Any]:

@@ -33,7 +33,7 @@ from skdpsco.solvers.synthesis.multiplicative_weights import MIRROR_DESCENT
 from skdpsco.solvers.synthesis.workload import CodeBlocks, LinearQueries, Marginals
 from skdpsco.synthesis.bins import MergedBins
 from skdpsco.synthesis.columns import PANDAS, POLARS, ColumnTable, read_table
-from skdpsco.synthesis.domain import Domain, Encoder, declare
+from skdpsco.synthesis.domain import Domain, Encoder, dates_in, declare
 from skdpsco.synthesis.learned_bins import plan_bins
 from skdpsco.synthesis.queries import legal, problem_of, tabulate, workload_of
 
@@ -181,7 +181,7 @@ class PrivateSynthesizer(StepParameters, PrivateEstimator):
         blocks = blocks_of(X)
         if blocks is not None and not getattr(solver, "by_blocks", False):
             raise ValueError(f"solver={self.solver!r} does not take RowBlocks. Pass X as a frame.")
-        table = read_table(draft, first_record(X))
+        table = read_table(draft, first_record(X), dates_in(self.domain))
         n = len(table.columns[0]) if blocks is None else blocks.n_samples
         d = len(table.columns)
         budget = self._budget()
@@ -246,7 +246,7 @@ class PrivateSynthesizer(StepParameters, PrivateEstimator):
             The same kind of table as the X of the fit, with its columns and dtypes, or
             what `set_output` says. Categorical columns have the declared categories. Numbers are
             uniform in `Bins`, and follow the released densities in bins that the fit has found; in
-            columns of integers they are integers.
+            columns of integers they are integers. Dates are days: datetime64[s] in pandas.
 
         Raises
         ------
