@@ -7,8 +7,10 @@ import pytest
 from cases import each
 from scipy import sparse
 from scipy.special import expit
+from sklearn.metrics import log_loss
 
 from skdpsco import (
+    PrivateAdditiveClassifier,
     PrivateGroupDRO,
     PrivateLinearClassifier,
     PrivateLinearSVC,
@@ -128,6 +130,20 @@ def test_it_is_reported(make):
     for params in ({"fit_intercept": False}, {"epsilon": 0.01}):
         lines = str(fitted(make, **params)[0].privacy_).splitlines()
         assert not any("calibration of predictions" in line for line in lines)
+
+
+@pytest.mark.parametrize("make", [*MODELS, PrivateLinearClassifier, PrivateAdditiveClassifier])
+@pytest.mark.filterwarnings("ignore::skdpsco._random.UtilityWarning")
+def test_few_records_give_no_sure_probabilities(make):
+    losses, constant = [], np.log(2.0)
+    for seed in range(12):
+        X, z, rng = data(600, seed=seed)
+        y = z[:300] + rng.logistic(size=300) > 0
+        model = make(classes=[False, True], epsilon=0.1).fit(X[:300], y)
+        assert any("noise makes them too long" in step.name for step in model.privacy_.steps)
+        p = model.predict_proba(X[300:])[:, 1]
+        losses.append(log_loss(z[300:] > 0, p, labels=[False, True]))
+    assert np.mean(losses) < constant + 0.1  # they were 1.5 to 2
 
 
 @pytest.mark.parametrize("make", IN_BALLS)

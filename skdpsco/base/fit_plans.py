@@ -14,7 +14,7 @@ from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.privacy import Event, rho_of
 from skdpsco.privacy.spending import Allowance
-from skdpsco.scaling.calibration import CalibrationPlan, ClassPlan
+from skdpsco.scaling.calibration import CalibrationPlan, ClassPlan, ShorteningPlan
 from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.scaling.stages import Stage, Units
 from skdpsco.solvers.row_check import check_rows
@@ -67,7 +67,7 @@ class Prepared:
     n_samples : int
     solver : Solver
     stages : tuple of Stage
-    calibration : CalibrationPlan, ClassPlan or None
+    calibration : CalibrationPlan, ClassPlan, ShorteningPlan or None
     first : Units
         The smallest that may be found.
     left : object or None
@@ -84,7 +84,7 @@ class Prepared:
     n_samples: int
     solver: Any
     stages: tuple[Stage, ...]
-    calibration: CalibrationPlan | ClassPlan | None
+    calibration: CalibrationPlan | ClassPlan | ShorteningPlan | None
     first: Units
     left: Any
     event: Event

@@ -21,7 +21,7 @@ from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
 from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
-from skdpsco.privacy import Event
+from skdpsco.privacy import Event, NoOpEvent
 from skdpsco.privacy._cache import cached
 from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.quantiles import halve, longer_scores
@@ -34,6 +34,7 @@ __all__ = [
     "CalibrationPlan",
     "ClassPlan",
     "Curve",
+    "ShorteningPlan",
     "TargetCurve",
     "calibration_pays",
     "curve_of",
@@ -137,7 +138,8 @@ class TargetCurve(NamedTuple):
     wanted_records : float
         n mu of the table for which more than its usual share is spent where records are few.
     noisy_ratio : float
-        Ratio at which half of a score is noise. The slope is expected to make up for it.
+        Ratio at which half of a score is noise. The slope is expected to make up for it, and does
+        so where there are too few records for a table. If it is 0, scores are not too long.
     """
 
     mean: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -149,6 +151,10 @@ class TargetCurve(NamedTuple):
     spread: float = 0.0
     wanted_records: float = 0.0
     noisy_ratio: float = 0.0
+
+    def expected(self, ratio: float) -> float:
+        """The slope that is expected at this n mu over the root of d."""
+        return ratio**2 / (ratio**2 + self.noisy_ratio**2)
 
     def mean_around(self, z: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mean target and its slope over scores of mean ``z`` and deviation ``spread``."""
@@ -367,6 +373,30 @@ class CalibrationPlan:
 
 
 @dataclass(frozen=True)
+class ShorteningPlan:
+    """Nothing is released: scores are shortened by as much as noise is expected to lengthen them.
+
+    Parameters
+    ----------
+    slope : float
+        What is left of the scores, intercept included, so that predicted classes stay the same.
+    """
+
+    slope: float
+
+    event: ClassVar[Event] = NoOpEvent()
+
+    @property
+    def name(self) -> str:
+        """What is done, in plain words."""
+        return f"log-odds or margins times {self.slope:.2g}, since noise makes them too long"
+
+    def release(self, result: Any, *_: Any) -> Calibration:
+        """Slope and shift, from the solver's coefficients alone."""
+        return Calibration(self.slope, (self.slope - 1.0) * float(result.coef[-1]))
+
+
+@dataclass(frozen=True)
 class ClassPlan:
     """How far scores of several classes are drawn towards a constant, and the grid of its counts.
 
@@ -424,10 +454,11 @@ def counts_of(X: Dense | CSR, y: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def calibration_pays(n_known: float, n_features: int, mu: float, curve: Curve) -> bool:
-    """Whether an offset would be more than noise, and calibration can still improve the scores."""
+    """Whether calibration can still improve the scores, and what it releases is more than noise."""
     if n_known * mu / math.sqrt(n_features) > CALIBRATION.most_ratio:
         return False
-    if isinstance(curve, ClassCurve):  # shares that are noise count as equal
+    if isinstance(curve, ClassCurve) or curve.noisy_ratio:
+        # Shares that are noise count as equal, and scores that are noise are shortened.
         return True
     return known_records(n_known, n_features, mu, curve)[0] >= curve.least_records
 
@@ -456,8 +487,10 @@ def plan_calibration(
     mu: float,
     curve: Curve,
     added: bool = False,
-) -> CalibrationPlan | ClassPlan:
+) -> CalibrationPlan | ClassPlan | ShorteningPlan:
     """Spend a share of ``mu**2`` on a table of scores and targets, or on counts of classes.
+
+    Where the table would hold too few records nothing is spent, and scores are shortened.
 
     Parameters
     ----------
@@ -485,6 +518,9 @@ def plan_calibration(
         slope = ratio**2 / (ratio**2 + CALIBRATION.class_ratio**2)
         return ClassPlan(event, grid, slope, curve, share, n_samples)
     known, share = known_records(n_known, n_features, mu, curve)
+    expected = curve.expected(ratio)
+    if curve.noisy_ratio and known < curve.least_records:
+        return ShorteningPlan(expected)
     levels = min(max(1, round(known / curve.level_records)), len(curve.edges) + 1)
     parts = {"table": (share, 1)}
     n_counts = CALIBRATION.spread_counts
@@ -504,7 +540,6 @@ def plan_calibration(
     scale, offset = curve.prior
     deviation = min(1.0, scale * math.sqrt(n_features) / (n_known * mu))
     prior = deviation, offset * deviation
-    expected = ratio**2 / (ratio**2 + curve.noisy_ratio**2)
     share = sum(part * count for part, count in parts.values())
     return CalibrationPlan(
         event,
