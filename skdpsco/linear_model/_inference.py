@@ -102,8 +102,8 @@ class CoefficientInference:
         summary : DataFrame
             One row per coefficient, and one for the intercept if there is one. The columns are
             name, coef, standard_error, z, p_value, low and high, followed by the class or the
-            number of the target if there are several. With an l1 penalty or in a ball coef is the
-            estimate without any penalty, the middle of the interval.
+            number of the target if there are several. With an l1 penalty or a ``radius``, coef is
+            the estimate without them, the middle of the interval.
 
         Raises
         ------
