@@ -132,14 +132,23 @@ def test_it_is_reported(make):
         assert not any("calibration of predictions" in line for line in lines)
 
 
-@pytest.mark.parametrize("make", [*MODELS, PrivateLinearClassifier, PrivateAdditiveClassifier])
+@pytest.mark.parametrize(
+    ("make", "params"),
+    [
+        *((make, {}) for make in (*MODELS, PrivateLinearClassifier, PrivateAdditiveClassifier)),
+        (PrivateLogisticRegression, {"class_weight": {False: 2.0}}),
+        (PrivateGroupDRO, {"groups": [0, 1]}),
+    ],
+)
 @pytest.mark.filterwarnings("ignore::skdpsco._random.UtilityWarning")
-def test_few_records_give_no_sure_probabilities(make):
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+def test_few_records_give_no_sure_probabilities(make, params):
     losses, constant = [], np.log(2.0)
+    more = {"sensitive_features": np.arange(300) % 2} if "groups" in params else {}
     for seed in range(12):
         X, z, rng = data(600, seed=seed)
         y = z[:300] + rng.logistic(size=300) > 0
-        model = make(classes=[False, True], epsilon=0.1).fit(X[:300], y)
+        model = make(classes=[False, True], epsilon=0.1, **params).fit(X[:300], y, **more)
         assert any("noise makes them too long" in step.name for step in model.privacy_.steps)
         p = model.predict_proba(X[300:])[:, 1]
         losses.append(log_loss(z[300:] > 0, p, labels=[False, True]))

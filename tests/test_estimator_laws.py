@@ -4,6 +4,7 @@ Each model appears as users fit it by default, and with solvers whose code is an
 """
 
 import copy
+import dataclasses
 import inspect
 import itertools
 import pickle
@@ -186,6 +187,10 @@ def same(model, other):
 def test_parameters_are_those_of_scikit_learn(case):
     Estimator = type(case.model)
     model = Estimator()
+    # Dask and others take dataclasses for their fields, and so all fits for one.
+    assert not dataclasses.is_dataclass(model)
+    # A subclass whose `__init__` forgets its ledger must not fit without one.
+    assert not any(hasattr(Estimator, name) for name in ("epsilon", "delta", "ledger", "relation"))
     assert list(model.get_params()) == sorted(inspect.signature(Estimator).parameters)
     assert model.set_params(epsilon=0.5) is model
     assert clone(model).epsilon == 0.5

@@ -197,11 +197,13 @@ def test_no_date_is_refused_and_a_record_changes_its_row_only():
     schema = Schema({"a": {"bounds": ["2000-01-01", "2024-12-31"], "missing": True}})
     odd = [value for value in ODD if type(value) is not datetime.date]
     odd += ["2000-1-1", "20000101", "2000-W01-1", "2000-02-30", "now", "", datetime.time(5)]
-    odd += [datetime.datetime.max.replace(tzinfo=ZONE), np.datetime64("20000-01-01")]
+    odd += [datetime.datetime.max.replace(tzinfo=ZONE), np.datetime64("NaT")]
     frame = pd.DataFrame({"a": pd.Series(odd, dtype=object)})
     assert schema.encode(frame).tolist() == [[0.0, 1.0]] * len(odd)
     early = pd.DataFrame({"a": pd.Series([datetime.date.min, *odd], dtype=object)})
     assert schema.encode(early)[0].tolist() == [-1.0, 0.0]
+    late = pd.DataFrame({"a": pd.Series([np.datetime64("20000-01-01")], dtype=object)})
+    assert schema.encode(late).tolist() == [[1.0, 0.0]]
     fault = "'a' holds values that are not dates; 'a' holds dates beyond its bounds, to which"
     with pytest.raises(ValueError, match=fault):
         schema.validate(early)

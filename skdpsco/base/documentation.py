@@ -32,17 +32,11 @@ class Documented:
     _doc_link_module = "skdpsco"
     _doc_link_template = "https://skdpsco.readthedocs.io/en/stable/api/generated/{page}.html"
 
-    _parameter_constraints: ClassVar[dict[str, Any]]  # of all parameters; a class states its own
-    _own_constraints: ClassVar[dict[str, Any]]
+    _parameter_constraints: ClassVar[dict[str, Any]]
     _defaults: ClassVar[dict[str, Any]]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls._own_constraints = vars(cls).get("_parameter_constraints", {})
-        cls._parameter_constraints = {}
-        for owner in reversed(cls.__mro__):
-            own = vars(owner).get("_parameter_constraints", {})
-            cls._parameter_constraints |= vars(owner).get("_own_constraints", own)
         fill_docstrings(cls)
         hide_types(cls)
 

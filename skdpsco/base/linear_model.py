@@ -529,11 +529,11 @@ class PrivateLinearModel(PrivateEstimator):
         count = self._plan_count(budget, *X.shape) if self._relation == ADD_OR_REMOVE else None
         prepared = self._rehearsed(task, budget, count)
         event, warnings = prepared.event, prepared.warnings
-        if is_auto(self.feature_bound) and (prepared.first.bounds == 1.0).all():
-            warnings = warnings or (BOUNDS_OF_1,)
         if count is not None:
             event, warnings = compose(count.event, event), ()
             assumptions = (f"there are at most {count.most} records", *assumptions)
+        if is_auto(self.feature_bound) and (prepared.first.bounds == 1.0).all():
+            warnings = warnings or (BOUNDS_OF_1,)
         # Warnings name the line that called fit.
         with opened_design(self._design(X, prepared.first.bounds, intercept)) as design:
             with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:

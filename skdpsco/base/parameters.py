@@ -5,9 +5,9 @@ its ``__init__`` from `with_parameters`.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from inspect import Signature, signature
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, field, make_dataclass
+from inspect import Signature, get_annotations, signature
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
@@ -69,12 +69,13 @@ class _DeltaInterval(Interval):
         return f"{super().__str__()} ({NO_PURE_PRIVACY})"
 
 
-@dataclass_transform(kw_only_default=True, eq_default=False)
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 def with_parameters(**hints: str) -> Callable[[type[_Class]], type[_Class]]:
-    """Decorate a class, whose annotated attributes become keyword-only parameters.
+    """Decorate a class, whose annotated attributes with a value become keyword-only parameters.
 
     So do those of its decorated bases. ``__init__`` only stores them, as scikit-learn expects, and
-    its signature has the order of the docstring.
+    its signature has the order of the docstring. Type checkers take ``field(init=False)`` for what
+    `fit` sets. The class is no dataclass: tools for these would see parameters alone, and no fit.
 
     Parameters
     ----------
@@ -84,19 +85,38 @@ def with_parameters(**hints: str) -> Callable[[type[_Class]], type[_Class]]:
     """
 
     def decorate(cls: Any) -> Any:
-        text = cls.__doc__
-        cls = dataclass(kw_only=True, eq=False, repr=False)(cls)
-        cls.__doc__ = text  # None, if Python drops docstrings
-        if hints:
-            cls.__init__ = with_hints(**hints)(cls.__init__)
-        told = re.findall(r"\w+(?=(?:, \w+)* : )", text or "")
-        own, *others = signature(cls.__init__).parameters.values()
+        cls._own_parameters = dict(own_parameters(cls))
+        cls._own_constraints = vars(cls).get("_parameter_constraints", {})
+        entries: dict[str, Any] = {}
+        cls._parameter_constraints = {}
+        for owner in reversed(cls.__mro__):
+            entries |= vars(owner).get("_own_parameters", {})
+            cls._parameter_constraints |= vars(owner).get("_own_constraints", {})
+        init: Any = vars(make_dataclass(cls.__name__, entries.values(), kw_only=True))["__init__"]
+        cls.__init__ = with_hints(**hints)(init) if hints else init
+        told = re.findall(r"\w+(?=(?:, \w+)* : )", cls.__doc__ or "")
+        own, *others = signature(init).parameters.values()
         others.sort(key=lambda one: told.index(one.name) if one.name in told else len(told))
         bare = [one.replace(annotation=Signature.empty) for one in (own, *others)]
         cls.__init__.__signature__ = Signature(bare)  # types are in the docstring
         return cls
 
     return decorate
+
+
+def own_parameters(cls: type) -> Iterator[tuple[str, tuple[str, Any, Any]]]:
+    """Names, types and defaults of the parameters that a class states itself.
+
+    They do not stay attributes of the class: an estimator whose ``__init__`` forgets one must fail.
+    """
+    for name, kind in get_annotations(cls).items():
+        if name not in vars(cls) or name.startswith("_"):
+            continue
+        given = vars(cls)[name]
+        delattr(cls, name)
+        known = given if isinstance(given, Field) else field(default=given)
+        if known.init:
+            yield name, (name, kind, known)
 
 
 @with_parameters()

@@ -470,6 +470,7 @@ class PrivateEstimator(Documented, PrivacyParameters, BaseEstimator):
     {epsilon, delta, ledger, max_records_per_unit, random_state}
     """
 
+    max_records_per_unit: int | None = None  # of estimators of users that do not have it
     _n_fits: int = 0  # those without a ledger, which nothing else counts
     _doubts: tuple[str, ...] = ()  # of a draft: what releases say against its parameters
     _part_of: Any = None  # of a draft: the estimator whose only charge is that of this one

@@ -20,7 +20,7 @@ ledger : Ledger or None, default=None
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
-    Limit of records per person (``units``), who is protected as a whole. See :doc:`/persons`.
+    Records drawn per person (``units``), who is protected as a whole. See :doc:`/persons`.
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"

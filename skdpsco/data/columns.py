@@ -221,9 +221,10 @@ def in_days(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"{where} must be {LEGAL_DECLARATIONS}; got the keys {list(given)}.")
     out = {**given, "integer": True}
     for key, value in given.items():
-        if isinstance(value, bool):
+        if key == "missing" and not is_list(value):
             continue
-        days = [day_of(one) for one in (value if is_list(value) else [value])]
+        given_dates = value if is_list(value) else [value]
+        days = [day_of(one) for one in given_dates if not is_missing(one)]
         if np.isnan(days).any():
             raise TypeError(
                 f"{where} must have either numbers or dates such as '2024-01-31' throughout; "
@@ -296,7 +297,8 @@ def declared_column(name: str, given: Any) -> Column:
     pair = given["bounds"]
     if not is_list(pair) or len(pair) != 2:
         raise ValueError(
-            f"{where}['bounds'] must be two numbers or two dates, low and high; got {pair!r}."
+            f"{where}['bounds'] must be two numbers or two dates, low and high; got "
+            f"{declared['bounds']!r}."
         )
     low, high = check_interval(f"{where}['bounds'][0]", pair[0], f"{where}['bounds'][1]", pair[1])
     fill = given.get("fill", (low + high) / 2)

@@ -112,12 +112,13 @@ def day_of(value: Any) -> float:
     """
     try:
         if isinstance(value, np.datetime64):
-            value = value.astype("datetime64[D]").item()
-        elif isinstance(value, str):  # some versions of Python read other forms, too
+            days = value.astype("datetime64[D]").astype(np.int64)
+            return np.nan if np.isnat(value) else float(days + EPOCH)
+        if isinstance(value, str):  # some versions of Python read other forms, too
             value = date.fromisoformat(value) if value[4:8:3] == "--" else None
         elif isinstance(value, datetime) and value.tzinfo is not None:
             value = value.astimezone(timezone.utc)
-        return float(value.toordinal())
+        return float(value.toordinal()) if isinstance(value, date) else np.nan
     except Exception:  # objects may raise anything
         return np.nan
 
@@ -182,8 +183,9 @@ def missing_in(column: Any) -> np.ndarray:
 
 
 def _is_lost(value: Any) -> bool:
-    is_time = isinstance(value, (datetime, np.datetime64))
-    return bool(value != value) if is_time else is_missing(value)  # NaT differs from itself
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
+    return type(value).__name__ == "NaTType" or is_missing(value)
 
 
 def read_quietly(function: Callable[..., Any], *args: Any) -> Any:

@@ -89,6 +89,7 @@ def _as_they_are(y: np.ndarray) -> np.ndarray:
 @with_parameters(
     max_weight="The worst group counts, as its records are; PrivateLogisticRegression has "
     "max_weight.",
+    objective="Use cvar_level: 0 for the worst group, 1 for the average.",
 )
 class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, PrivateLinearModel):
     """Differentially private linear model with a small loss on its worst group.

@@ -1,4 +1,4 @@
-"""Options of group DRO: losses and solvers by name, legal objectives and priors of groups."""
+"""Options of group DRO: losses and solvers by name, and priors of groups."""
 
 import math
 from typing import Any

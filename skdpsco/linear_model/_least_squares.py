@@ -1,5 +1,6 @@
 """Least squares that may be fitted to moments, and to several targets at once."""
 
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from skdpsco._problem import Uncertainty
 from skdpsco._validation import FLOATS, check_X_y, is_undeclared
 from skdpsco.base.linear_model import INIT_NOTE
-from skdpsco.base.parameters import Constraints, TargetParameters
+from skdpsco.base.parameters import Constraints, TargetParameters, with_parameters
 from skdpsco.base.public_start import Unaccounted
 from skdpsco.data.block_sources import n_targets_of
 from skdpsco.data.row_blocks import RowBlocks
@@ -24,15 +25,16 @@ __all__ = ["LeastSquaresRegressor"]
 MOST_FREE = 1000  # columns up to which a fit with an l1 penalty or a ball has errors; for time
 
 
+@with_parameters()
 class LeastSquaresRegressor(MomentRelease, LinearRegressor):
     """Models that means and covariances determine; see the subclasses."""
 
-    coef_: np.ndarray
-    intercept_: Any
-    feature_bound_: np.ndarray
-    feature_range_: np.ndarray
-    target_range_: np.ndarray
-    uncertainty_: Uncertainty
+    coef_: np.ndarray = field(init=False)
+    intercept_: Any = field(init=False)
+    feature_bound_: np.ndarray = field(init=False)
+    feature_range_: np.ndarray = field(init=False)
+    target_range_: np.ndarray = field(init=False)
+    uncertainty_: Uncertainty = field(init=False)
 
     _parameter_constraints: ClassVar[Constraints] = {
         "target_bound": ["array-like", *TargetParameters._parameter_constraints["target_bound"]]

@@ -35,7 +35,7 @@ class PrivateLasso(L1BallParameters, MomentInference, LeastSquaresRegressor):
     {coef_of_targets, intercept_of_targets, feature_bound_, feature_range_, target_range_of_targets}
     {n_iter_}
     uncertainty_, coef_covariance_, coef_standard_error_
-        Only after a fit to moments.
+        Only if X is a `PrivateMoments`.
     {radius_, path_, n_features_in_, feature_names_in_, privacy_}
 
     See Also

@@ -20,6 +20,7 @@ from skdpsco._validation import (
     with_hints,
 )
 from skdpsco.base.grants import Grant
+from skdpsco.base.parameters import PrivacyParameters
 from skdpsco.base.private_estimator import LABELS_OF_UNITS, PrivateEstimator, plan_within
 from skdpsco.data.block_records import is_blocks
 from skdpsco.inspection._cost import relation_of
@@ -99,7 +100,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
     pre_dispatch : int or str, default="2*n_jobs"
         As in joblib.
     record_wise : list of str or callable, default=()
-        Steps, by name, and functions that treat every record by itself. You vouch for this.
+        Names of steps, and functions, that you know to treat every record by itself.
     {random_state}
 
     Attributes
@@ -137,7 +138,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
     >>> from skdpsco import PrivateGridSearchCV, PrivateLogisticL1
     >>> X = np.random.default_rng(0).uniform(-1, 1, (20000, 50))
     >>> y = X[:, 0] - X[:, 3] > 0.1
-    >>> model = PrivateLogisticL1(classes=[False, True])
+    >>> model = PrivateLogisticL1(feature_bound=1, classes=[False, True])
     >>> search = PrivateGridSearchCV(model, {"radius": [10.0, 30.0, 100.0]}, epsilon=1.0)
     >>> search.fit(X, y).score(X, y) > 0.9
     True
@@ -153,6 +154,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
 
     _in_blocks = False  # of a draft: whether the records come in blocks
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PrivacyParameters._parameter_constraints,
         "estimator": [HasMethods(["fit"])],
         "param_grid": [dict, list],
         "strategy": [StrOptions({"auto", "random-stopping", "composition"})],

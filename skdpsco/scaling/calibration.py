@@ -177,7 +177,7 @@ def clipped_mean(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 CLASS_CURVE = TargetCurve(logistic_mean, least_records=12.0, wanted_records=24.0, noisy_ratio=12.0)
 # Noise may shrink the scores of games to almost nothing. The scores of other solvers keep their
 # length, since lengthening them costs accuracy where records are few.
-SHORT_CURVE = TargetCurve(logistic_mean, spread=1.0)
+SHORT_CURVE = TargetCurve(logistic_mean, spread=1.0, noisy_ratio=12.0)
 MARGIN_CURVE = TargetCurve(clipped_mean, least_records=12.0, wanted_records=24.0, noisy_ratio=12.0)
 
 
@@ -212,12 +212,15 @@ Curve = TargetCurve | ClassCurve
 def curve_of(loss: Any) -> Curve | None:
     """The curve of a loss; None if its minimiser does not predict the mean targets."""
     traits = traits_of(loss)
-    if traits.scores is None or traits.weighted:
+    several = loss.n_outputs > 1
+    if traits.scores is None or (traits.weighted and several):
         return None
     is_margin = traits.scores == "means"
-    if loss.n_outputs > 1:
+    if several:
         return ClassCurve(loss.n_outputs, is_margin)
-    return MARGIN_CURVE if is_margin else CLASS_CURVE
+    curve = MARGIN_CURVE if is_margin else CLASS_CURVE
+    # Weights change the mean targets, so no table is released.
+    return curve._replace(least_records=math.inf) if traits.weighted else curve
 
 
 @dataclass(frozen=True)

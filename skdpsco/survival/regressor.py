@@ -109,7 +109,10 @@ class PrivateSurvivalRegressor(CoefficientInference, CompositeModel):
     _delayed = False  # of a draft: whether times of entry were given
     _planned_with = ("alpha", "n_iter")
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"times": [None, "array-like"]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CompositeModel._parameter_constraints,
+        "times": [None, "array-like"],
+    }
 
     def __init__(
         self,

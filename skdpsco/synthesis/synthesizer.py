@@ -63,8 +63,8 @@ def _codes_of(domain: Domain, table: ColumnTable, blocks: RowBlocks | None) -> I
 class PrivateSynthesizer(StepParameters, PrivateEstimator):
     """Differentially private answers to many queries about a table, and synthetic records.
 
-    It finds a distribution that answers many queries, by default all counts by three columns,
-    nearly as the records do. `sample` draws records from it. Samples and answers to other queries
+    It finds a distribution close to the records in many queries: by default, all counts by three
+    columns. `sample` draws records from it. Samples and answers to other queries
     cost nothing more.
 
     Parameters

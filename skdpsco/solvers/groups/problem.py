@@ -109,7 +109,7 @@ def mixtures(problem: GroupProblem, sizes: np.ndarray) -> tuple[np.ndarray, np.n
     k, shares = len(sizes), sizes / sizes.sum()
     if problem.cvar_level == 0.0:
         return np.ones(k), np.full(k, 1.0 / k)
-    return np.minimum(shares / problem.cvar_level, 1.0), shares
+    return np.minimum(shares, problem.cvar_level) / problem.cvar_level, shares
 
 
 @dataclass
