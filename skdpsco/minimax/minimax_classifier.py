@@ -25,8 +25,8 @@ __all__ = ["PrivateMinimaxClassifier"]
 class PrivateMinimaxClassifier(LinearClassifierMixin, ClassParameters, MinimaxModel):
     """Differentially private linear classifier whose largest loss is small.
 
-    It minimises the largest mean loss of several tasks or, by default, the mean over the classes, so
-    that a rare class counts as much as any other.
+    It minimises the largest mean loss of several tasks or, by default, the mean over the classes,
+    so that a rare class counts as much as any other.
 
     Parameters
     ----------
