@@ -14,7 +14,7 @@ from recorded_releases import RecordedReleases, charges_of
 from scipy import sparse
 
 from skdpsco.data.design import as_design
-from skdpsco.privacy import mu_of
+from skdpsco.privacy import mu_of, rho_of
 from skdpsco.scaling import calibration as module
 from skdpsco.scaling import quantiles
 from skdpsco.scaling.calibration import (
@@ -49,7 +49,7 @@ def charges(plan):
 
 
 @pytest.mark.parametrize("layout", [np.array, sparse.csr_matrix])
-@pytest.mark.parametrize("mu", [4.0, 12.0, 25.0, 100.0, 1e4])
+@pytest.mark.parametrize("mu", [6.0, 12.0, 25.0, 100.0, 1e4])
 @pytest.mark.parametrize(("n", "targets"), [(7, TARGETS), (40, TARGETS), (7, WEIGHTED)])
 def test_releases_change_by_what_is_charged(monkeypatch, layout, mu, n, targets):
     releases = RecordedReleases(monkeypatch, module, quantiles)
@@ -106,3 +106,11 @@ def test_targets_are_clipped():
     X = as_design(np.zeros((2, 2)), BOUNDS, True)
     table = module.table_of(X, np.array([9.0, -9.0]), np.zeros(3), np.zeros(0), 1)
     np.testing.assert_array_equal(table, [0.0, 2.0, 0.0, 0.0])
+
+
+def test_few_records_are_not_read():
+    plan = plan_calibration(7, 7, 2, 4.0, SHORT_CURVE)
+    found = plan.release(Result(COEF, 1), None, None, 7, None)
+    assert rho_of(plan.event) == 0.0
+    assert found == (plan.slope, (plan.slope - 1.0) * COEF[-1])
+    assert 0.0 < plan.slope < 1.0
