@@ -170,6 +170,9 @@ def test_dates_are_labelled_as_dates():
     days = np.array(labels, dtype="datetime64[D]")
     assert ((bounds[0] <= days) & (days <= bounds[1])).all()
     assert_apart(display)
+    *knots, missing = model.to_frame()["at"]
+    assert missing is None
+    assert ((bounds[0] <= np.array(knots)) & (np.array(knots) <= bounds[1])).all()
 
 
 def assert_apart(display):

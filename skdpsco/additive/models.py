@@ -42,6 +42,7 @@ from skdpsco.base.predictions import refuse_blocks
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.data.arrow_blocks import is_arrow
 from skdpsco.data.block_records import as_blocks
+from skdpsco.data.frames import dates_of
 from skdpsco.data.schema import Schema
 from skdpsco.privacy._checks import abridged
 from skdpsco.solvers import GradientDescent
@@ -256,7 +257,8 @@ class PrivateAdditiveModel(RecordParameters, PrivateEstimator):
         names = ["value"] if n_outputs == 1 else [f"value_{label}" for label in self.classes_]
         rows = []
         for shape in self.model_.shapes_:
-            places = [*(shape.column.values or shape.knots.tolist())]
+            knots = dates_of(shape.knots) if shape.column.dates else shape.knots
+            places = [*(shape.column.values or knots.tolist())]
             values = [*shape.values]
             if shape.zero is not None:
                 places, values = [*places, 0], [*values, shape.zero]
