@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics import log_loss
 
 from skdpsco import (
     Ledger,
@@ -115,3 +116,16 @@ def test_fits_to_moments_cost_nothing():
         assert other.classes is None
         with pytest.raises(ValueError, match="moments of classes"):
             PrivateLinearDiscriminantAnalysis().fit(other)
+
+
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+def test_few_records_give_no_sure_probabilities():
+    losses = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(1300, 10))
+        y = X @ rng.normal(size=10) + rng.logistic(size=1300) > 0
+        model = PrivateLinearDiscriminantAnalysis(classes=[False, True], epsilon=0.1)
+        p = model.fit(X[:300], y[:300]).predict_proba(X[300:])
+        losses.append(log_loss(y[300:], p, labels=[False, True]))
+    assert np.mean(losses) < np.log(2.0) + 0.2  # it was 1.0 to 1.3

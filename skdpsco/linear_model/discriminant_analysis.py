@@ -1,5 +1,6 @@
 """Private linear discriminant analysis."""
 
+import math
 from dataclasses import field
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +16,7 @@ from skdpsco.base.parameters import Constraints, FeatureParameters, with_paramet
 from skdpsco.linear_model._classifier_regressor import LogisticClassifier
 from skdpsco.moments.class_moments import ClassMoments, class_moments
 from skdpsco.moments.private_moments import MomentRelease, release_moments_of
+from skdpsco.scaling.calibration import CLASS_CURVE
 
 __all__ = ["PrivateLinearDiscriminantAnalysis"]
 
@@ -148,6 +150,9 @@ class PrivateLinearDiscriminantAnalysis(FeatureParameters, MomentRelease, Logist
         self.feature_range_ = moments.feature_bounds * np.array([[-1.0], [1.0]])
         middle = self.priors_ @ self.means_  # scores are differences: less is lost to rounding
         coef = np.linalg.solve(self.covariance_, (self.means_ - middle).T).T
+        # Noise makes scores of few records too long.
+        n_mu = moments.n_samples * math.sqrt(2.0 * moments.privacy_.rho)
+        coef *= CLASS_CURVE.expected(n_mu / math.sqrt(coef.shape[1]))
         intercept = np.log(self.priors_) - 0.5 * (coef * (self.means_ + middle)).sum(axis=1)
         if len(self.classes_) == 2:
             coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]

@@ -154,7 +154,8 @@ class TargetCurve(NamedTuple):
 
     def expected(self, ratio: float) -> float:
         """The slope that is expected at this n mu over the root of d."""
-        return ratio**2 / (ratio**2 + self.noisy_ratio**2)
+        noise = self.noisy_ratio / ratio
+        return 1.0 / (1.0 + noise * noise)
 
     def mean_around(self, z: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mean target and its slope over scores of mean ``z`` and deviation ``spread``."""
