@@ -191,6 +191,7 @@ def test_parameters_are_those_of_scikit_learn(case):
     assert not dataclasses.is_dataclass(model)
     # A subclass whose `__init__` forgets its ledger must not fit without one.
     assert not any(hasattr(Estimator, name) for name in ("epsilon", "delta", "ledger", "relation"))
+    assert not any(isinstance(value, dataclasses.Field) for value in vars(Estimator).values())
     assert list(model.get_params()) == sorted(inspect.signature(Estimator).parameters)
     assert model.set_params(epsilon=0.5) is model
     assert clone(model).epsilon == 0.5

@@ -323,6 +323,8 @@ DATES = {"bounds": ["2020-01-01", "2024-12-31"]}
         ({"a": {"bounds": [DATE, DATE]}}, {}, ValueError, "the earlier one first"),
         ({"a": {**DATES, "integer": True}}, {}, ValueError, "for dates, 'fill' and 'missing'"),
         ({"a": {**DATES, "fill": 3}}, {}, TypeError, "'fill' is 3"),
+        ({"a": {**DATES, "fill": None}}, {}, TypeError, "'fill' is None"),
+        ({"a": {**DATES, "missing": "2020-01-01"}}, {}, TypeError, "True or False, got '2020"),
         ({"a": {**DATES, "fill": "2019-12-31"}}, {}, ValueError, "date within .* '2019-12-31'"),
         ({"a": {**DATES, "missing": [-9]}}, {}, TypeError, r"'missing' is \[-9\]"),
         ({"a": DATES}, {"target": "a"}, ValueError, "must not be a column of dates"),

@@ -14,7 +14,7 @@ from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
 from skdpsco.privacy import Event, rho_of
 from skdpsco.privacy.spending import Allowance
-from skdpsco.scaling.calibration import CalibrationPlan, ClassPlan, ShorteningPlan
+from skdpsco.scaling.calibration import AnyCalibration
 from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.scaling.stages import Stage, Units
 from skdpsco.solvers.row_check import check_rows
@@ -84,7 +84,7 @@ class Prepared:
     n_samples: int
     solver: Any
     stages: tuple[Stage, ...]
-    calibration: CalibrationPlan | ClassPlan | ShorteningPlan | None
+    calibration: AnyCalibration | None
     first: Units
     left: Any
     event: Event

@@ -610,8 +610,8 @@ class PrivateLinearModel(PrivateEstimator):
             self.feature_bound_ = units.bounds
         self._set_ranges(units)
         self._units = units
-        doubts = doubts_about(units, self.feature_bound, task.target_bound)
-        self._doubts = () if self._init else doubts
+        declared = self.feature_bound, task.target_bound
+        self._doubts = () if self._init else doubts_about(units, *declared)
         self.n_iter_ = result.n_iter
         if result.n_rounds is not None:
             self.n_rounds_ = result.n_rounds

@@ -5,8 +5,8 @@ its ``__init__`` from `with_parameters`.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field, field, make_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, field, make_dataclass
 from inspect import Signature, get_annotations, signature
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
@@ -85,7 +85,7 @@ def with_parameters(**hints: str) -> Callable[[type[_Class]], type[_Class]]:
     """
 
     def decorate(cls: Any) -> Any:
-        cls._own_parameters = dict(own_parameters(cls))
+        cls._own_parameters = take_parameters(cls)
         cls._own_constraints = vars(cls).get("_parameter_constraints", {})
         entries: dict[str, Any] = {}
         cls._parameter_constraints = {}
@@ -104,19 +104,21 @@ def with_parameters(**hints: str) -> Callable[[type[_Class]], type[_Class]]:
     return decorate
 
 
-def own_parameters(cls: type) -> Iterator[tuple[str, tuple[str, Any, Any]]]:
-    """Names, types and defaults of the parameters that a class states itself.
+def take_parameters(cls: type) -> dict[str, tuple[str, Any, Any]]:
+    """Names, types and defaults of the parameters that a class states itself, taken off the class.
 
-    They do not stay attributes of the class: an estimator whose ``__init__`` forgets one must fail.
+    If they stayed there, an estimator whose ``__init__`` forgets one would not fail.
     """
+    found = {}
     for name, kind in get_annotations(cls).items():
-        if name not in vars(cls) or name.startswith("_"):
+        given = vars(cls).get(name, MISSING)
+        if given is MISSING or (name.startswith("_") and not isinstance(given, Field)):
             continue
-        given = vars(cls)[name]
         delattr(cls, name)
         known = given if isinstance(given, Field) else field(default=given)
         if known.init:
-            yield name, (name, kind, known)
+            found[name] = name, kind, known
+    return found
 
 
 @with_parameters()

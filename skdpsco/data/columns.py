@@ -223,8 +223,10 @@ def in_days(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in given.items():
         if key == "missing" and not is_list(value):
             continue
-        given_dates = value if is_list(value) else [value]
-        days = [day_of(one) for one in given_dates if not is_missing(one)]
+        dates = value if is_list(value) else [value]
+        if key == "missing":  # as well as codes, the list may say that nothing is there
+            dates = [one for one in dates if not is_missing(one)]
+        days = [day_of(one) for one in dates]
         if np.isnan(days).any():
             raise TypeError(
                 f"{where} must have either numbers or dates such as '2024-01-31' throughout; "

@@ -29,7 +29,7 @@ from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.events import leaves
 from skdpsco.privacy.relations import ADD_OR_REMOVE
 from skdpsco.privacy.report import folded, html_table
-from skdpsco.scaling.calibration import CalibrationPlan, ClassPlan, ShorteningPlan
+from skdpsco.scaling.calibration import AnyCalibration
 from skdpsco.scaling.feature_bounds import BoundPlan
 from skdpsco.solvers.base import Plan
 
@@ -383,8 +383,7 @@ def plan(
     for one in plans:  # for a solver, the last rehearsal
         kept.pop(type(one), None)
         kept[type(one)] = one
-    last = CalibrationPlan | ClassPlan | ShorteningPlan
-    order = sorted(kept.values(), key=lambda one: isinstance(one, last))
+    order = sorted(kept.values(), key=lambda one: isinstance(one, AnyCalibration))
     solver = next((one for one in order if isinstance(one, Plan)), None)
     noise = getattr(solver, "coefficient_noise", None)
     k = budget.max_records_per_unit

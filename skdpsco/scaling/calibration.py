@@ -30,11 +30,9 @@ __all__ = [
     "CALIBRATION",
     "CLASS_CURVE",
     "SHORT_CURVE",
+    "AnyCalibration",
     "Calibration",
-    "CalibrationPlan",
-    "ClassPlan",
     "Curve",
-    "ShorteningPlan",
     "TargetCurve",
     "calibration_pays",
     "curve_of",
@@ -117,6 +115,12 @@ class Calibration(NamedTuple):
     shift: float | np.ndarray
 
 
+def signal_of(ratio: float, half: float) -> float:
+    """What is not noise in a score at this n mu over the root of d; a half at ``half``."""
+    noise = half / ratio
+    return 1.0 / (1.0 + noise * noise)
+
+
 class TargetCurve(NamedTuple):
     """What targets in [-1, 1] are expected at a score, and what is known of fits before any data.
 
@@ -154,8 +158,7 @@ class TargetCurve(NamedTuple):
 
     def expected(self, ratio: float) -> float:
         """The slope that is expected at this n mu over the root of d."""
-        noise = self.noisy_ratio / ratio
-        return 1.0 / (1.0 + noise * noise)
+        return signal_of(ratio, self.noisy_ratio)
 
     def mean_around(self, z: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mean target and its slope over scores of mean ``z`` and deviation ``spread``."""
@@ -440,6 +443,9 @@ class ClassPlan:
         return Calibration(self.slope, (1.0 - self.slope) * (constant - offsets))
 
 
+AnyCalibration = CalibrationPlan | ClassPlan | ShorteningPlan
+
+
 def likely_shares(counts: np.ndarray, deviation: float) -> np.ndarray:
     """Positive shares of classes, shrunk towards equal ones by as much as their noise explains."""
     K, total = len(counts), max(float(counts.sum()), deviation)
@@ -491,7 +497,7 @@ def plan_calibration(
     mu: float,
     curve: Curve,
     added: bool = False,
-) -> CalibrationPlan | ClassPlan | ShorteningPlan:
+) -> AnyCalibration:
     """Spend a share of ``mu**2`` on a table of scores and targets, or on counts of classes.
 
     Where the table would hold too few records nothing is spent, and scores are shortened.
@@ -519,7 +525,7 @@ def plan_calibration(
         multiplier, event = share_mu(mu, {"counts": (share, 1)})
         sensitivity = 1.0 if added else math.sqrt(2.0)  # counts are exact
         grid = gaussian_grid(sensitivity, multiplier["counts"], curve.n_classes, n_samples)
-        slope = ratio**2 / (ratio**2 + CALIBRATION.class_ratio**2)
+        slope = signal_of(ratio, CALIBRATION.class_ratio)
         return ClassPlan(event, grid, slope, curve, share, n_samples)
     known, share = known_records(n_known, n_features, mu, curve)
     expected = curve.expected(ratio)

@@ -49,11 +49,11 @@ def charges(plan):
 
 
 @pytest.mark.parametrize("layout", [np.array, sparse.csr_matrix])
-@pytest.mark.parametrize("mu", [6.0, 12.0, 25.0, 100.0, 1e4])
+@pytest.mark.parametrize("mu", [4.0, 12.0, 25.0, 100.0, 1e4])
 @pytest.mark.parametrize(("n", "targets"), [(7, TARGETS), (40, TARGETS), (7, WEIGHTED)])
 def test_releases_change_by_what_is_charged(monkeypatch, layout, mu, n, targets):
     releases = RecordedReleases(monkeypatch, module, quantiles)
-    plan = plan_calibration(n, n, 2, mu, SHORT_CURVE)
+    plan = plan_calibration(n, n, 2, mu, SHORT_CURVE._replace(least_records=0.0))
     # Scores in all ranges, and beyond bounds.
     points = [(s, 0.0) for s in np.linspace(-1.1, 1.1, 9)] + [(9.0, -9.0), (-9.0, 9.0)]
     records = list(itertools.product(points, targets))
