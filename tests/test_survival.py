@@ -9,13 +9,21 @@ import pytest
 from cases import costs_nothing, each
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skdpsco import Ledger, PrivacyWarning, UtilityWarning
+from skdpsco import (
+    Ledger,
+    PrivacyWarning,
+    PrivateRidge,
+    Schema,
+    UtilityWarning,
+    make_private_pipeline,
+)
 from skdpsco.data.design import as_design
 from skdpsco.inspection import SurvivalDisplay, plan
 from skdpsco.losses import derivative, value
 from skdpsco.losses.hazards import EXPOSED, ProportionalHazards
 from skdpsco.mechanisms.samplers import deviation_on
-from skdpsco.privacy import GaussianEvent, mu_of, rho_of
+from skdpsco.preprocessing import PrivateSplineTransformer
+from skdpsco.privacy import Budget, GaussianEvent, mu_of, rho_of
 from skdpsco.privacy.events import leaves
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.survival import PrivateKaplanMeier, PrivateSurvivalRegressor
@@ -235,6 +243,50 @@ def test_a_release_without_events_is_doubted():
         fitted(PrivateSurvivalRegressor, X, y, feature_bound=2.0)
 
 
+SIGNS = np.random.default_rng(0).choice([-1.0, 1.0], (4000, 60))
+
+
+def warned(epsilon=1.0, **params):
+    """Utility warnings of a fit, and what it has released."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UtilityWarning)
+        model = fitted(PrivateSurvivalRegressor, feature_bound=1.0, epsilon=epsilon, **params)
+    return [str(one.message) for one in caught if one.category is UtilityWarning], model
+
+
+def test_too_few_events_are_told_by_released_counts_alone():
+    """Where the true number is at the limit, the released one decides, in every fit."""
+    X, y = SIGNS[:, :30], np.column_stack([np.zeros(4000), np.full(4000, 3.0)])
+    limit = 5.0 * math.sqrt(30) / Budget(1.0, 1e-6).mu
+    y[: round(limit), :2] = 1.0, 0.2
+    found = []
+    for seed in range(20):
+        lines, model = warned(X=X, y=y, times=[0.5, 1.0], random_state=seed)
+        events = model.counts_.table.events.sum()
+        found.append(bool(lines))
+        assert found[-1] == (events < limit)
+        assert not lines or f"about {events:.0f} events can say about 30 features" in lines[0]
+    assert set(found) == {False, True}
+
+
+@each("more", [{"epsilon": 3.0}, {"X": SIGNS[:, :3]}])
+def test_what_a_warning_of_few_events_advises_helps(more):
+    y = np.column_stack([np.arange(4000) % 40 == 0, np.full(4000, 0.2)])
+    given = {"X": SIGNS, "y": y, "times": [0.5]}
+    (line,) = warned(**given)[0]
+    assert "larger epsilon, a later horizon or fewer features" in line
+    assert warned(**given | more)[0] == []
+
+
+def test_records_too_few_for_the_features_are_told_before_any_event_is_read():
+    """From public numbers: `plan` says it, too, which sees no data."""
+    model = PrivateSurvivalRegressor(times=TIMES, feature_bound=1.0)
+    (line,) = plan(model, 100, 60).warnings
+    assert "larger than what 100 records say about 60 features" in line
+    assert line in warned(X=SIGNS[:100], y=people(100)[1])[0]
+    assert plan(model, 1000, 60).warnings == ()
+
+
 # ------------------------------------------------------------------------------ curves
 
 
@@ -408,6 +460,42 @@ def test_a_fit_with_standard_errors_predicts_the_curve():
     assert mu_of(model.privacy_.event) == pytest.approx(model._budget().mu, rel=1e-6)
     with pytest.raises(AttributeError, match="has no standard errors"):
         fitted(PrivateSurvivalRegressor, X[:500], y[:500]).confint()
+
+
+@each("columns", [["event", "time"], ["time", "event"], None])
+@each("knots", ["uniform", "quantile"])
+def test_effects_are_curves_in_one_pipeline_under_one_budget(knots, columns):
+    """A schema without a target, as outcomes are two columns beside the table."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(20.0, 90.0, 6000), "sex": rng.choice([*"FM"], 6000)})
+    risk = ((table["age"] - 55.0) / 20.0) ** 2 + (table["sex"] == "M")
+    y = np.column_stack([np.ones(6000), rng.exponential(np.exp(1.0 - risk))])
+    y[y[:, 1] > 2.0] = 0.0, 2.0
+    if columns is not None:
+        y = pd.DataFrame(y, columns=["event", "time"]).astype({"event": bool})[columns]
+    schema = Schema({"age": {"bounds": [20, 90]}, "sex": [*"FM"]})
+    ledger = Ledger(2.0, 1e-6)
+    steps = (
+        PrivateSplineTransformer(knots=knots, epsilon=0.5, random_state=0),
+        PrivateSurvivalRegressor(times=TIMES, feature_bound=1.0, random_state=0),
+    )
+    model = make_private_pipeline(schema, *steps, epsilon=1.5, ledger=ledger).fit(table, y)
+    line = make_private_pipeline(schema, steps[1], epsilon=1.5).fit(table, y)
+    assert model.score(table, y) > line.score(table, y) + 0.05
+    spent = [charge.rho for charge in ledger.charges() if charge.rho]
+    assert len(spent) == 1 + (knots == "quantile")
+    assert 0.999 < sum(spent) / Budget(1.5, 1e-6).rho < 1.3
+    X = model[:-1].transform(table[:3])
+    assert_array_equal(
+        model.predict_survival_function(table[:3], [0.3]),
+        model[-1].predict_survival_function(X, [0.3]),
+    )
+    alone = make_private_pipeline(steps[1]).fit(X := np.zeros((100, 2)), y[:100])
+    assert alone.predict_survival_function(X).shape == (100, 4)
+    assert not hasattr(make_private_pipeline(PrivateRidge()), "predict_survival_function")
+    at = pd.DataFrame({"age": [20.0, 55.0, 90.0], "sex": "F"})
+    low, least, high = model.predict(at)  # the curve of a column, up to a constant
+    assert min(low, high) - least > 1.5
 
 
 def test_concordance_counts_pairs():

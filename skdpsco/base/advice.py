@@ -15,6 +15,7 @@ __all__ = [
     "advice_on",
     "counted",
     "doubts_about",
+    "doubts_about_events",
     "rounded_up",
 ]
 
@@ -24,6 +25,7 @@ LARGEST_DELTA = 0.1  # in units of 1 / number of records
 SMALLEST_REACH = 0.01  # the largest prediction, in units of the bound on targets
 WIDE = 0.01  # what is found, in units of the declared bound, below which the bound is too wide
 AT_BOUND = 0.9999  # the least of the targets that are found, in these units, if most are clipped
+UNSURE = 2.0  # a number of events, in deviations of its noise, below which it says nothing
 LARGEST_EPSILON = 1e4  # no larger epsilon is advised
 BOUNDS_OF_1 = (
     "This fit finds no bounds of features, so that feature_bound='auto' means 1, and X is clipped "
@@ -77,7 +79,7 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
     records, features = counted(n, "record"), counted(d, "feature")
     says, are = ("says", "is") if n == 1 else ("say", "are")
     lines = []
-    needed = CONDITIONING.least_ratio * math.sqrt(min(max(d, 1), MANY_FEATURES))
+    needed = needed_n_mu(d)
     if n * mu < least_n_mu:
         lines.append(
             f"The scale of the target cannot be found from {records} at epsilon={epsilon:g}, and "
@@ -109,6 +111,11 @@ def advice_on(public: PublicNumbers) -> tuple[str, ...]:
             f"{rounded_up(1.0 / reach):g} times as large, or radius='auto' if the model has it."
         )
     return tuple(lines)
+
+
+def needed_n_mu(n_features: int) -> float:
+    """The n mu below which noise is larger than what n records say about so many features."""
+    return CONDITIONING.least_ratio * math.sqrt(min(max(n_features, 1), MANY_FEATURES))
 
 
 def _enough(public: PublicNumbers, needed: float) -> str:
@@ -165,6 +172,37 @@ def doubts_about(units: Any, feature_bound: Any, target_bound: float | None) -> 
                 "has released, nearly all targets are at or beyond it, and were clipped to it."
             )
     return tuple(lines)
+
+
+def doubts_about_events(events: float, noise: float, n_features: int, mu: float) -> tuple[str, ...]:
+    """A sentence about a survival model, if the number of events that was released is small.
+
+    People without an event say little: on planted data (5 to 60 features, 3 to 60 % with an event)
+    the median share of the concordance above 1/2 that is possible without noise is .1 at events
+    mu = 2.5 sqrt(d), .4 at 5 sqrt(d), .6 at 10 sqrt(d) and .8 at 20 sqrt(d).
+
+    Parameters
+    ----------
+    events : float
+        Their released number.
+    noise : float
+        Standard deviation of its noise.
+    n_features : int
+    mu : float
+        The budget, as that of Gaussian noise.
+    """
+    if events < UNSURE * noise:
+        return (
+            "The number of events cannot be told from its noise, judging by the counts that this "
+            "fit has released. Use a larger epsilon, a later horizon or fewer times.",
+        )
+    if events * mu < needed_n_mu(n_features):
+        return (
+            f"The noise is larger than what about {counted(round(events), 'event')} can say about "
+            f"{counted(n_features, 'feature')}, judging by the counts that this fit has released. "
+            "Use a larger epsilon, a later horizon or fewer features.",
+        )
+    return ()
 
 
 def counted(number: int, noun: str) -> str:

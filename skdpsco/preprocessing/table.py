@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils.metaestimators import available_if
 
 from skdpsco._typing import LedgerLike, MatrixLike, Self, TargetLike
 from skdpsco.base.column_functions import (
@@ -260,6 +261,26 @@ class PrivatePipeline(Pipeline):
             params |= {f"{name}__units": units for name in private}
         return super().fit(X, y, **params)
 
+    @available_if(lambda self: hasattr(self[-1], "predict_survival_function"))
+    def predict_survival_function(self, X: Any, times: ArrayLike | None = None) -> np.ndarray:
+        """Probabilities of no event until some times, if the last step predicts them.
+
+        Parameters
+        ----------
+        X : array-like or data frame
+            Records.
+        times : array-like of shape (n_times,) or None, default=None
+            Times in [0, horizon]; None for those of the fit.
+
+        Returns
+        -------
+        survival : ndarray of shape (n_samples, n_times)
+            A row for each record.
+        """
+        X = self[:-1].transform(X) if len(self) > 1 else X
+        survival: np.ndarray = self[-1].predict_survival_function(X, times)
+        return survival
+
     def to_sklearn(self) -> Pipeline:
         """A pipeline of scikit-learn's estimators that makes the same predictions.
 
@@ -328,8 +349,8 @@ def make_private_pipeline(
     TypeError
         If a step is not an estimator, or the last one is not private.
     ValueError
-        If a step is not private, the schema declares no target, or it declares a person and nothing
-        says how many records a person may have.
+        If a step is not private, the schema declares no target but the last step has ``classes`` or
+        ``target_bound``, or it declares a person and nothing says how many records one may have.
 
     See Also
     --------
@@ -387,20 +408,22 @@ def _declare(schema: Schema, parts: list[Any]) -> None:
     Raises
     ------
     ValueError
-        If the schema has no target of the kind that the last step predicts, or declares persons and
-        a step has no number of their records.
+        If the schema has no target of the kind that the last step has to know, or declares persons
+        and a step has no number of their records.
     """
     model = parts[-1]
-    if schema.target is None:
+    params, target = model.get_params(deep=True), schema.target
+    asks = any(name.rpartition("__")[2] in ("classes", "target_bound") for name in params)
+    if target is None and asks:
         raise ValueError("schema must declare a target: Schema(columns, target=...).")
-    words = any(isinstance(value, str) for value in schema.columns[schema.target].values())
+    words = target and any(isinstance(value, str) for value in schema.columns[target].values())
     if is_classifier(model) if schema.is_regression else words and is_regressor(model):
         kind, holds = ("regressor", "numbers") if schema.is_regression else ("classifier", "words")
         raise ValueError(
-            f"model must be a {kind}, as the schema says that the target {schema.target!r} holds "
+            f"model must be a {kind}, as the schema says that the target {target!r} holds "
             f"{holds}; got {type(model).__name__}."
         )
-    model.set_params(**_about_target(schema, model.get_params(deep=True)))
+    model.set_params(**_about_target(schema, params))
     if isinstance(parts[0], PrivateSplineTransformer):
         _declare_encoded(schema, parts[0])
     for part in parts if schema.person is not None else ():

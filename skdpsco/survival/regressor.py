@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._quiet import quietly
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, TargetLike
 from skdpsco._validation import FLOATS, check_X_y
+from skdpsco.base.advice import doubts_about_events
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.data.block_records import is_blocks
 from skdpsco.linear_model._inference import CoefficientInference
@@ -27,12 +28,6 @@ from skdpsco.survival._counts import (
 from skdpsco.survival._records import check_outcomes, check_times, signed_times
 
 __all__ = ["PrivateSurvivalRegressor"]
-
-DOUBT = 2.0  # deviations of the noise in the number of events
-FEW_EVENTS = (
-    "The number of events cannot be told from its noise, judging by the counts that this fit has "
-    "released. Use a larger epsilon, a later horizon or fewer times."
-)
 
 
 class PrivateSurvivalRegressor(CoefficientInference, CompositeModel):
@@ -71,6 +66,7 @@ class PrivateSurvivalRegressor(CoefficientInference, CompositeModel):
     See Also
     --------
     PrivateKaplanMeier : Curves without features.
+    PrivateSplineTransformer : A step before this model, for effects that are curves.
 
     Notes
     -----
@@ -150,8 +146,9 @@ class PrivateSurvivalRegressor(CoefficientInference, CompositeModel):
             baseline = Baseline(times, self.baseline_, 0.0, self.counts_)
             self.baseline_ = baseline.for_risks(self.uncertainty_.risk_variance)
         counts: Any = self.counts_
-        if counts.table.events.sum() < DOUBT * counts.noise * len(times) ** 0.5:
-            self._doubts = (*self._doubts, FEW_EVENTS)
+        events, noise = float(counts.table.events.sum()), counts.noise * len(times) ** 0.5
+        mu = self._available(self._budget()).mu
+        self._doubts = (*self._doubts, *doubts_about_events(events, noise, X.shape[1], mu))
         return found
 
     def _plan_target(self, loss, bound, n_samples, rho) -> LifeTablePlan:  # type: ignore[override]
