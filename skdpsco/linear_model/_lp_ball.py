@@ -5,7 +5,6 @@ from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from sklearn.base import is_regressor
 
 from skdpsco._typing import SolverLike
 from skdpsco._validation import (
@@ -45,94 +44,38 @@ LOSS = HasMethods(["lipschitz", "smoothness"])
 
 
 class AutoBallTuning(NamedTuple):
-    """Thresholds by which ``solver="auto"`` chooses, fitted by examples/benchmarks/lp_geometry.py.
+    """Constants of ``solver="auto"``, fitted by examples/benchmarks/lp_geometry.py.
 
     n is the number of records, d that of features, and mu the budget in Gaussian privacy.
 
     Parameters
     ----------
     clear : float
-        For p = 1: above this r = (n mu)**(1/3) / log(2 d), one feature can be told from the rest.
+        Above this r = (n mu)**(1/3) / log(2 d), one feature can be told from the rest.
     many_features : float
-        For p = 1: above this d / (r log(2 d)**2), there are many features.
-    much_noise : float
-        For p > 1: below this n mu / sqrt(d), there is almost only noise.
-    much_noise_blocks : float
-        The same threshold for blocks, on n mu / d**(3/4).
-    little_noise : float
-        From this n mu / d on, one pass is as good as many, if there are many records.
-    many_records : int
-        Number of records from which this holds. With fewer, one pass leaves a larger error than the
-        noise does. At epsilon 100 and with 20 features in [0, 1], R^2 after one pass and after many
-        is .56 and .76 for 4,000 records, .73 and .76 for 16,000, .79 and .76 for 64,000.
-    corners : float
-        For labels, p = 1 and an automatic radius: above this n mu / sqrt(d), solvers that stay in
-        the ball are better than a projection onto it, which sets coefficients to 0.
+        Above this d / (r log(2 d)**2), there are many features.
     projected : float
-        What the automatic radius of a regression is multiplied by for "projected-descent", whose
-        noise does not grow with the ball.
+        What an automatic radius is multiplied by for "projected-descent", whose noise does not grow
+        with the ball.
     """
 
     clear: float = 1.26
     many_features: float = 6.0
-    much_noise: float = 55.0
-    much_noise_blocks: float = 45.0
-    little_noise: float = 300.0
-    many_records: int = 50_000
-    corners: float = 200.0
     projected: float = 2.0
 
 
 AUTO_BALL = AutoBallTuning()
 
 
-def automatic_ball_solver(
-    p: float,
-    n_samples: int,
-    n_features: int,
-    rho: float,
-    smooth: bool,
-    blocks: bool,
-    descends: bool = False,
-) -> str:
-    """Name of the best solver for a problem of this kind, from public values.
+def has_vertices_to_choose(n_samples: int, n_features: int, rho: float) -> bool:
+    """Whether Frank-Wolfe is best in an l1 ball, from public values.
 
-    Over l1 balls the noise of Frank-Wolfe grows only with log(d), but falls more slowly with n. It
-    is best for many features, if one of them can be told from the rest at all. Otherwise one long
-    step is best if there is almost only noise, and many steps on all records if there is less. With
-    little noise, one step on each record is equally good, and fast.
-
-    Parameters
-    ----------
-    p : float
-        Order of the norm of the ball.
-    n_samples, n_features : int
-    rho : float
-        The budget, in zCDP.
-    smooth : bool
-        Whether the loss has a bounded second derivative.
-    blocks : bool
-        Whether the records come in blocks.
-    descends : bool, default=False
-        Whether records can be read many times and unshortened, and the radius is automatic and
-        large enough for a solution found without a ball.
+    Its noise grows only with log(d), but falls more slowly with n than that of gradients. So it is
+    best for many features, if one of them can be told from the rest at all.
     """
-    if not smooth:
-        return "phased-erm"
-    d, signal = max(n_features, 1), n_samples * math.sqrt(2.0 * rho)
-    if p == 1.0:
-        root, log_d = signal ** (1.0 / 3.0), math.log(2.0 * d)
-        few_steps = root > AUTO_BALL.clear * log_d and d > AUTO_BALL.many_features * root * log_d
-    elif blocks:
-        few_steps = signal < AUTO_BALL.much_noise_blocks * d**0.75
-    else:
-        few_steps = signal < AUTO_BALL.much_noise * math.sqrt(d)
-    if descends and (p > 1.0 or not few_steps):
-        return "projected-descent"
-    if few_steps:
-        return "tree-frank-wolfe"
-    little = signal / d >= AUTO_BALL.little_noise and n_samples >= AUTO_BALL.many_records
-    return "phased-sgd" if blocks or little else "phased-erm"
+    d = max(n_features, 1)
+    root, log_d = (n_samples * math.sqrt(2.0 * rho)) ** (1.0 / 3.0), math.log(2.0 * d)
+    return root > AUTO_BALL.clear * log_d and d > AUTO_BALL.many_features * root * log_d
 
 
 def is_mapped(X: Any) -> bool:
@@ -196,27 +139,31 @@ class LpModel(BallParameters, PrivateLinearModel):
         solver: Any = self.solver
         if isinstance(solver, type):
             raise TypeError(f"solver must be an instance, {solver.__name__}(), not a class.")
-        p, smooth = self._order(), loss.smoothness() < math.inf
         if isinstance(solver, str) and solver == "auto":
-            if self._relation == ADD_OR_REMOVE:
-                solver = "projected-descent"
-        if isinstance(solver, str) and solver == "auto":
-            signal = n_samples * math.sqrt(2.0 * rho / max(n_features, 1))
-            cornered = p == 1.0 and not is_regressor(self) and signal >= AUTO_BALL.corners
-            stated = traits_of(loss).targets is not None
-            short = self.row_norm is not None
-            descends = stated and not (short or cornered or self._ball_is_given())
-            blocks = self._by_blocks
-            solver = automatic_ball_solver(p, n_samples, n_features, rho, smooth, blocks, descends)
+            solver = self._automatic_solver(loss, n_samples, n_features, rho)
         name = solver if isinstance(solver, str) else type(solver).__name__
-        if name == "one-pass-frank-wolfe" and p != 1.0:
-            raise ValueError(f"solver={name!r} needs the vertices of an l1 ball, p=1; got p={p!r}.")
+        if name == "one-pass-frank-wolfe" and self._order() != 1.0:
+            raise ValueError(
+                f"solver={name!r} needs the vertices of an l1 ball, p=1; got p={self.p!r}."
+            )
         return BALL_SOLVERS[solver]() if isinstance(solver, str) else solver
+
+    def _automatic_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> str:
+        """Name of the best solver for a problem of this kind, from public values."""
+        if self._relation == ADD_OR_REMOVE:
+            return "projected-descent"
+        if loss.smoothness() == math.inf:
+            return "phased-erm"
+        if self._order() == 1.0 and has_vertices_to_choose(n_samples, n_features, rho):
+            return "tree-frank-wolfe"
+        if self.row_norm is None and traits_of(loss).targets is not None:
+            return "projected-descent"
+        return "phased-sgd" if self._by_blocks else "phased-erm"
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
         p, intercept = self._order(), bool(self.fit_intercept)
         radius = self._ball_radius(n_samples, bounds, target)
-        if is_regressor(self) and not self._ball_is_given():
+        if not self._ball_is_given():
             solver = self._resolved_solver(loss, n_samples, len(bounds), self._budget().rho)
             radius *= AUTO_BALL.projected if isinstance(solver, ProjectedDescent) else 1.0
         ball = L1Ball(radius) if p == 1.0 else L2Ball(radius) if p == 2.0 else LpBall(p, radius)
