@@ -62,8 +62,10 @@ def test_run_resume_and_report(field, tmp_path, capsys, monkeypatch):
         assert text.endswith("After\n")
         assert "old" not in text
     assert "| raw, known | regression (1) |" in summary
-    assert "| code book, known | diabetes (regression) |" in tables
-    tuned = tables.split("## Loss to the best of the others, tuned")[1].split("##")[0]
+    assert "| regression | known (1 data set" in tables
+    more = field.report.more_tables(tmp_path)
+    assert "| code book, known | diabetes (regression) |" in more
+    tuned = more.split("## Loss to the best of the others, tuned")[1].split("##")[0]
     assert "| diabetes (regression) | AdaSSP" in tuned
     assert (tmp_path / "_static" / "field_shares.png").exists()
 
