@@ -2,11 +2,13 @@
 
 import importlib
 import json
+from itertools import permutations, product
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import laplace
 
 import skdpsco
 from skdpsco.privacy import Budget
@@ -213,7 +215,7 @@ def depth_of(models, points):
 
 def replaced(models, rng):
     """Some models instead of one: within the others, far away, or equal to one of them."""
-    for value in (*rng.normal(size=(6, models.shape[1])), 99.0, -99.0, models[1]):
+    for value in (*rng.normal(size=(6, models.shape[1])), 3e6, -3e6, models[1]):
         neighbour = models.copy()
         neighbour[0] = value
         yield neighbour
@@ -236,10 +238,13 @@ def test_tukey_em_counts_models_around_a_point(tukey):
         assert np.abs(depth_of(neighbour, points) - depth).max() <= 1
 
 
-def test_tukey_em_tests_a_distance_that_a_replaced_model_moves_by_one(tukey):
-    rng, a, delta, found = np.random.default_rng(1), 1.0, 0.05, set()
-    for scale in (0.1, 0.3, 1.0):
-        models = np.where(rng.random((32, 1)) < 0.6, scale, 1.0) * rng.normal(size=(32, 1))
+@pytest.mark.parametrize("far", range(9))  # models on either side: a quarter of them is 8
+def test_tukey_em_tests_a_distance_that_a_replaced_model_moves_by_one(tukey, far):
+    rng, delta, found = np.random.default_rng(far), 0.05, set()
+    for a, power in product((0.5, 1.0, 2.0, 4.0), (1, 9)):
+        models = rng.normal(size=(32, 1)) ** power
+        models[1 : 1 + far] += 1e6
+        models[32 - far :] -= 1e6
         distance = tukey.Boxes(models, a).distance(delta)
         found.add(distance)
         for neighbour in replaced(models, rng):
@@ -248,11 +253,11 @@ def test_tukey_em_tests_a_distance_that_a_replaced_model_moves_by_one(tukey):
             ends = np.unique(np.vstack([models, neighbour]))
             cells = 0.5 * (ends[1:] + ends[:-1])[:, None], np.diff(ends)
             p, q = (density_of(x, a, *cells) for x in (models, neighbour))
-            for one, other, far in ((p, q, distance), (q, p, moved)):
-                if far:  # no more than delta where the other density is less than exp(-2 a) of one
+            for one, other, safe in ((p, q, distance), (q, p, moved)):
+                if safe:  # at most delta lies above exp(2 a) times the other density
                     assert np.maximum(one - np.exp(2 * a) * other, 0.0) @ cells[1] <= delta
-    assert len(found) > 1
-    assert tukey.Boxes(np.ones((32, 1)), a).distance(delta) == 0  # no volume
+    assert found > {0}
+    assert tukey.Boxes(np.ones((32, 1)), 1.0).distance(delta) == 0  # no volume
 
 
 def test_tukey_em_draws_deep_points(tukey):
@@ -275,6 +280,22 @@ def test_tukey_em_refuses_few_records(tukey):
     for rows in (1.0, 20.0):
         with pytest.raises(tukey.Refused):
             tukey.tukey_em(A, y, 1.0, 1e-6, rng, rows)
+
+
+@pytest.mark.parametrize("distance", [0, 2, 9])
+def test_tukey_em_releases_with_the_probability_of_laplace_noise(tukey, monkeypatch, distance):
+    rng, n, epsilon, delta = np.random.default_rng(distance), 4000, 1.0, 0.1
+    A, y, released = rng.random((16, 2)), rng.random(16), 0
+    monkeypatch.setattr(tukey.Boxes, "distance", lambda self, delta: distance)
+    for _ in range(n):
+        try:
+            tukey.tukey_em(A, y, epsilon, delta, rng)
+            released += 1
+        except tukey.Refused:
+            pass
+    noise = laplace(scale=2.0 / epsilon)  # epsilon / 2 for a number that moves by 1
+    share = noise.sf(noise.isf(delta) - distance)
+    assert abs(released / n - share) <= 4.5 * np.sqrt(share * (1.0 - share) / n)
 
 
 def test_kendall_counts_pairs_of_which_a_record_moves_few(tukey):
@@ -304,3 +325,19 @@ def test_kendall_leaves_out_copies_of_a_column(tukey):
     X = np.column_stack([x, x, rng.normal(size=3000), z])
     chosen = tukey.dp_kendall(X, 2.0 * x + z, 2, 1e6, rng)
     assert set(chosen) in ({0, 3}, {1, 3})
+
+
+def test_kendall_selects_columns_by_exponential_mechanisms(tukey, monkeypatch):
+    rng, n, epsilon = np.random.default_rng(6), 20_000, 4.0
+    table = np.abs(rng.normal(scale=5.0, size=(3, 4)))  # of a column and another, or the target
+    monkeypatch.setattr(tukey, "correlation", lambda x, y: table[x[0], y[0]])
+    X, y = np.arange(3)[None], np.array([3])
+    drawn = [tuple(tukey.dp_kendall(X, y, 2, epsilon, rng)) for _ in range(n)]
+    # A replaced record moves scores by 2, then by 4, and each of the two choices has epsilon / 2.
+    first = np.exp(table[:, 3] * epsilon / 8.0)
+    for one, other in permutations(range(3), 2):
+        rest = np.exp((table[:, 3] - table[:, one]) * epsilon / 16.0)
+        rest[one] = 0.0
+        share = first[one] / first.sum() * rest[other] / rest.sum()
+        error = np.sqrt(share * (1.0 - share) / n)
+        assert abs(drawn.count((one, other)) / n - share) <= 4.5 * error
