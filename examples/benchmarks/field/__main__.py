@@ -2,11 +2,12 @@
 
 python -m field run [--tuned] [--data FOLDER] [--splits 4] [--jobs N] [--until HH:MM] [--only ...]
 python -m field report
+python -m field tables
 python -m field expect
 
-in examples/benchmarks; `make field` does all. Finished cells are skipped; a method or a data
-set that is missing is named and left out. With --tuned, the settings of methods that are not their
-defaults are measured.
+in examples/benchmarks; `make field` runs and reports. Finished cells are skipped; a method or a
+data set that is missing is named and left out. With --tuned, the settings of methods that are not
+their defaults are measured. `tables` prints the tables that the pages leave out.
 """
 
 import argparse
@@ -58,7 +59,7 @@ def run(options):
 
 def main():
     parser = argparse.ArgumentParser(prog="field", description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["run", "report", "expect"])
+    parser.add_argument("command", choices=["run", "report", "tables", "expect"])
     parser.add_argument("--tuned", action="store_true", help="other settings than the defaults")
     parser.add_argument("--data", metavar="FOLDER", help="files that users download: codebook.json")
     parser.add_argument("--splits", type=int, help="4, or 3 with --tuned")
@@ -79,6 +80,8 @@ def main():
         run(options)
     elif options.command == "expect":
         print(report.expectations(report.known_rows(options.results)[1]), end="")
+    elif options.command == "tables":
+        print(report.more_tables(options.results), end="")
     else:
         report.write(options.results, options.docs)
 

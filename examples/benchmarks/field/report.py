@@ -174,11 +174,11 @@ def style(name, others):
 
 def draw(path, titles, label, plot):
     """One panel for each group of tasks, on a background that dark pages need."""
-    figure = Figure(figsize=(10.0, 4.6), layout="constrained", facecolor="white")
+    figure = Figure(figsize=(10.0, 5.8), layout="constrained", facecolor="white")
     for ax, title in zip(figure.subplots(1, len(titles)), titles, strict=True):
         plot(ax, GROUPS[title])
         ax.set_title(title, fontsize="medium")
-        ax.legend(fontsize="x-small")
+        ax.legend(fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
     figure.supylabel(label, fontsize="medium")
     figure.savefig(path, dpi=90, pil_kwargs={"optimize": True})
 
@@ -225,20 +225,24 @@ def markdown(header, rows):
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def rank_tables(table):
-    for task in dict.fromkeys(table.index.get_level_values("task")):
-        rank, width, n = ranks(table, task)
-        if rank.shape[0] < 2 or not n:
-            continue
-        rows = [
-            [f"**{name}**" if name.startswith(OURS) else name, *(f"{x:.1f}" for x in line)]
-            for name, line in zip(rank.index, rank.to_numpy(), strict=True)
-        ]
-        order = rank.mean(axis=1).to_numpy().argsort()
-        rows = [[cell.replace("nan", "") for cell in rows[k]] for k in order]
-        found = f"{n} data set{'s' if n > 1 else ''}, critical difference {width:.1f}"
-        header = [f"{task} ({found})", *(f"ε = {epsilon:g}" for epsilon in rank.columns)]
-        yield markdown(header, rows)
+def rank_tables(tables):
+    """By task, mean ranks at every epsilon, for each kind of data sets (a mapping to scores)."""
+    for task in pd.concat(tables.values()).index.get_level_values("task").unique():
+        header, columns = [task], []
+        for kind, table in tables.items():
+            if task in table.index.get_level_values("task"):
+                rank, width, n = ranks(table, task)
+                found = f"{n} data set{'s' if n > 1 else ''}, critical difference {width:.1f}"
+                header.append(f"{kind} ({found})")
+                columns.append(rank)
+        order = pd.concat(columns, axis=1).mean(axis=1).sort_values(kind="stable").index
+        cells = [rank.map("{:.1f}".format).agg(", ".join, axis=1) for rank in columns]
+        lines = pd.concat(cells, axis=1).reindex(order).fillna("").replace("nan", "–", regex=True)
+        names = [f"**{name}**" if name.startswith(OURS) else name for name in order]
+        if len(names) > 1:
+            yield markdown(
+                header, [[name, *line] for name, line in zip(names, lines.to_numpy(), strict=True)]
+            )
 
 
 def loss_lines(table, public, epsilon):
@@ -305,7 +309,7 @@ def known_rows(folder):
 def behind_lines(rows, table):
     """Where another method is ahead of ours by more than a point and two standard errors.
 
-    Measurements on a single split have no standard error, and are left out.
+    Fits that failed are left out, and measurements on a single split, without a standard error.
     """
     scores = rows.assign(score=rows["score"].clip(lower=LEAST)).set_index(list(KEYS[1:]))["score"]
     splits = scores.groupby(["task", "data", "epsilon", "method"]).count().unstack()
@@ -379,7 +383,7 @@ def synthetic_table(rows, epsilon):
 
 
 def method_table(rows, table, public):
-    """Failures and disasters, the records that are needed, times and probabilities, by method."""
+    """Failures and disasters, needed records, times and probabilities: header and lines."""
     private = rows[np.isfinite(rows["epsilon"])]
     needed, lines = records_needed(rows, table, public), []
     constant = private.set_index(["task", "data"]).index.map(public["constant"])
@@ -396,7 +400,7 @@ def method_table(rows, table, public):
         amount = "" if pd.isna(least) else f"{least:,.0f}" if least < np.inf else "never"
         lines.append([name, *map(str, counts), worse, amount, *times, *map(number, means)])
     header = ["method", "splits", "fits", "failed", "below the constant", "R² < −1", "n ε for 90 %"]
-    return markdown([*header, "seconds", "95 %", "AUC", "log loss", "calibration error"], lines)
+    return [*header, "seconds", "95 %", "AUC", "log loss", "calibration error"], lines
 
 
 def fill(page, parts):
@@ -419,19 +423,16 @@ def state_of(rows):
 
 def write(folder, docs=DOCS):
     """Replace the tables of the pages, and the plots."""
-    with_settings, rows = known_rows(folder)
-    epsilons = [f"ε = {epsilon:g}" for epsilon in EPSILONS]
-    summary, rank, scores, behind, duels = [], [], [], [], []
+    _, rows = known_rows(folder)
+    summary, behind, tables = [], [], {}
     for track, kind, part in views(rows):
-        title = f"{track}, {kind}"
         table, public = means(part)
-        summary += [[title, *line] for line in summary_lines(table, public)]
-        rank += [f"### {title[0].upper()}{title[1:]}\n", *rank_tables(table)]
-        scores += [[title, *line] for line in loss_lines(table, public, 1.0)]
-        behind += [[title, *line] for line in behind_lines(part, table)]
-        duels += [[title, *line] for line in duel_lines(table)]
-    pictured = rows[(rows["track"] == TRACKS[0]) & (rows["data"].map(kind_of) != "UCI")]
-    table, public = means(pictured)
+        summary += [[f"{track}, {kind}", *line] for line in summary_lines(table, public)]
+        behind += [[f"{track}, {kind}", *line] for line in behind_lines(part, table)]
+        if track == TRACKS[0]:
+            tables[kind] = table
+    raw = rows[rows["track"] == TRACKS[0]]
+    table, public = means(raw[raw["data"].map(kind_of) != "UCI"])
     draw_shares(shown(table), public, docs / "_static" / "field_shares.png")
     draw_profile(shown(table), docs / "_static" / "field_profile.png")
     header = ["track, data", "task (data sets)", "best of ours (rank)", "best of the others (rank)"]
@@ -440,24 +441,39 @@ def write(folder, docs=DOCS):
     splits = rows.groupby(["track", "task", "data", "method"])["split"].nunique()
     state = f"Ours: skdpsco {state_of(rows)}.\n"
     parts = [f"{len(rows):,} fits; {splits.min()} to {splits.max()} splits. {state}"]
-    parts += ["## Mean ranks\n", *rank, "## Scores at ε = 1\n"]
-    header = ["track, data", "data set"]
-    best = ["best private", "score", "loss of our best", "ours, linear", "ours, additive"]
-    parts += [
-        markdown([*header, *best, "linear, not private", "boosted trees", "constant"], scores)
-    ]
+    parts += ["## Mean ranks on raw tables\n", *rank_tables(tables)]
     best = ["ε", "best of the others", "score", "best of ours", "score", "gap"]
-    parts += ["## Where others are ahead\n", markdown([*header, *best], behind)]
-    parts += ["## Duels\n", "Where our linear first choice has a higher mean score than others.\n"]
+    parts += ["## Where others are ahead\n", markdown(["track, data", "data set", *best], behind)]
+    book = rows[rows["track"] == TRACKS[1]]
+    parts += ["## Synthetic tables at ε = 1\n", synthetic_table(book, 1.0)]
+    header, lines = method_table(raw, *means(raw))
+    shorter = slice(header.index("AUC"))
+    parts += ["## Disasters and times on raw tables\n"]
+    parts += [markdown(header[shorter], [line[shorter] for line in lines])]
+    fill(docs / "field" / "tables.md", parts)
+
+
+def more_tables(folder):
+    """What the pages leave out: ranks with a code book, scores, duels, settings, probabilities."""
+    with_settings, rows = known_rows(folder)
+    scores, duels, tables = [], [], {}
+    for track, kind, part in views(rows):
+        table, public = means(part)
+        scores += [[f"{track}, {kind}", *line] for line in loss_lines(table, public, 1.0)]
+        duels += [[f"{track}, {kind}", *line] for line in duel_lines(table)]
+        if track == TRACKS[1]:
+            tables[kind] = table
+    parts = ["## Mean ranks with a code book\n", *rank_tables(tables), "## Scores at ε = 1\n"]
+    header = ["track, data", "data set", "best private", "score", "loss of our best"]
+    others = ["ours, linear", "ours, additive", "linear, not private", "boosted trees", "constant"]
+    parts += [markdown([*header, *others], scores), "## Duels\n"]
+    parts += ["Where our linear first choice has a higher mean score than others.\n"]
+    epsilons = [f"ε = {epsilon:g}" for epsilon in EPSILONS]
     parts += [markdown(["track, data", "method", *epsilons], duels)]
-    book = rows["track"] == TRACKS[1]
     parts += ["## Loss to the best of the others, tuned on test records\n"]
     tuned = with_settings[with_settings["track"] == TRACKS[1]]
     parts += [tuned_table(tuned[tuned["data"].map(kind_of) == "known"], all_methods())]
-    parts += ["## Synthetic tables at ε = 1\n", synthetic_table(rows[book], 1.0)]
-    for track in TRACKS:
-        part = rows[rows["track"] == track]
-        if len(part):
-            parts += [f"## Disasters, times and probabilities: {track}\n"]
-            parts += [method_table(part, *means(part))]
-    fill(docs / "field" / "tables.md", parts)
+    for track, part in rows.groupby("track", sort=False):
+        parts += [f"## Disasters, times and probabilities: {track}\n"]
+        parts += [markdown(*method_table(part, *means(part)))]
+    return "\n".join(parts)
