@@ -30,6 +30,7 @@ __all__ = [
     "feature_names_in",
     "next_word",
     "num_samples",
+    "of_bytes",
     "register_listener",
     "safe_indexing",
     "stamp_cache",
@@ -58,6 +59,12 @@ def arrow_batches(frame: Any) -> Any:
 
     batches = frame.select("*")._jdf.toArrowBatchRdd().toJavaRDD()
     return RDD(batches, frame.sparkSession.sparkContext, NoOpSerializer())
+
+
+def of_bytes(rdd: Any) -> Any:
+    """An RDD whose items are bytes, which PySpark sends and stores as they are."""
+    rdd._bypass_serializer = True
+    return rdd
 
 
 def callbacks_of(estimator: Any) -> list[Any]:

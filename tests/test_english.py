@@ -24,7 +24,8 @@ NOT_OURS = {
     "Binarizer", "CountVectorizer", "HashingVectorizer", "KBinsDiscretizer", "Normalizer",
     "RandomizedSearchCV", "TfidfVectorizer", "Minimization", "minimization", "Optimization",
     "optimization", "Generalized", "Regularization", "generalized", "penalized", "_penalized",
-    "synthesizer", "PrivateSynthesizer", "tupleize_cols", "NoOpSerializer", "serializers",
+    "synthesizer", "PrivateSynthesizer", "tupleize_cols", "NoOpSerializer", "_bypass_serializer",
+    "serializers",
 }  # fmt: skip
 
 # Beginnings of descriptions that leave out what they are about.

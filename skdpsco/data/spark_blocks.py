@@ -6,14 +6,15 @@ is deterministic. What was lost with an executor is read again, and compared: do
 """
 
 import gc
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 from skdpsco._quiet import quietly
-from skdpsco._upstream import arrow_batches
+from skdpsco._upstream import arrow_batches, of_bytes
 from skdpsco.data.arrow_blocks import ArrowRows, arrow_columns
-from skdpsco.data.block_sources import Held, block_rows, cuts
+from skdpsco.data.block_sources import Held, block_rows
 from skdpsco.data.record_sums import (
     CHANGED,
     BlockEngine,
@@ -30,16 +31,8 @@ from skdpsco.data.record_sums import (
 __all__ = ["SparkBlocks", "is_spark", "spark_parts"]
 
 # Types of Spark, and the same ones of Arrow
-TYPES = {
-    "tinyint": "int8",
-    "smallint": "int16",
-    "int": "int32",
-    "bigint": "int64",
-    "float": "float",
-    "double": "double",
-    "boolean": "bool",
-    "string": "string",
-}
+TYPES = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint": "int64"}
+TYPES |= {"float": "float", "double": "double", "boolean": "bool", "string": "string"}
 CHANGED_BLOCK = Failure(ValueError, CHANGED)
 UNREADABLE = (
     "Spark cannot evaluate the frame: see whether it can write it to a file. (The error is not "
@@ -136,24 +129,17 @@ def spark_parts(
     # By place, since Spark takes a dot in a name for a field, and may ignore case
     plain = frame.toDF(*(f"c{j}" for j in range(len(have)))).select([f"c{j}" for j in wanted])
     schema, rows = pyarrow.schema([fields[j] for j in wanted]), block_rows(len(names), block_size)
-    counted = arrow_batches(plain).mapPartitionsWithIndex(partial(_count, schema))
+    counted = arrow_batches(plain).mapPartitionsWithIndex(partial(_sizes, schema, rows))
     parts = [
-        SparkPart(plain, schema, len(names), rows, (partition, k), stop - start, text is not None)
-        for partition, n_rows in sorted(quietly(UNREADABLE, counted.collect))
-        for k, (start, stop) in enumerate(cuts(n_rows, rows))
+        SparkPart(plain, schema, len(names), rows, place, n_rows, text is not None)
+        for place, n_rows in sorted(quietly(UNREADABLE, counted.collect))
     ]
     return parts, names, text
 
 
-def _batches(schema: Any, stored: Iterable[bytes]) -> Iterator[Any]:
-    import pyarrow
-
-    for one in stored:
-        yield pyarrow.ipc.read_record_batch(pyarrow.py_buffer(one), schema)
-
-
-def _count(schema: Any, partition: int, stored: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-    yield partition, sum(batch.num_rows for batch in _batches(schema, stored))
+def _sizes(schema: Any, rows: int, partition: int, stored: Iterable[bytes]) -> Iterator[Any]:
+    for k, table in enumerate(_tables(schema, rows, stored)):
+        yield (partition, k), table.num_rows
 
 
 def _tables(schema: Any, rows: int, stored: Iterable[bytes]) -> Iterator[Any]:
@@ -162,7 +148,8 @@ def _tables(schema: Any, rows: int, stored: Iterable[bytes]) -> Iterator[Any]:
 
     some: list[Any] = []
     missing = rows
-    for batch in _batches(schema, stored):
+    for one in stored:
+        batch = pyarrow.ipc.read_record_batch(pyarrow.py_buffer(one), schema)
         while batch.num_rows > 0:
             some.append(batch.slice(0, missing))
             missing -= some[-1].num_rows
@@ -190,8 +177,17 @@ def _on_blocks(
     gc.freeze()
 
 
-def _on_kept(function: Callable[..., Any], blocks: Iterable[Any]) -> Iterator[Any]:
-    for place, block in blocks:
+def _packed(blocks: Iterable[Any]) -> Iterator[Any]:
+    for block in blocks:
+        arrays: list[pickle.PickleBuffer] = []
+        yield pickle.dumps(block, 5, buffer_callback=arrays.append)
+        yield from (array.raw() for array in arrays)  # so that no pass copies them
+
+
+def _on_kept(function: Callable[..., Any], packed: Iterable[bytes]) -> Iterator[Any]:
+    items = iter(packed)
+    for item in items:
+        place, block = pickle.loads(item, buffers=items)
         yield place, on_held(function, block)
 
 
@@ -214,8 +210,8 @@ class SparkBlocks(BlockEngine):
         from pyspark import StorageLevel
 
         # Spark knows where the blocks come from: one that is lost is read and compared once more.
-        kept = self._evaluated(read_pair).persist(StorageLevel.MEMORY_AND_DISK_DESER)
-        self._kept = kept
+        kept = of_bytes(self._evaluated(read_pair).mapPartitions(_packed))
+        self._kept = kept.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         try:
             list(values_of(self._each(read_and_count)))
         except BaseException:
@@ -236,7 +232,7 @@ class SparkBlocks(BlockEngine):
         return [*(found.pop(part.place, CHANGED_BLOCK) for part in self._parts), *found.values()]
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        stored = self._kept.toLocalIterator()
+        stored = _on_kept(read_pair, self._kept.toLocalIterator())
 
         def next_of(part):
             place, block = quietly(UNREADABLE, next, stored, (None, CHANGED_BLOCK))
