@@ -148,7 +148,7 @@ def mu_left(stages: Iterable[Stage], spend: Any) -> float:
 
 
 def purely_prepared(
-    prepared: Callable[[FitTask, Allowance], Prepared], task: FitTask, budget: Budget
+    prepared: Callable[[FitTask, int, Allowance], Prepared], task: FitTask, budget: Budget
 ) -> Prepared:
     """What a fit with delta=0 may release, if ``prepared`` says it for an allowance.
 
@@ -156,7 +156,7 @@ def purely_prepared(
     """
 
     def within(task: FitTask) -> Prepared:
-        return pure_plan(lambda allowance: prepared(task, allowance), budget)
+        return pure_plan(lambda allowance: prepared(task, task.X.shape[0], allowance), budget)
 
     return within(task._replace(n_iter=within(task).last[1].n_iter))
 

@@ -574,10 +574,9 @@ class PrivateLinearModel(PrivateEstimator):
             If the cost would follow from a private number.
         """
         if count is None:
-            n = task.X.shape[0]
             if budget.delta == 0.0:
-                return purely_prepared(lambda one, left: self._prepared(one, n, left), task, budget)
-            return self._prepared(task, n, self._available(budget))
+                return purely_prepared(self._prepared, task, budget)
+            return self._prepared(task, task.X.shape[0], self._available(budget))
         # The planner sees what is counted, and is rehearsed before.
         rehearsals = [self._prepared(task, size, count.left) for size in RECORD_COUNT.sizes]
         prepared = rehearsals[-1]
@@ -658,10 +657,10 @@ class PrivateLinearModel(PrivateEstimator):
         the target are still to be released, plans are made for their extremes: whatever may fail
         must fail before noise is drawn.
         """
-        n, d, loss, budget = n_samples, task.X.shape[1], task.loss, self._budget()
-        shown: Any = self._available(budget)
-        if budget.delta == 0.0:  # no rho implies it: one is tried
-            budget = shown = available
+        n, d, loss = n_samples, task.X.shape[1], task.loss
+        # No rho implies delta=0: ``available`` is one that is tried.
+        budget: Any = available if self.delta == 0 else self._budget()
+        shown = available if self.delta == 0 else self._available(budget)
         seen = loss if task.weights is None else Weighted(loss)  # what the solver sees
         added, given = self._relation == ADD_OR_REMOVE, self._known_units
         conditions = self._conditions(task, n, budget.mu)

@@ -103,10 +103,8 @@ class PipelineReport:
     def risk(self) -> Risk | None:
         """What an attacker can find out about one record; None if a step is not private."""
         epsilon, delta = self._total()
-        if (
-            epsilon is None or delta is None or not (epsilon or delta)
-        ):  # nothing is private, or nothing is learnt
-            return None
+        if epsilon is None or delta is None or epsilon == delta == 0.0:
+            return None  # nothing is private, or nothing is learnt
         known = all(step.event is not None for step in self._costs())
         return Risk(epsilon, delta, self._known() if known else None, self.relation or REPLACE_ONE)
 

@@ -55,8 +55,6 @@ __all__ = ["BudgetExceededError", "Ledger", "Remaining", "Spent"]
 _GLANCE = 0.2  # seconds that a repr waits for others who use the file
 _COLUMNS = ["time", "estimator", "parameters", "event", "rho", "epsilon", "part", "relation"]
 _SUM_ROUNDING = 1e-10  # tolerance of sums, rounded up; calibrated costs leave 1e-9 free
-
-
 _SHORT_OF_RHO = (
     "{who} costs rho={cost:.6g}, and the ledger of {budget.name!r} (epsilon={budget.epsilon:g}, "
     "delta={budget.delta:g}) has rho={left.rho:.6g} left: one more release of "
@@ -243,9 +241,8 @@ class Ledger:
             The neighbouring relation for which ``event`` is stated. It must be that of the ledger,
             or imply it: a ledger for units of k records is charged k^2 times the rho of an event
             for one record, and (2 k)^2 times that of an event for "add-or-remove-one"; with delta=0
-            k and 2 k times its pure epsilon. A ledger for
-            "replace-one" also takes "replace-one within groups", which weakens the guarantee of
-            the whole ledger.
+            k and 2 k times its epsilon. A ledger for "replace-one" also takes "replace-one within
+            groups", which weakens the guarantee of the whole ledger.
 
         Raises
         ------
