@@ -196,6 +196,8 @@ BUGS = [
     Bug("delta=0: epsilon is not compared", "privacy/accounting.py",
         "return pure_epsilon_of(for_units(event, k)) <= budget.epsilon",
         "return pure_epsilon_of(for_units(event, k)) <= 2 * budget.epsilon", "pure_privacy"),
+    Bug("delta=0: a release is made whatever it costs", "base/private_estimator.py",
+        "if budget.delta == 0 and not allows(budget, event):", "if False:", "pure_privacy"),
     Bug("delta=0: a unit has the epsilon0 of one record", "privacy/accounting.py",
         "epsilon0=max_records_per_unit * draw.epsilon0", "epsilon0=draw.epsilon0", "pure_privacy"),
     Bug("delta=0: a ledger enters the epsilon of one record", "privacy/ledger.py",

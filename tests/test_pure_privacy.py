@@ -27,6 +27,7 @@ from skdpsco import (
     PrivateRidge,
     PrivateSynthesizer,
 )
+from skdpsco.base.private_estimator import Payer, releasing
 from skdpsco.inspection import audit, epsilon_for, epsilon_for_risk, plan, privacy_report
 from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.model_selection import private_cross_val_score
@@ -53,7 +54,7 @@ from skdpsco.privacy import (
 )
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.report import PrivacyReport
-from skdpsco.privacy.spending import pure_plan
+from skdpsco.privacy.spending import left_after, pure_plan
 from skdpsco.solvers import SGD, FrankWolfe
 from skdpsco.solvers.l1 import vertex_path
 from skdpsco.solvers.vertex_choice import vertex_scores
@@ -243,6 +244,19 @@ def test_other_fits_are_refused_before_their_charge(model, given):
 def test_what_needs_a_delta_says_so(use):
     with pytest.raises(ValueError, match=r"delta must be in \(0, 1\) here.*tiny delta"):
         use()
+
+
+@each("event", [GaussianEvent(1e9), ZCDPEvent(1e-30), PureDPEvent(1.0 + 1e-9)])
+def test_no_release_is_charged_beyond_epsilon_whoever_planned_it(event):
+    ledger = Ledger(9.0, 1e-6)
+    with (
+        pytest.raises(ValueError, match="delta=0 covers neither"),
+        releasing(Payer(ledger, "release", {}), event, Budget(1.0, 0), None),
+    ):
+        pytest.fail("noise would be drawn")
+    assert ledger.charges() == []
+    with pytest.raises(ValueError, match="delta=0 covers neither"):
+        left_after(Budget(1.0, 0), event)
 
 
 def draws(epsilon0, count=1):

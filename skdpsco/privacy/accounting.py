@@ -5,7 +5,7 @@ every event is Gaussian noise, the exact Gaussian curve is used instead: the squ
 mu-values add. A draw of the exponential mechanism has a mu, too. If there are such draws, the total
 is computed both ways, without mixing mu and rho, and the smaller epsilon or delta is returned. The
 best of a random number of tries and noise on a sample have Renyi curves of their own, to which
-those of the other events are added.
+those of the other events are added. With delta = 0 the epsilons of purely private events add.
 
 Every result errs on the private side only. A reported epsilon or delta is rounded up by a
 relative 1e-11; a calibrated rho or mu is rounded down by 1e-9, which leaves room for the

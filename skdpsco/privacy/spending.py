@@ -98,8 +98,16 @@ class Remainder:
 
 
 def left_after(available: Any, event: Event) -> Allowance | Remainder:
-    """What is left of a `Budget`, an `Allowance` or a `Remainder` after ``event``."""
+    """What is left of a `Budget`, an `Allowance` or a `Remainder` after ``event``.
+
+    Raises
+    ------
+    ValueError
+        If delta is 0: one plan, of all releases, is then made for several allowances.
+    """
     if isinstance(available, Budget):
+        if available.delta == 0:
+            raise ValueError(NEEDS_DELTA)
         return Remainder(available, event)
     return available.minus(event)
 
