@@ -16,7 +16,6 @@ from scipy import integrate, special
 from scipy.integrate import trapezoid
 
 import skdpsco.privacy
-from skdpsco import PrivateRidge
 from skdpsco.privacy import (
     Budget,
     BudgetExceededError,
@@ -88,13 +87,14 @@ NO_NUMBERS = [(bad, TypeError) for bad in ("1", None, True, 1j)]
 def test_budget_refuses_what_is_no_number_in_its_range(bad, error):
     with pytest.raises(error, match=r"epsilon must be .* in \(0, inf\), got .*"):
         Budget(bad, 1e-6)
-    with pytest.raises(error, match=r"delta must be .*in \(0, 1\), got .*"):
-        Budget(1.0, bad)
+    if isinstance(bad, list | np.ndarray) or bad != 0:  # which is pure privacy
+        with pytest.raises(error, match=r"delta must be .*in \[0, 1\), got .*"):
+            Budget(1.0, bad)
 
 
-@each("use", [Budget, Ledger, lambda _, delta: PrivateRidge(delta=delta).fit([[0.0]], [0.0])])
-def test_a_delta_of_0_is_said_to_be_no_budget(use):
-    with pytest.raises(ValueError, match=r"does not cover delta=0.*PrivateQuantileClipper"):
+@each("use", [zcdp_rho, zcdp_epsilon, gaussian_mu, gaussian_epsilon, Budget.from_rho])
+def test_what_a_delta_of_0_cannot_be_used_for(use):
+    with pytest.raises(ValueError, match=r"delta must be in \(0, 1\) here.*PrivateQuantileClipper"):
         use(1.0, 0)
 
 
@@ -103,7 +103,8 @@ def test_pure_epsilons_add_up_and_only_those():
     event = compose(RepeatedEvent(ExponentialMechanismEvent(0.1), 4), noisy_max, pure)
     assert pure_epsilon_of(event) == pytest.approx(0.9, rel=1e-14)
     assert pure_epsilon_of(NoOpEvent()) == 0.0
-    for other in (GaussianEvent(9.0), ZCDPEvent(1e-9), for_units(pure, 2)):
+    assert pure_epsilon_of(compose(event, for_units(pure, 2))) == pytest.approx(1.3, rel=1e-14)
+    for other in (GaussianEvent(9.0), ZCDPEvent(1e-9), for_units(ZCDPEvent(1e-9), 2)):
         assert pure_epsilon_of(compose(event, other)) == math.inf
 
 

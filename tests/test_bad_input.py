@@ -75,7 +75,7 @@ def refuses(model, match, X=X, y=Y, error=(ValueError, TypeError), fit=None, **f
 
 
 EPSILON = r"epsilon.* \(0(\.0)?, inf\)"
-DELTA = r"delta.* \(0\.0, 1\.0\)"
+DELTA = r"delta.* \[0\.0, 1\.0\)"
 RADIUS = r"radius.* among \{'auto'\} or a float in the range \(0\.0, inf\)"
 BOUND = r"_bound.* in the range \(0\.0, inf\)"
 N_ITER = r"n_iter.* \[1, 10000\]"
@@ -85,7 +85,7 @@ BAD_PARAMETERS = [
     ("epsilon", True, r"epsilon must be a finite real number in \(0, inf\), got True"),
     ("epsilon", np.float64(NAN), EPSILON),
     ("epsilon", 1e300, r"epsilon=1e\+300 is too large with delta=1e-06.*\[1e-09, 1e\+12\]"),
-    *(("delta", v, DELTA) for v in (NAN, INF, 0, -1, 1, 2.0, "1", None, True, 1j, [0.1])),
+    *(("delta", v, DELTA) for v in (NAN, INF, -1, 1, 2.0, "1", None, True, 1j, [0.1])),
     *(("radius", v, RADIUS) for v in (NAN, INF, 0, -1, "big", None, 1j, [1.0])),
     ("radius", True, "radius must be a positive number, got True"),
     ("radius", 1e300, r"radius must be in \[1e-100, 1e\+100\], got 1e\+300"),

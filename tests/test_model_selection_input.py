@@ -66,7 +66,8 @@ POISSON = {"strategy": "random-stopping", "tries": Poisson(3.0), "refit": False}
 NO_SCORES = {"strategy": "random-stopping", "return_scores": True}
 BAD_OPTIONS = [
     *(({"epsilon": v}, r"epsilon.* \(0(\.0)?, inf\)") for v in (NAN, INF, 0, -1, "1", None, True)),
-    *(({"delta": v}, r"delta.* \(0\.0, 1\.0\)") for v in (NAN, 0, 1, "1", None, True)),
+    *(({"delta": v}, r"delta.* \[0\.0, 1\.0\)") for v in (NAN, 1, "1", None, True)),
+    ({"delta": 0}, r"delta must be in \(0, 1\) here"),
     ({"epsilon": 1e300}, r"epsilon=1e\+300 is too large"),
     ({"epsilon": 1e-7}, r"epsilon=1e-07 is too small"),
     ({"epsilon": 1e-4}, "epsilon is too small for this many fits of private steps"),

@@ -255,7 +255,8 @@ def test_a_fit_with_this_epsilon_keeps_the_risk():
         ({"true_positive_rate": "a"}, TypeError, "true_positive_rate must be"),
         ({"true_positive_rate": 0.01}, ValueError, "larger than false_positive_rate, which"),
         ({"false_positive_rate": 0.0}, ValueError, "false_positive_rate must be"),
-        ({"delta": 0.0}, ValueError, "delta must be"),
+        ({"delta": 0.0, "noise": "zcdp"}, ValueError, "delta must be"),
+        ({"delta": 1.0}, ValueError, "delta must be"),
         ({"noise": "laplace"}, ValueError, "noise must be one of"),
     ],
 )

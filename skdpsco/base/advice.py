@@ -121,10 +121,12 @@ def needed_n_mu(n_features: int) -> float:
 def _enough(public: PublicNumbers, needed: float) -> str:
     """How many records, or which epsilon, would have the ``needed`` n mu."""
     n, _, mu, epsilon, delta, _, k, *_ = public
-    # Some searches are planned in zCDP even where all noise is Gaussian: this is enough for both.
-    rho = Budget(epsilon, delta).rho * (needed / (n * mu)) ** 2
-    enough = epsilon_of(ZCDPEvent(rho), delta)
-    if k == 1:  # units of several records are counted in zCDP
+    enough = epsilon * needed / (n * mu)  # with delta=0, for the same number of draws
+    if delta > 0.0:
+        # Some searches are planned in zCDP even where all noise is Gaussian: enough for both.
+        rho = Budget(epsilon, delta).rho * (needed / (n * mu)) ** 2
+        enough = epsilon_of(ZCDPEvent(rho), delta)
+    if delta > 0.0 and k == 1:  # units of several records are counted in zCDP
         enough = max(enough, epsilon_of(GaussianEvent(n / needed), delta))
     known = 0.0 < enough < LARGEST_EPSILON
     or_epsilon = f", or epsilon={rounded_up(enough):g}" if known else ""

@@ -1,6 +1,6 @@
 """What a fit of a linear model is planned from, and what it is planned to release."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,8 +12,8 @@ from scipy import sparse
 from skdpsco.data.block_records import BlockRecords
 from skdpsco.data.design import as_design
 from skdpsco.data.record_sums import BlockDesign
-from skdpsco.privacy import Event, rho_of
-from skdpsco.privacy.spending import Allowance
+from skdpsco.privacy import Budget, Event, rho_of
+from skdpsco.privacy.spending import Allowance, pure_plan
 from skdpsco.scaling.calibration import AnyCalibration
 from skdpsco.scaling.conditioning import Conditioning
 from skdpsco.scaling.stages import Stage, Units
@@ -28,6 +28,7 @@ __all__ = [
     "is_sparse",
     "mu_left",
     "opened_design",
+    "purely_prepared",
     "with_layout",
 ]
 
@@ -144,6 +145,20 @@ def mu_left(stages: Iterable[Stage], spend: Any) -> float:
     """
     spent = sum(rho_of(stage.event) for stage in stages if stage.part == "target")
     return Allowance(min(spend.rho, 2.0 * (spend.rho - spent))).mu
+
+
+def purely_prepared(
+    prepared: Callable[[FitTask, int, Allowance], Prepared], task: FitTask, budget: Budget
+) -> Prepared:
+    """What a fit with delta=0 may release, if ``prepared`` says it for an allowance.
+
+    The number of steps jumps with rho. With the one that is found, all of epsilon is spent.
+    """
+
+    def within(task: FitTask) -> Prepared:
+        return pure_plan(lambda allowance: prepared(task, task.X.shape[0], allowance), budget)
+
+    return within(task._replace(n_iter=within(task).last[1].n_iter))
 
 
 def is_sparse(X: Any) -> bool:

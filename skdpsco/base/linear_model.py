@@ -34,6 +34,7 @@ from skdpsco.base.fit_plans import (
     is_sparse,
     mu_left,
     opened_design,
+    purely_prepared,
     with_layout,
 )
 from skdpsco.base.plain import plain_pipeline
@@ -396,7 +397,8 @@ class PrivateLinearModel(PrivateEstimator):
         n, d = problem.n_samples, problem.n_features - problem.intercept
         budget, reach = self._budget(), self._largest_prediction(d)
         k = budget.max_records_per_unit
-        in_rho = mu / math.sqrt(2.0 * budget.rho)  # the searches for units are planned in rho
+        # The searches for units are planned in rho.
+        in_rho = mu / math.sqrt(2.0 * budget.rho) if budget.delta > 0.0 else 1.0
         least = (
             least_n_mu() * in_rho * self._finds_target(),
             FEATURE_BOUNDS.least_n_mu * in_rho * self._seeks_bounds(),
@@ -429,8 +431,8 @@ class PrivateLinearModel(PrivateEstimator):
         n, d = n_samples, task.X.shape[1]
         return (
             (bool(self.fit_intercept) or not self._ball_is_given())
-            and (not is_sparse(task.X) or self._reads_centred(task.loss, n, d))
             and self._solver_is_conditioned()
+            and (not is_sparse(task.X) or self._reads_centred(task.loss, n, d))
             and conditioning_pays(n, d, mu)
         )
 
@@ -472,7 +474,8 @@ class PrivateLinearModel(PrivateEstimator):
         self, loss: Any, bound: float | None, n_samples: int, rho: float
     ) -> TargetPlan:
         """How the units of a regression's targets are found."""
-        if bound is not None and self._keeps_given_balls and self._ball_is_given():
+        keeps = self._keeps_given_balls and self._ball_is_given()
+        if bound is not None and (keeps or self.delta == 0):  # the searches' noise is Gaussian
             return declared_target(bound)
         n_targets = getattr(loss, "n_targets", 1)
         return plan_target(bound, bool(self.fit_intercept), n_samples, rho, n_targets)
@@ -571,6 +574,8 @@ class PrivateLinearModel(PrivateEstimator):
             If the cost would follow from a private number.
         """
         if count is None:
+            if budget.delta == 0.0:
+                return purely_prepared(self._prepared, task, budget)
             return self._prepared(task, task.X.shape[0], self._available(budget))
         # The planner sees what is counted, and is rehearsed before.
         rehearsals = [self._prepared(task, size, count.left) for size in RECORD_COUNT.sizes]
@@ -652,7 +657,10 @@ class PrivateLinearModel(PrivateEstimator):
         the target are still to be released, plans are made for their extremes: whatever may fail
         must fail before noise is drawn.
         """
-        n, d, loss, budget = n_samples, task.X.shape[1], task.loss, self._budget()
+        n, d, loss = n_samples, task.X.shape[1], task.loss
+        # No rho implies delta=0: ``available`` is one that is tried.
+        budget: Any = available if self.delta == 0 else self._budget()
+        shown = available if self.delta == 0 else self._available(budget)
         seen = loss if task.weights is None else Weighted(loss)  # what the solver sees
         added, given = self._relation == ADD_OR_REMOVE, self._known_units
         conditions = self._conditions(task, n, budget.mu)
@@ -716,7 +724,7 @@ class PrivateLinearModel(PrivateEstimator):
             tiled = plan.only_gradients and one and in_memory
             read: Any = stages[-1]
             stages[-1] = read.read_by(plan, tiled, (self._narrowest, self._widest))
-        warnings = () if added else self._advice(problems[0], self._available(budget).mu)
+        warnings = () if added else self._advice(problems[0], shown.mu)
         return Prepared(
             n_samples=n,
             solver=solver,

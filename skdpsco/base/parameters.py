@@ -23,7 +23,6 @@ from skdpsco._validation import (
     StrOptions,
     with_hints,
 )
-from skdpsco.privacy._checks import NO_PURE_PRIVACY
 from skdpsco.privacy.relations import LARGEST_UNIT, RELATIONS
 
 if TYPE_CHECKING:
@@ -60,13 +59,6 @@ L1Solver = Literal[
     "anytime-mirror-descent",
 ]
 Constraints = dict[str, Any]
-
-
-class _DeltaInterval(Interval):
-    """The range of ``delta``."""
-
-    def __str__(self) -> str:
-        return f"{super().__str__()} ({NO_PURE_PRIVACY})"
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
@@ -133,7 +125,7 @@ class PrivacyParameters:
 
     _parameter_constraints: ClassVar[Constraints] = {
         "epsilon": [Interval(Real, 0, None, closed="neither")],
-        "delta": [_DeltaInterval(Real, 0, 1, closed="neither")],
+        "delta": [Interval(Real, 0, 1, closed="left")],
         "ledger": [None, KnownBy("charge", "a Ledger")],
         "max_records_per_unit": [None, Interval(Integral, 1, LARGEST_UNIT, closed="both")],
         "random_state": ["random_state"],

@@ -29,11 +29,11 @@ from skdpsco.base.progress import progress_bar
 from skdpsco.data.schema import Schema
 from skdpsco.data.units import of_units
 from skdpsco.privacy import Budget, BudgetExceededError, Event, NoOpEvent, rho_of
-from skdpsco.privacy._checks import abridged
-from skdpsco.privacy.accounting import for_units
+from skdpsco.privacy._checks import NEEDS_DELTA, abridged
+from skdpsco.privacy.accounting import allows, for_units
 from skdpsco.privacy.relations import ADD_OR_REMOVE, REPLACE_ONE, WITHIN_GROUPS, unit_relation
 from skdpsco.privacy.report import PrivacyReport, ReleasedStep
-from skdpsco.privacy.spending import Allowance, check_cost
+from skdpsco.privacy.spending import Allowance, check_cost, pure_plan, rho_limit
 
 __all__ = [
     "DRAWN",
@@ -103,13 +103,14 @@ def check_budget(
             "ledger must not be a part of Ledger.parallel where units are given: a unit may have "
             "records in all parts. Draw the records first, with draw_records, and divide them."
         )
-    if not MIN_RHO <= budget.rho <= MAX_RHO:
-        size = "small" if budget.rho < MIN_RHO else "large"
+    rho = rho_limit(budget)
+    if not MIN_RHO <= rho <= MAX_RHO:
+        size = "small" if rho < MIN_RHO else "large"
         k = budget.max_records_per_unit
         units = f" for units of {k} records" if k > 1 else ""
         raise ValueError(
             f"epsilon={epsilon!r} is too {size} with delta={delta!r}{units}: they allow "
-            f"{budget.rho:.3g} in zero-concentrated differential privacy (zCDP), where the legal "
+            f"{rho:.3g} in zero-concentrated differential privacy (zCDP), where the legal "
             f"range is [{MIN_RHO:g}, {MAX_RHO:g}]."
         )
     return budget
@@ -215,14 +216,17 @@ def plan_within(make_plan: Callable[[Any], Any], available: Any) -> Any:
     Parameters
     ----------
     make_plan : callable
-        ``make_plan(available)`` returns an object with an ``event``.
+        ``make_plan(available)`` returns an object with an ``event``. For a budget with delta=0 it
+        is given allowances, and called several times.
     available : Budget, Allowance or Remainder
 
     Raises
     ------
     ValueError
-        If the plan costs more than ``available``.
+        If the plan costs more than ``available``, or is not purely private where delta is 0.
     """
+    if getattr(available, "delta", None) == 0:
+        return pure_plan(make_plan, available)
     plan = make_plan(available)
     check_cost(plan.event, available)
     return plan
@@ -403,8 +407,9 @@ def releasing(
     Raises
     ------
     ValueError, TypeError
-        If ``random_state`` is not legal, and in strict mode in place of a `PrivacyWarning` and
-        without a ledger; nothing has been charged then.
+        If delta is 0 and ``event`` is not purely private, or ``random_state`` is not legal, and in
+        strict mode in place of a `PrivacyWarning` and without a ledger; nothing has been charged
+        then.
     BudgetExceededError
         If the ledger's remaining budget is too small.
 
@@ -416,6 +421,8 @@ def releasing(
         If the noise is reproducible, if epsilon is above 20, and at a ledger's first charge for
         neighbours within groups.
     """
+    if budget.delta == 0 and not allows(budget, event):
+        raise ValueError(NEEDS_DELTA)
     stacklevel += 3  # ours, that of `contextmanager`, and that of `warn_utility` or `warn_privacy`
     for line in warnings:
         warn_utility(line, stacklevel)
@@ -588,9 +595,12 @@ class PrivateEstimator(Documented, PrivacyParameters, BaseEstimator):
         return of_units(units, k, self.random_state, given)
 
     def _available(self, budget: Budget) -> Budget | Allowance:
-        """What a planner may spend: zCDP if it adds up with other charges, or is that of units."""
+        """What a planner may spend: zCDP if it adds up with other charges, or is that of units.
+
+        With delta=0 it is the budget, for which `plan_within` tries several allowances.
+        """
         alone = self.ledger is None and budget.max_records_per_unit == 1
-        return budget if alone else Allowance(budget.rho)
+        return budget if alone or budget.delta == 0 else Allowance(budget.rho)
 
     def _planned(
         self,

@@ -12,7 +12,7 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Probability that privacy fails, in (0, 1), far below one over n_samples.
+    Failure probability, in [0, 1), far below one over n_samples. Zero excludes Gaussian noise.
 
 [ledger]
 ledger : Ledger or None, default=None

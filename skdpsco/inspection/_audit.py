@@ -570,7 +570,7 @@ def _result(claim: _Claim, hits: tuple[int, int], n: int, confidence: float) -> 
     def approximate(epsilon: float) -> Guarantee:
         return ApproximateGuarantee(epsilon, delta)
 
-    if claim.mu is None:
+    if claim.mu is None or delta == 0:  # no mu has an epsilon at delta=0
         detectable = least_found(claim.guarantees(), approximate, n, alpha)
     else:
         mu = least_found(claim.guarantees(), GaussianGuarantee, n, alpha)

@@ -9,7 +9,16 @@ from sklearn.model_selection import ParameterGrid, RandomizedSearchCV
 
 from skdpsco._callers import n_splits_of
 from skdpsco.base.private_estimator import PrivateEstimator, check_budget
-from skdpsco.privacy import Budget, Event, RepeatedEvent, ZCDPEvent, compose, epsilon_of, rho_of
+from skdpsco.privacy import (
+    Budget,
+    Event,
+    PureDPEvent,
+    RepeatedEvent,
+    ZCDPEvent,
+    compose,
+    epsilon_of,
+    rho_of,
+)
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.relations import weakest
 
@@ -115,6 +124,8 @@ def planned(step: PrivateEstimator) -> Event | None:
         If the budget is out of range.
     """
     budget = step._budget()
+    if budget.delta == 0:
+        return PureDPEvent(budget.epsilon)
     if not isinstance(step._available(budget), Budget):  # a ledger, and units, count in zCDP
         return for_units(ZCDPEvent(budget.rho), budget.max_records_per_unit)
     if isinstance(step, MetaEstimatorMixin):  # a random stopping keeps to epsilon and delta only

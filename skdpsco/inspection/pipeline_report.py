@@ -86,9 +86,9 @@ class PipelineReport:
         costs = self._costs()
         if len(costs) == 1:
             return costs[0].epsilon, costs[0].delta
-        # zCDP adds up; costs that are not known in zCDP are added by basic composition.
+        # zCDP adds up, or pure epsilons; other costs are added by basic composition.
         delta = max((step.delta or 0.0 for step in costs if step.event is not None), default=0.0)
-        epsilon = epsilon_of(self._known(), delta) if delta > 0.0 else 0.0
+        epsilon = epsilon_of(self._known(), delta)
         others = [step for step in costs if step.event is None]
         epsilon += sum(step.epsilon or 0.0 for step in others)
         return epsilon, min(delta + sum(step.delta or 0.0 for step in others), 1.0)
@@ -103,8 +103,8 @@ class PipelineReport:
     def risk(self) -> Risk | None:
         """What an attacker can find out about one record; None if a step is not private."""
         epsilon, delta = self._total()
-        if epsilon is None or not delta:  # nothing is private, or nothing is learnt
-            return None
+        if epsilon is None or delta is None or epsilon == delta == 0.0:
+            return None  # nothing is private, or nothing is learnt
         known = all(step.event is not None for step in self._costs())
         return Risk(epsilon, delta, self._known() if known else None, self.relation or REPLACE_ONE)
 

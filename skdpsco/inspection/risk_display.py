@@ -68,7 +68,7 @@ def epsilon_for_risk(
     """
     wanted = check_real("true_positive_rate", true_positive_rate, 0, 1)
     rate = check_real("false_positive_rate", false_positive_rate, 0, 1)
-    delta = check_delta(delta)
+    delta = check_delta(delta, pure=True)
     check_choice("noise", noise, NOISE)
 
     def suffices(epsilon: float) -> bool:

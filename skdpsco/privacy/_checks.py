@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 __all__ = [
-    "NO_PURE_PRIVACY",
+    "NEEDS_DELTA",
     "abridged",
     "check_count",
     "check_delta",
@@ -16,11 +16,12 @@ __all__ = [
     "library",
 ]
 
-NO_PURE_PRIVACY = (
-    "costs are counted in zCDP, which does not cover delta=0. With a small delta, reports of these "
-    "name an epsilon for delta=0 as well: PrivateQuantileClipper with lower and upper, "
-    "PrivateLogisticL1 with solver='frank-wolfe', PrivateFeatureSelector with classes and "
-    "feature_bound, PrivateSynthesizer with a domain and solver='multiplicative-weights'"
+NEEDS_DELTA = (
+    "delta must be in (0, 1) here, as delta=0 covers neither Gaussian noise nor what is planned in "
+    "zCDP. Choose a tiny delta, such as 1e-12, or a fit that only draws by the exponential "
+    "mechanism: PrivateLogisticL1 or PrivateLasso with solver='frank-wolfe', a radius and declared "
+    "bounds, PrivateQuantileClipper with lower and upper, PrivateFeatureSelector with classes and "
+    "feature_bound, PrivateSynthesizer with a domain and solver='multiplicative-weights'."
 )
 
 LONGEST_TEXT, MOST_SHOWN = 100, 10
@@ -44,15 +45,19 @@ def abridged(value: object) -> str:
     return f"a {type(value).__name__}{extent}"
 
 
-def check_real(name: str, value: object, low: float, high: float, *, closed: bool = False) -> float:
+def check_real(
+    name: str, value: object, low: float, high: float, *, closed: bool | str = False
+) -> float:
     """Return `value` as a float inside (low, high), or [low, high] if `closed`.
 
-    Booleans, strings and NaN are refused, and so are infinities.
+    If `closed` is "left" the interval is [low, high). Booleans, strings and NaN are refused, and
+    so are infinities.
     """
+    at_high = closed is True
     if type(value) is float and math.isfinite(value):
-        if low <= value <= high if closed else low < value < high:
+        if low < value < high or (closed and value == low) or (at_high and value == high):
             return value  # at once, as a plan makes hundreds of checks
-    left, right = "[" if closed else "(", "]" if closed and math.isfinite(high) else ")"
+    left, right = "[" if closed else "(", "]" if at_high and math.isfinite(high) else ")"
     interval = f"{left}{low:g}, {high:g}{right}"
     expected = f"{name} must be a finite real number in {interval}, got {abridged(value)}"
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -61,17 +66,18 @@ def check_real(name: str, value: object, low: float, high: float, *, closed: boo
         number = float(value)
     except OverflowError:
         number = math.inf
-    inside = low <= number <= high if closed else low < number < high
+    inside = low < number < high or (closed and number == low) or (at_high and number == high)
     if not (math.isfinite(number) and inside):
         raise ValueError(f"{expected}.")
     return number
 
 
-def check_delta(delta: object) -> float:
-    """Return `delta` as a float inside (0, 1)."""
-    if isinstance(delta, Real) and not isinstance(delta, bool) and delta == 0:
-        raise ValueError(f"delta must be a real number in (0, 1), got {delta}: {NO_PURE_PRIVACY}.")
-    return check_real("delta", delta, 0, 1)
+def check_delta(delta: object, *, pure: bool = False) -> float:
+    """Return `delta` as a float inside (0, 1), or [0, 1) if `pure`."""
+    number = isinstance(delta, Real) and not isinstance(delta, bool)
+    if number and delta == 0 and not pure:
+        raise ValueError(NEEDS_DELTA)
+    return check_real("delta", delta, 0, 1, closed="left" if pure else False)
 
 
 def check_count(name: str, value: object) -> int:

@@ -7,8 +7,7 @@ import reprlib
 from typing import Any
 
 from ._checks import library
-from ._rows import Charge, running_totals
-from .accounting import zcdp_epsilon
+from ._rows import Charge, epsilon_of_total, running_totals
 
 __all__ = [
     "axes",
@@ -32,7 +31,7 @@ _SHORT_LINE = 80  # characters of the parameters of a charge in a frame to read
 def rows_of(charges: list[Charge], delta: float) -> list[dict[str, Any]]:
     """The charges, each with the epsilon of everything that was charged until then."""
     return [
-        {**charge._asdict(), "epsilon": zcdp_epsilon(total, delta)}
+        {**charge._asdict(), "epsilon": epsilon_of_total(total, delta)}
         for charge, (total, _) in zip(charges, running_totals(charges), strict=True)
     ]
 
@@ -69,10 +68,12 @@ def plot_charges(ledger: Any, ax: Any, unit: str) -> Any:
         raise ValueError(f"unit must be 'epsilon' or 'rho', got {unit!r}.")
     ax = axes("Ledger.plot()", ax)
     charges = ledger.charges()
+    if unit == "rho" and ledger.delta == 0:
+        raise ValueError("unit must be 'epsilon' for a ledger with delta=0, got 'rho'.")
     in_rho = unit == "rho"
 
     def height(rho: float) -> float:
-        return rho if in_rho else zcdp_epsilon(rho, ledger.delta)
+        return rho if in_rho else epsilon_of_total(rho, ledger.delta)
 
     starts = [start for _, start in running_totals(charges)]
     bottoms = [height(start) for start in starts]

@@ -12,6 +12,7 @@ import sqlite3
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from .accounting import zcdp_epsilon
 from .budget import Budget
 from .relations import WITHIN_GROUPS, check_relation
 
@@ -26,6 +27,7 @@ __all__ = [
     "charges_of",
     "check",
     "close_partition",
+    "epsilon_of_total",
     "n_charges_of",
     "open_partition",
     "read_account",
@@ -90,7 +92,7 @@ class Charge(NamedTuple):
     parameters : dict
     event : str
     rho : float
-        Zero-concentrated differential privacy.
+        Zero-concentrated differential privacy; in a ledger with delta=0 the pure epsilon.
     part : str or None
         "partition:part" for a charge on one part of the data.
     relation : str
@@ -254,6 +256,11 @@ def n_charges_of(connection: Any, name: str) -> tuple[int, int]:
     """Number of all charges, and of those that hold within groups only."""
     count = "SELECT COUNT(*), COALESCE(SUM(relation = ?), 0) FROM charges WHERE dataset = ?"
     return connection.execute(count, (WITHIN_GROUPS, name)).fetchone()
+
+
+def epsilon_of_total(total: float, delta: float) -> float:
+    """The epsilon of charges with this total: with delta = 0 they are epsilons, otherwise rhos."""
+    return zcdp_epsilon(total, delta) if delta > 0 else total
 
 
 def running_totals(charges: list[Charge]) -> list[tuple[float, float]]:

@@ -5,7 +5,7 @@ every event is Gaussian noise, the exact Gaussian curve is used instead: the squ
 mu-values add. A draw of the exponential mechanism has a mu, too. If there are such draws, the total
 is computed both ways, without mixing mu and rho, and the smaller epsilon or delta is returned. The
 best of a random number of tries and noise on a sample have Renyi curves of their own, to which
-those of the other events are added.
+those of the other events are added. With delta = 0 the epsilons of purely private events add.
 
 Every result errs on the private side only. A reported epsilon or delta is rounded up by a
 relative 1e-11; a calibrated rho or mu is rounded down by 1e-9, which leaves room for the
@@ -26,6 +26,7 @@ References
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ._checks import check_delta, check_real
@@ -40,6 +41,7 @@ from .events import (
     NoOpEvent,
     PureDPEvent,
     RandomStoppingEvent,
+    RepeatedEvent,
     SamplerErrorEvent,
     ZCDPEvent,
     compose,
@@ -138,12 +140,21 @@ def _total_rho(found: list[tuple[Event, int]]) -> float:
 def for_units(event: Event, max_records_per_unit: int) -> Event:
     """Return the cost of `event`, which is stated for one record, if a unit of records is replaced.
 
-    A mechanism that is rho-zCDP for one record is k^2 rho-zCDP for k of them [1]_, Proposition 1.9.
+    A mechanism that is rho-zCDP for one record is k^2 rho-zCDP for k of them [1]_, Proposition 1.9,
+    and a draw changes k times as much. Proof: docs/proofs/units.md.
     """
     rho = rho_of(event)
     if max_records_per_unit == 1 or rho == 0:
         return event
-    return ZCDPEvent(max_records_per_unit**2 * rho)
+    if pure_epsilon_of(event) == math.inf:
+        return ZCDPEvent(max_records_per_unit**2 * rho)
+    return compose(
+        *(
+            RepeatedEvent(replace(draw, epsilon0=max_records_per_unit * draw.epsilon0), count)
+            for draw, count in leaves(event)
+            if type(draw) is not NoOpEvent
+        )
+    )
 
 
 def is_gaussian(event: Event) -> bool:
@@ -184,7 +195,7 @@ def pure_epsilon_of(event: Event) -> float:
     """Return an epsilon for which `event` is (epsilon, 0)-DP, infinity if none is known.
 
     It is the sum of all epsilon0, and infinite with any Gaussian noise, and for costs that are
-    known in zCDP only, such as those of units of several records.
+    known in zCDP only.
     """
     found = _known_leaves(event)
     if any(type(leaf) not in _PURE for leaf, _ in found):
@@ -199,6 +210,7 @@ def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
     ----------
     event : Event
     delta : float
+        In [0, 1). For 0 the result is that of `pure_epsilon_of`.
     accountant : {"auto", "rdp", "pld"}, default="auto"
         How noise on samples is charged; other events are not affected. "rdp" is the Renyi curve.
         "pld" is the better of this and the privacy loss distribution, and needs dp-accounting.
@@ -210,11 +222,13 @@ def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
     ImportError
         If "pld" is asked for and dp-accounting is not installed.
     ValueError
-        If ``delta`` is not in (0, 1), or ``accountant`` is not one of these.
+        If ``delta`` is not in [0, 1), or ``accountant`` is not one of these.
     TypeError
         If the type of the event, or of an event in it, is unknown.
     """
     check_accountant(accountant)
+    if check_delta(delta, pure=True) == 0:
+        return pure_epsilon_of(event)
     exact, eta, beta = without_errors(event)
     if beta > 0:
         least = epsilon_of(exact, delta, accountant) + 2 * eta
@@ -252,9 +266,12 @@ def allows(budget: Any, event: Event, accountant: str = "auto") -> bool:
     """Return whether `event` is within a `Budget`, or within the ``rho`` of anything else.
 
     If the budget has an attribute ``spent``, that event is added. A budget for units of several
-    records counts in zCDP.
+    records counts in zCDP, or in pure epsilons if its delta is 0.
     """
-    if not hasattr(budget, "delta") or getattr(budget, "max_records_per_unit", 1) > 1:
+    k = getattr(budget, "max_records_per_unit", 1)
+    if getattr(budget, "delta", None) == 0:
+        return pure_epsilon_of(for_units(event, k)) <= budget.epsilon
+    if not hasattr(budget, "delta") or k > 1:
         return rho_of(event) <= budget.rho
     check_accountant(accountant)
     event = compose(getattr(budget, "spent", _NOTHING), event)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from ._cache import cached
-from ._checks import check_count, check_delta, check_real
+from ._checks import NEEDS_DELTA, check_count, check_delta, check_real
 from .accounting import gaussian_mu, zcdp_epsilon, zcdp_rho
 from .relations import LARGEST_UNIT
 
@@ -23,7 +23,8 @@ class Budget:
     epsilon : float
         Finite number > 0.
     delta : float
-        Number in the open interval (0, 1), which should be far below 1 / n_samples.
+        Number in [0, 1), which should be far below 1 / n_samples. 0 is pure differential privacy,
+        which only releases without Gaussian noise keep.
     max_records_per_unit : int, default=1
         How many records are replaced at once, at most: 1 protects each record by itself, and k
         protects all records of a person who has at most k. `rho` and `mu` are what a release may
@@ -54,7 +55,7 @@ class Budget:
     def __post_init__(self) -> None:
         # Stored as floats, so that equal budgets hash and print alike.
         object.__setattr__(self, "epsilon", check_real("epsilon", self.epsilon, 0, math.inf))
-        object.__setattr__(self, "delta", check_delta(self.delta))
+        object.__setattr__(self, "delta", check_delta(self.delta, pure=True))
         object.__setattr__(self, "max_records_per_unit", check_unit(self.max_records_per_unit))
 
     @classmethod
@@ -75,8 +76,11 @@ class Budget:
     def rho(self) -> float:
         """Largest rho such that rho-zCDP implies this budget (Canonne, Kamath & Steinke 2020).
 
-        For units of k records it is divided by k^2 (Bun & Steinke 2016, Proposition 1.9).
+        For units of k records it is divided by k^2 (Bun & Steinke 2016, Proposition 1.9). No rho
+        implies delta = 0: ValueError.
         """
+        if self.delta == 0:
+            raise ValueError(NEEDS_DELTA)
         return _rho(self.epsilon, self.delta) / self.max_records_per_unit**2
 
     @property
@@ -84,8 +88,11 @@ class Budget:
         """Largest mu such that mu-GDP implies this budget (Balle & Wang 2018; Dong et al. 2019).
 
         It is for algorithms whose only noise is Gaussian, and is never below sqrt(2 rho). For units
-        of several records it is sqrt(2 rho), since the cost of such a budget counts in zCDP.
+        of several records it is sqrt(2 rho), since the cost of such a budget counts in zCDP. No mu
+        implies delta = 0: ValueError.
         """
+        if self.delta == 0:
+            raise ValueError(NEEDS_DELTA)
         if self.max_records_per_unit > 1:
             return math.sqrt(2 * self.rho)
         return _mu(self.epsilon, self.delta)

@@ -26,6 +26,7 @@ from ._rows import (
     accounts,
     charges_of,
     close_partition,
+    epsilon_of_total,
     n_charges_of,
     open_partition,
     read_account,
@@ -34,7 +35,7 @@ from ._rows import (
     write,
 )
 from ._store import IN_MEMORY, Store, absolute, check_dataset, is_database
-from .accounting import rho_of, zcdp_delta, zcdp_epsilon
+from .accounting import pure_epsilon_of, rho_of, zcdp_delta
 from .budget import Budget, check_unit
 from .events import Event
 from .relations import (
@@ -47,12 +48,25 @@ from .relations import (
     weakest,
 )
 from .report import MEANINGS, html_table
+from .spending import rho_limit
 
 __all__ = ["BudgetExceededError", "Ledger", "Remaining", "Spent"]
 
 _GLANCE = 0.2  # seconds that a repr waits for others who use the file
 _COLUMNS = ["time", "estimator", "parameters", "event", "rho", "epsilon", "part", "relation"]
-_SUM_ROUNDING = 1e-10  # tolerance of sums, rounded up; calibrated rhos leave 1e-9 free
+_SUM_ROUNDING = 1e-10  # tolerance of sums, rounded up; calibrated costs leave 1e-9 free
+_SHORT_OF_RHO = (
+    "{who} costs rho={cost:.6g}, and the ledger of {budget.name!r} (epsilon={budget.epsilon:g}, "
+    "delta={budget.delta:g}) has rho={left.rho:.6g} left: one more release of "
+    "epsilon={left.epsilon:.4g} at that delta. (rho is a cost in zero-concentrated differential "
+    "privacy: costs add up.) Nothing was charged or released."
+)
+_SHORT_OF_EPSILON = (
+    "{who} costs epsilon={cost:.6g}, and the ledger of {budget.name!r} (epsilon="
+    "{budget.epsilon:g}, delta=0) has epsilon={left.epsilon:.4g} left. (With delta=0 Gaussian "
+    "noise, and what is known in zero-concentrated differential privacy only, costs inf.) Nothing "
+    "was charged or released."
+)
 
 
 class BudgetExceededError(RuntimeError):
@@ -80,14 +94,15 @@ class Ledger:
 
     Pass it as ``ledger=`` to any private estimator, which charges it before noise is drawn. A fit
     that would exceed the budget raises `BudgetExceededError`. Copies of an estimator charge the
-    same ledger. Costs are counted, and added up, in zero-concentrated differential privacy. All
-    fits together are (epsilon, delta)-differentially private, even if results of earlier ones
-    decide about later ones.
+    same ledger. Costs are counted, and added up, in zero-concentrated differential privacy, or with
+    delta=0 in pure epsilons. All fits together are (epsilon, delta)-differentially private, even if
+    results of earlier ones decide about later ones.
 
     Parameters
     ----------
     epsilon, delta : float
-        Budget of all charges together; epsilon > 0, delta in (0, 1).
+        Budget of all charges together; epsilon > 0, delta in [0, 1). With delta=0 only releases
+        without Gaussian noise are admitted.
     path : str or path-like or None, default=None
         An SQLite file, which is created if it does not exist; processes on one machine may share
         it. (Do not use a network file system.) None keeps the ledger in the memory of this process.
@@ -165,9 +180,11 @@ class Ledger:
         check_dataset(dataset)
         check_relation(relation)
         path = None if path is None else absolute(path)
-        self.epsilon, self.delta, self.rho = budget.epsilon, budget.delta, budget.rho
-        limit = self.rho * (1 + _SUM_ROUNDING)
-        self._limit = limit if zcdp_delta(limit, self.epsilon) <= self.delta else self.rho
+        self.epsilon, self.delta, self.rho = budget.epsilon, budget.delta, rho_limit(budget)
+        whole = self.rho if self.delta > 0 else self.epsilon
+        limit = whole * (1 + _SUM_ROUNDING)
+        beyond = self.delta > 0 and zcdp_delta(limit, self.epsilon) > self.delta
+        self._limit = whole if beyond else limit
         self.path, self.dataset, self.relation = path, dataset, relation
         self.max_records_per_unit = records_of_unit(relation) or 1
         self._store = Store(path)
@@ -223,9 +240,9 @@ class Ledger:
         relation : str, default="replace-one"
             The neighbouring relation for which ``event`` is stated. It must be that of the ledger,
             or imply it: a ledger for units of k records is charged k^2 times the rho of an event
-            for one record, and (2 k)^2 times that of an event for "add-or-remove-one". A ledger for
-            "replace-one" also takes "replace-one within groups", which weakens the guarantee of
-            the whole ledger.
+            for one record, and (2 k)^2 times that of an event for "add-or-remove-one"; with delta=0
+            k and 2 k times its epsilon. A ledger for "replace-one" also takes "replace-one within
+            groups", which weakens the guarantee of the whole ledger.
 
         Raises
         ------
@@ -255,12 +272,15 @@ class Ledger:
         if not isinstance(parameters, Mapping | None):
             raise TypeError(f"parameters must be a mapping or None, got {brief(parameters)}.")
         try:
-            rho = n_replacements**2 * rho_of(event)
+            if self.delta == 0:
+                cost = n_replacements * pure_epsilon_of(event)
+            else:
+                cost = n_replacements**2 * rho_of(event)
         except OverflowError:
-            rho = math.inf
+            cost = math.inf
         shown = {brief(name): plain(value) for name, value in (parameters or {}).items()}
         now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
-        entry = Charge(now, brief(estimator), shown, brief(event, 1000), rho, None, counted)
+        entry = Charge(now, brief(estimator), shown, brief(event, 1000), cost, None, counted)
         self._store.run(lambda connection: self._record(connection, entry))
 
     def spent(self) -> Spent:
@@ -270,7 +290,8 @@ class Ledger:
         -------
         spent : Spent
             ``rho``, the sum of the charges, and ``epsilon``, the guarantee of all of them together
-            at the ledger's ``delta``. (Usually less than the sum of their epsilons.)
+            at the ledger's ``delta``. (Usually less than the sum of their epsilons.) With delta=0
+            ``epsilon`` is the sum, and ``rho`` what it implies.
         """
         return self._spent(self._store.run(self._charged))
 
@@ -280,7 +301,8 @@ class Ledger:
         Returns
         -------
         remaining : Remaining
-            ``rho``, and ``epsilon`` of one more release at the ledger's ``delta``.
+            ``rho``, and ``epsilon`` of one more release at the ledger's ``delta``. No rho implies
+            delta=0.
         """
         return self._left(self._store.run(self._charged))
 
@@ -436,7 +458,7 @@ class Ledger:
         unit : {"epsilon", "rho"}, default="epsilon"
             "epsilon" shows by how much every charge raised the epsilon of all charges together, at
             the ledger's delta; of two equal charges the later one looks smaller. "rho" shows the
-            costs that add up.
+            costs that add up; there are none with delta=0.
 
         Returns
         -------
@@ -462,14 +484,10 @@ class Ledger:
     def _record(self, connection: Any, entry: Charge) -> None:
         balance = self._balance(connection).after(entry.rho)
         if not (entry.rho >= 0 and balance.spent <= self._limit):
-            left = self._left(self._charged(connection))
-            raise BudgetExceededError(
-                f"{entry.estimator or 'This release'} costs rho={entry.rho:.6g}, and the ledger of "
-                f"{self.dataset!r} (epsilon={self.epsilon:g}, delta={self.delta:g}) has "
-                f"rho={left.rho:.6g} left: one more release of epsilon={left.epsilon:.4g} at that "
-                "delta. (rho is a cost in zero-concentrated differential privacy: costs add up.) "
-                "Nothing was charged or released."
-            )
+            left, cost = self._left(self._charged(connection)), entry.rho
+            words = _SHORT_OF_RHO if self.delta > 0 else _SHORT_OF_EPSILON
+            who, budget = entry.estimator or "This release", self._account()
+            raise BudgetExceededError(words.format(who=who, cost=cost, budget=budget, left=left))
         write(connection, self._account(), self._part, balance, entry)
 
     def _open_partition(self, connection: Any, n_parts: int) -> int:
@@ -500,14 +518,17 @@ class Ledger:
         return balance
 
     def _charged(self, connection: Any) -> float:
-        """The rho that counts here: for everything, or for what concerns the records of a part."""
+        """The cost that counts here: for everything, or for what concerns the records of a part."""
         spent, dearest, own = self._balance(connection)
         return (spent - dearest) + own
 
-    def _spent(self, rho: float) -> Spent:
-        return Spent(min(zcdp_epsilon(rho, self.delta), self.epsilon), self.delta, rho)
+    def _spent(self, cost: float) -> Spent:
+        epsilon = min(epsilon_of_total(cost, self.delta), self.epsilon)
+        return Spent(epsilon, self.delta, cost if self.delta > 0 else 0.5 * epsilon**2)
 
     def _left(self, spent: float) -> Remaining:
+        if self.delta == 0:
+            return Remaining(max(self.epsilon - spent, 0.0), 0.0, 0.0)
         rho = max(self.rho - spent, 0.0)
         try:
             return Remaining(Budget.from_rho(rho, self.delta).epsilon, self.delta, rho)
@@ -560,11 +581,11 @@ class Ledger:
         part = "" if self._part is None else f", part {self._part[0]}:{self._part[1]}"
         state = "; its file cannot be read now"
         if found is not None:
-            spent, left = self._spent(found[0]), self._left(found[0])
-            state = (
-                f"; spent epsilon={spent.epsilon:.4g} (rho={spent.rho:.4g}), "
-                f"left epsilon={left.epsilon:.4g} (rho={left.rho:.4g})"
+            spent, left = (
+                f"epsilon={one.epsilon:.4g}" + f" (rho={one.rho:.4g})" * (self.delta > 0)
+                for one in (self._spent(found[0]), self._left(found[0]))
             )
+            state = f"; spent {spent}, left {left}"
         return (
             f"Ledger(epsilon={self.epsilon:g}, delta={self.delta:g}{path}, "
             f"dataset={self.dataset!r}{relation}{part}{state})"
@@ -573,7 +594,7 @@ class Ledger:
     def _repr_html_(self) -> str:
         found = self._look()
         amounts: list[tuple[str, Any]] = [("budget", self)]
-        notes = [("neighbours", self.relation), ("rho", MEANINGS["rho"])]
+        notes = [("neighbours", self.relation)]
         if found is None:
             notes.append(("state", "The ledger cannot be read now."))
         else:
@@ -584,9 +605,14 @@ class Ledger:
             notes.append(("charges", str(n_charges)))
         if self.path is not None:
             notes.append(("file", self.path))
-        head = ("", f"epsilon at delta={self.delta:g}", "rho (zCDP)")
-        rows = [(name, f"{a.epsilon:.4g}", f"{a.rho:.4g}") for name, a in amounts]
-        return html_table(f"Privacy budget of {self.dataset!r}", [head, *rows, *notes])
+        rows = [
+            ("", f"epsilon at delta={self.delta:g}", "rho (zCDP)"),
+            *((name, f"{a.epsilon:.4g}", f"{a.rho:.4g}") for name, a in amounts),
+        ]
+        if self.delta > 0:
+            notes.insert(1, ("rho", MEANINGS["rho"]))
+        shown: list[tuple[str, ...]] = [row if self.delta > 0 else row[:2] for row in rows]
+        return html_table(f"Privacy budget of {self.dataset!r}", [*shown, *notes])
 
 
 def _same_store(ledger: Ledger, part: tuple) -> Ledger:

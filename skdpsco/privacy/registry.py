@@ -60,11 +60,11 @@ def deployment(report: Any) -> dict[str, Any]:
     k = records_of_unit(report.relation) or 1
     secrecy = "private" if report.relation == ADD_OR_REMOVE else "public"
     parameters = {"epsilon": report.epsilon, "delta": report.delta}
-    if math.isfinite(rho_of(event)):
+    if report.delta > 0 and math.isfinite(rho_of(event)):
         parameters["rho"] = rho_of(event)
     return {
         "dp_variant": {
-            "variant_name": "Approximate DP",
+            "variant_name": "Approximate DP" if report.delta > 0 else "Pure DP",
             "data_domain": f"Tables of records; the number of records is {secrecy}.",
             "unprotected_quantities": _sentences(report.assumptions),
         },

@@ -23,6 +23,7 @@ SEEDED = (
 MEANINGS = {
     "epsilon": "natural logarithm of the factor by which odds may change",
     "delta": "chance that this fails; at worst, everything is then revealed",
+    "no delta": "pure differential privacy: this never fails",
     "pure": "with delta = 0, since no noise of this fit is Gaussian",
     "rho": "cost in zero-concentrated differential privacy, a unit in which costs add up",
 }
@@ -156,11 +157,12 @@ class PrivacyReport:
         secret = "REPRODUCIBLE" if self.seeded else "secret"
         pure = pure_epsilon_of(self.event if self.released is None else self.released)
         shown = f"{pure * (1 + 5e-6):.6g}"  # rounded up
+        known = [("or epsilon", shown, MEANINGS["pure"])] if 0.0 < pure < math.inf else []
+        in_zcdp = ("rho (zCDP)", f"{self.rho:.6g}", MEANINGS["rho"])
         return [
             ("epsilon", f"{self.epsilon:g}", MEANINGS["epsilon"]),
-            ("delta", f"{self.delta:g}", MEANINGS["delta"]),
-            *([("or epsilon", shown, MEANINGS["pure"])] if 0.0 < pure < math.inf else []),
-            ("rho (zCDP)", f"{self.rho:.6g}", MEANINGS["rho"]),
+            ("delta", f"{self.delta:g}", MEANINGS["delta" if self.delta > 0 else "no delta"]),
+            *([*known, in_zcdp] if self.delta > 0 else []),
             ("neighbours", neighbours, "data sets that differ so can hardly be told apart"),
             ("noise", secret, "random_state was set" if self.seeded else "no seed was set"),
         ]

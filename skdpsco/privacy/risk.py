@@ -38,7 +38,7 @@ class Risk:
     epsilon : float
         At least 0.
     delta : float
-        In (0, 1).
+        In [0, 1).
     event : Event or None, default=None
         What was released, of which more is known than epsilon and delta.
     relation : str, default="replace-one"
@@ -62,7 +62,7 @@ class Risk:
 
     def __post_init__(self) -> None:
         check_real("epsilon", self.epsilon, 0, math.inf, closed=True)
-        check_delta(self.delta)
+        check_delta(self.delta, pure=True)
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
         """The largest share of used records that an attack recognises.
@@ -101,11 +101,14 @@ class Risk:
         change = f"at most {_up(factor, 3):,.6g}" if factor < _LARGE else "more than a million"
         least, *others = zip(FALSE_ALARMS, self._rates(FALSE_ALARMS), strict=True)
         found = (f"at {percent(a)}, at most {percent(rate)}" for a, rate in others)
+        fails = (
+            f"With probability at most {_one_in(self.delta)} this does not hold; at worst, "
+            "everything is then revealed."
+        )
         return [
             f"The result changes the odds that {thing} was used rather than {other} by a "
             f"factor of {change}.",
-            f"With probability at most {_one_in(self.delta)} this does not hold; at worst, "
-            "everything is then revealed.",
+            fails if self.delta > 0 else "This holds for every result: delta = 0.",
             f"Starting at 50:50, someone who knows all other records is right about {which} "
             f"at most {percent(self.accuracy, 3)} of the time, averaged over results.",
             f"At a false-positive rate of {percent(least[0])}, the true-positive rate of an attack "

@@ -1,11 +1,13 @@
 """What a budget has left, and how releases share it."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ._checks import NEEDS_DELTA
+from ._numerics import bisected
 from .accounting import allows, gdp_of, is_gaussian, mu_of, pure_epsilon_of, rho_of
 from .budget import Budget
 from .events import (
@@ -18,7 +20,18 @@ from .events import (
     without_errors,
 )
 
-__all__ = ["Allowance", "Remainder", "check_cost", "left_after", "share_mu", "worst_of"]
+__all__ = [
+    "Allowance",
+    "Remainder",
+    "check_cost",
+    "left_after",
+    "pure_plan",
+    "rho_limit",
+    "share_mu",
+    "worst_of",
+]
+
+_ROOM = 1 - 1e-9  # for the rounding of whoever adds up the epsilons of several fits
 
 
 class Allowance(NamedTuple):
@@ -85,8 +98,16 @@ class Remainder:
 
 
 def left_after(available: Any, event: Event) -> Allowance | Remainder:
-    """What is left of a `Budget`, an `Allowance` or a `Remainder` after ``event``."""
+    """What is left of a `Budget`, an `Allowance` or a `Remainder` after ``event``.
+
+    Raises
+    ------
+    ValueError
+        If delta is 0: one plan, of all releases, is then made for several allowances.
+    """
     if isinstance(available, Budget):
+        if available.delta == 0:
+            raise ValueError(NEEDS_DELTA)
         return Remainder(available, event)
     return available.minus(event)
 
@@ -123,6 +144,47 @@ def check_cost(event: Event, budget: Any) -> None:
             f"The solver's plan costs {'mu' if gaussian else 'rho'}={cost:.6g}, but its budget is "
             f"{limit:.6g}."
         )
+
+
+def rho_limit(budget: Budget) -> float:
+    """The largest cost in zCDP of a release that keeps to a budget.
+
+    With delta = 0 that is necessary and does not suffice: epsilon-differential privacy implies
+    epsilon^2 / 2 zCDP, but no rho implies it.
+    """
+    pure = budget.delta == 0
+    return 0.5 * (budget.epsilon / budget.max_records_per_unit) ** 2 if pure else budget.rho
+
+
+def pure_plan(make_plan: Callable[[Any], Any], budget: Budget) -> Any:
+    """The plan for the largest rho whose event keeps to a budget with delta = 0.
+
+    Planners divide a rho, and the epsilon0 of their draws grow with it. Whatever a planner does,
+    the event that is returned was compared with epsilon: docs/proofs/noise.md, section 6.
+
+    Parameters
+    ----------
+    make_plan : callable
+        ``make_plan(allowance)`` returns an object with an ``event``.
+    budget : Budget
+        With delta = 0.
+
+    Raises
+    ------
+    ValueError
+        If plans are not purely private.
+    """
+
+    def keeps(rho: float) -> bool:
+        return allows(within, make_plan(Allowance(rho)).event)
+
+    within = replace(budget, epsilon=budget.epsilon * _ROOM)
+    low = high = rho_limit(budget)
+    if pure_epsilon_of(make_plan(Allowance(high)).event) == math.inf:
+        raise ValueError(NEEDS_DELTA)
+    while not keeps(low):
+        low, high = low / 4, low
+    return make_plan(Allowance(bisected(low, high, 34, keeps)[0]))
 
 
 def worst_of(events: Sequence[Event]) -> Event:
