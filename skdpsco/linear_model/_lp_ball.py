@@ -60,7 +60,7 @@ class AutoBallTuning(NamedTuple):
     """
 
     clear: float = 1.26
-    many_features: float = 6.0
+    many_features: float = 5.0
     projected: float = 2.0
 
 
