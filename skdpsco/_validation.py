@@ -480,7 +480,8 @@ def _about_X(X: Any, error: Exception) -> str:
     if message.startswith("float() argument must be"):  # a number, and names the type
         return f"{_LEGAL}, of numbers{where}: {message}."
     return (
-        f"{_LEGAL}, of real numbers{where}; and y, if it is needed, one number or label per record."
+        f"{_LEGAL}, of real numbers{where}; and y, if it is needed, one number or label per "
+        "record, none missing."
     )
 
 

@@ -139,7 +139,7 @@ BAD_CLASSES = [
     *((v, TWO_LABELS) for v in ([], [0], [1, 0, 1], [[0, 1]], [[0], [1, 2]], {"a": 1}, [None, 1])),
     *((v, TWO_LABELS) for v in ([0, "a"], ["a", NAN], [0, 1, True], [np.array([0]), 1, 2])),
     *((v, "classes must be finite") for v in ([0, 1, NAN], [0, 1, INF])),
-    (["0", "1"], "classes must have the type of the labels in y: .*U1 against int64"),
+    (["0", "1"], r"classes must have the type of the labels in y: .*U1 against int64\. \(A Schema"),
     ([0, 2], r"y contains labels that are not among classes=\[0, 2\]"),
     ([-1, 1], "y contains labels that are not among classes"),
 ]
@@ -298,7 +298,7 @@ BAD_Y = {
     "objects": (np.where(Y, "a", "b").astype(object), NUMERIC, None),
     "digits": (np.where(Y, "1", "2"), NUMERIC, None),
     "dates": (DATES[:, 0], NUMERIC, "only one class"),
-    "None": ([None] * N, "y must be finite, but contains NaN, None", "Unknown label type"),
+    "None": ([None] * N, "y must be finite, but contains NaN, None", "none of them missing"),
     "huge integer": ([10**400] * N, NUMERIC, "Unknown label type"),
     "mixed": (np.array([1, "a"] * (N // 2), dtype=object), NUMERIC, "Unknown label type"),
     "continuous": (X[:, 0], None, "Unknown label type: continuous"),

@@ -171,6 +171,8 @@ def test_plans(shape, workload, strategy):
     check_cost(plan.event, BUDGET)
     assert plan.n_iter == 1
     assert str(plan.summary[0]).endswith("measured at once")
+    off = np.sqrt(plan.error / problem.n_answers)
+    assert plan.summary[1] == f"answers are off by about {off:.2g}"
     again = MeasureProject().plan(problem, Allowance(BUDGET.rho), 1)
     check_cost(again.event, Allowance(BUDGET.rho))
     assert again.grid > plan.grid  # zCDP pays for less than the Gaussian curve

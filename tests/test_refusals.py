@@ -436,7 +436,13 @@ CALLS = {  # a call of other public functions by one argument, and its name
     "a public model": (lambda: made(LinearRegression()), "steps must end with a private estimator"),
     "a classifier of numbers": (lambda: made(PrivateLogisticL1()), "model must be a regressor"),
     "a regressor of words": (lambda: made(PrivateLasso(), "b"), "model must be a classifier"),
-    "a missing label": (lambda: labelled([None, "x"]), "all numbers or all strings"),
+    "two budgets": (lambda: made(PrivateLasso(epsilon=3.0), epsilon=2.0), "epsilon is 3.0 in"),
+    "a frame alone": (
+        lambda: made(PrivateLasso()).fit(frame(0.0)),
+        r"y must be frame\[schema.target\]",
+    ),
+    "a step's parameter": (lambda: searched(made(PrivateLasso())), "privatelasso__radius"),
+    "a missing label": (lambda: labelled([None, "x"]), "y must hold labels, none of them missing"),
     "a label NaN": (lambda: labelled([np.nan, "x"]), "y must hold labels, none of them missing"),
     "a schema's source": (lambda: Schema(COLUMNS, source=None), "source"),
     "a report without a model": (lambda: reported(PrivateLasso, None), "estimator"),
@@ -453,8 +459,9 @@ CALLS = {  # a call of other public functions by one argument, and its name
 COLUMNS = {"a": {"bounds": [0, 1]}}
 
 
-def made(model, target="a"):
-    return make_private_pipeline(Schema({**COLUMNS, "b": ["x", "y"]}, target=target), model)
+def made(model, target="a", **params):
+    schema = Schema({**COLUMNS, "b": ["x", "y"]}, target=target)
+    return make_private_pipeline(schema, model, **params)
 
 
 def labelled(labels):
@@ -471,6 +478,10 @@ def search(**params):
         return estimator_of(PrivateGridSearchCV, ledger=ledger, **params).fit(X, Y)
     finally:
         assert len(ledger.charges()) == 0
+
+
+def searched(model):
+    return PrivateGridSearchCV(model, {"radius": [1.0]}).fit(X, Y)
 
 
 def scored(**params):

@@ -124,6 +124,8 @@ def test_report_of_a_fit(Estimator):
     assert "±b per column, b from 1 to 3" in str(report)
     about_y = "targets are clipped to ±6" if Estimator is PrivateLasso else "(read off y)"
     assert about_y in str(report)
+    how = "4 steps" if Estimator is PrivateLasso else "the intercept alone"
+    assert f"coefficients by Stagewise: {how}" in str(report)
     # The table holds only what was public before the fit.
     again = Estimator(epsilon=2, delta=1e-5, radius=2.0, feature_bound=[1, 2, 3]).fit(X[::-1], y)
     assert str(again.privacy_) == str(report)

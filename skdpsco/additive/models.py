@@ -477,7 +477,8 @@ class PrivateAdditiveRegressor(RegressorMixin, TargetParameters, PrivateAdditive
     ----------
     {epsilon, delta, ledger, max_records_per_unit, schema, monotone, pairs}
     loss : {"squared", "huber", "quantile", "poisson", "gamma"}, default="squared"
-        For "poisson" (y >= 0) and "gamma" (y > 0) the sum is the logarithm of the expected target.
+        For "poisson" (y >= 0) and "gamma" (y > 0) the sum of the functions is the logarithm of the
+        expected target.
     quantile : float, default=0.5
         The quantile that ``loss="quantile"`` predicts, in (0, 1).
     {target_bound, max_weight, relation, random_state}

@@ -58,10 +58,12 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     Raises
     ------
     ValueError
-        If y holds a label outside ``classes``, or ``classes`` are not at least two different
-        labels.
+        If y holds a label outside ``classes`` or None, or ``classes`` are not at least two
+        different labels.
     """
     classes = declared("classes", classes)
+    if y.dtype.kind == "O" and any(label is None for label in y.flat):
+        raise ValueError("y must hold labels, none of them missing.")
     if classes is None:
         labels = y.dtype.kind in "biuU"  # whatever they are
         classes = quietly(_LABELS, np.unique, y) if labels else None
@@ -92,7 +94,8 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         raise ValueError(f"classes must be finite, got {abridged(classes)}.")
     if (given.dtype.kind in "OUS") != (y.dtype.kind in "OUS"):
         raise ValueError(
-            f"classes must have the type of the labels in y: {given.dtype} against {y.dtype}."
+            f"classes must have the type of the labels in y: {given.dtype} against {y.dtype}. (A "
+            "Schema declares classes, too.)"
         )
     index = quietly(_LABELS, np.searchsorted, unique, y).clip(max=len(unique) - 1)
     if not quietly(_LABELS, np.all, unique[index] == y):

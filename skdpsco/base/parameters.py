@@ -59,6 +59,8 @@ L1Solver = Literal[
     "anytime-mirror-descent",
 ]
 Constraints = dict[str, Any]
+# What users of other libraries look for, by the parameter that takes its place here.
+_ELSEWHERE = {"l1_ratio": "penalty", "n_iter": "max_iter", "feature_bound": "data_norm"}
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
@@ -85,7 +87,12 @@ def with_parameters(**hints: str) -> Callable[[type[_Class]], type[_Class]]:
             entries |= vars(owner).get("_own_parameters", {})
             cls._parameter_constraints |= vars(owner).get("_own_constraints", {})
         init: Any = vars(make_dataclass(cls.__name__, entries.values(), kw_only=True))["__init__"]
-        cls.__init__ = with_hints(**hints)(init) if hints else init
+        elsewhere = {
+            other: f"Use {name}: see docs/migrating.md."
+            for name, other in _ELSEWHERE.items()
+            if name in entries and other not in entries
+        }
+        cls.__init__ = with_hints(**elsewhere | hints)(init)
         told = re.findall(r"\w+(?=(?:, \w+)* : )", cls.__doc__ or "")
         own, *others = signature(init).parameters.values()
         others.sort(key=lambda one: told.index(one.name) if one.name in told else len(told))

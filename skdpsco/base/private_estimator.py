@@ -257,7 +257,7 @@ BUDGET_ENDED = "The budget ended within {}, and fits that did not take place hav
 LARGE_EPSILON = 20.0  # odds may grow by a factor of 500 million
 HARDLY_PRIVATE = (
     "epsilon={:g} is above 20 and protects hardly anyone: what an attacker concludes about a "
-    "record may become exp(epsilon) times as likely. Usual values are 0.1 to 10."
+    "record may become exp(epsilon) times as likely. Usual values are 0.1 to 3."
 )
 NO_LEDGER = (
     "{} has no ledger, so nothing adds up what is spent on these records: pass ledger=Ledger(...)."

@@ -20,12 +20,13 @@ ledger : Ledger or None, default=None
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
-    Records drawn per person (``units``), who is protected as a whole. See :doc:`/persons`.
+    Records drawn per person (``units``), so that whole persons are protected. See
+    :doc:`/persons`.
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
-    Public bound that clips ``|X|``. "auto" and None find bounds with at most 7 % of the budget, or
-    use 1 where they cannot. See :doc:`/clipping`.
+    Public bound that clips ``|X|``. None finds bounds with at most 7 % of the budget; "auto"
+    does, or uses 1 if it cannot. See :doc:`/clipping`.
 
 [target_bound]
 target_bound : float, Schema or None, default=None
@@ -170,7 +171,7 @@ n_rounds_ : int
 [radius_of_l1_ball]
 radius : float or "auto", default="auto"
     Bound on the l1 norm of the coefficients, > 0, for features rescaled to the largest
-    ``feature_bound``. "auto" chooses it with a tenth of the budget. With a number,
+    ``feature_bound``. "auto" chooses it with at most a tenth of the budget. With a number,
     ``feature_bound="auto"`` is 1, and None is refused.
 
 [radius_of_lp_ball]

@@ -21,7 +21,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     alpha : float, default=0.001
         Weight of the penalty, >= 0, as in scikit-learn, whose default is usually far too large.
     l1_ratio : float, default=0.5
-        Share of the l1 penalty, in [0, 1].
+        Share of the penalty that is l1, in [0, 1].
     {feature_bound, target_bounds, solver, n_iter, fit_intercept, max_weight}
     {standard_errors}
         With an l1 penalty, they are for the coefficients without it.
@@ -42,11 +42,6 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     {guarantee}
     Several targets share the budget. Passing a fitted `PrivateMoments` as X costs nothing more;
     ``solver`` is then ignored. Proof: :doc:`/proofs/gradient_descent`.
-
-    References
-    ----------
-    Mangold, Bellet, Salmon, Tommasi. Differentially Private Coordinate Descent for Composite
-    Empirical Risk Minimization. ICML 2022.
 
     Examples
     --------

@@ -23,7 +23,7 @@ class PrivateLogisticRegression(
     C : float, default=1.0
         Inverse weight of the penalty, > 0; infinity means no penalty.
     l1_ratio : float, default=0
-        Share of the l1 penalty, in [0, 1]; the rest is an l2 penalty.
+        Share of the penalty that is l1, in [0, 1]; the rest is l2.
     {feature_bound, solver, n_iter, fit_intercept, classes}
     {class_weight}
     {max_weight, standard_errors, relation, random_state}
@@ -43,11 +43,6 @@ class PrivateLogisticRegression(
     -----
     {guarantee}
     Proof: :doc:`/proofs/gradient_descent`.
-
-    References
-    ----------
-    Mangold, Bellet, Salmon, Tommasi. Differentially Private Coordinate Descent for Composite
-    Empirical Risk Minimization. ICML 2022.
 
     Examples
     --------

@@ -78,10 +78,9 @@ class PrivateGridSearchCV(  # type: ignore[override]
         random_state.
     {epsilon, delta, ledger, max_records_per_unit}
     strategy : {"auto", "random-stopping", "composition"}, default="auto"
-        "random-stopping" tries a secret, random number of candidates, each with nearly the whole
-        budget. "composition" tries each candidate once, with a share of the budget. "auto" is
-        "composition" with a ledger or blocks, and otherwise "random-stopping". See
-        :doc:`/random-stopping`.
+        "random-stopping" tries a secret, random number of candidates. "composition" tries each
+        candidate once, with a smaller share of the budget. "auto" is "composition" with a ledger or
+        blocks, and otherwise "random-stopping". See :doc:`/random-stopping`.
     scoring : {"accuracy", "r2", "neg_clipped_squared_error"}, PrivateScorer or None, default=None
         None is "accuracy" for classifiers and "r2" for regressors. Squared errors are clipped at a
         limit that is found privately. `make_private_scorer` makes other scorers.
@@ -377,6 +376,10 @@ class PrivateGridSearchCV(  # type: ignore[override]
                 f"param_grid must not contain {reserved}: the search sets the budget, the ledger "
                 "and the seeds of its fits."
             )
+        known = clone(self.estimator).get_params()
+        for name in sorted(names - known.keys()):
+            if meant := [one for one in known if one.endswith(f"__{name}")]:
+                raise ValueError(f"param_grid must name the steps of parameters: {meant}.")
         return grid
 
     def _candidates(self, grid: list[dict[str, Any]]) -> list[Any]:

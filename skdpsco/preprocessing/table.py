@@ -1,5 +1,6 @@
 """From a raw table to a private model: an encoder that follows a schema, and a pipeline with it."""
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from skdpsco._typing import LedgerLike, MatrixLike, Self, TargetLike
@@ -21,7 +23,7 @@ from skdpsco.base.grants import Grant
 from skdpsco.base.plain import plain_step
 from skdpsco.base.private_estimator import PrivateEstimator, check_steps, needs_units
 from skdpsco.base.transformer import BlockTransformerMixin
-from skdpsco.data.block_records import first_record
+from skdpsco.data.block_records import first_record, is_blocks
 from skdpsco.data.columns import CATEGORY, NUMBER, Column
 from skdpsco.data.schema import Schema
 
@@ -249,8 +251,13 @@ class PrivatePipeline(Pipeline):
         Raises
         ------
         ValueError
-            If a step is not private; nothing has been charged then.
+            If a step is not private, or y is None and a schema declares the target that the last
+            step needs; nothing has been charged then.
         """
+        model, schema = self.steps[-1][1], getattr(self.steps[0][1], "schema", None)
+        if y is None and getattr(schema, "target", None) is not None and not is_blocks(X):
+            if isinstance(model, PrivateEstimator) and get_tags(model).target_tags.required:
+                raise ValueError("y must be frame[schema.target], and X frame[schema.features].")
         if not isinstance(getattr(self.steps[-1][1], "ledger", None), Grant):
             check_steps(self, X)  # otherwise a search has done it, and tries parts of the pipeline
         routed = get_config()["enable_metadata_routing"]
@@ -350,7 +357,8 @@ def make_private_pipeline(
         If a step is not an estimator, or the last one is not private.
     ValueError
         If a step is not private, the schema declares no target but the last step has ``classes`` or
-        ``target_bound``, or it declares a person and nothing says how many records one may have.
+        ``target_bound``, it declares a person and nothing says how many records one may have, or
+        ``epsilon`` or ``delta`` contradicts that of the last step.
 
     See Also
     --------
@@ -388,8 +396,12 @@ def make_private_pipeline(
         )
     schema = steps[0] if isinstance(steps[0], Schema) else None
     parts = [clone(step) for step in steps[schema is not None :]]
-    budget = {"epsilon": epsilon, "delta": delta}
-    parts[-1].set_params(**{k: v for k, v in budget.items() if v is not None})
+    budget = {k: v for k, v in (("epsilon", epsilon), ("delta", delta)) if v is not None}
+    for name, value in budget.items():
+        own, default = getattr(parts[-1], name), signature(type(parts[-1])).parameters[name].default
+        if own not in (default, value):
+            raise ValueError(f"{name} is {own!r} in the last step, and {value!r} for the pipeline.")
+    parts[-1].set_params(**budget)
     common = {"ledger": ledger, "max_records_per_unit": max_records_per_unit}
     for part in parts:
         if isinstance(part, PrivateEstimator):

@@ -354,8 +354,8 @@ def prediction_spread(problem: Problem) -> float:
 
 
 def decided(plan: Plan) -> str:
-    """What a plan has decided, in one line for the report."""
-    steps = "1 step" if plan.n_iter == 1 else f"{plan.n_iter} steps"
+    """What a plan has decided, in one line for the report; empty if the fit decides the steps."""
+    steps = "1 step" if plan.n_iter == 1 else f"{plan.n_iter} steps" if plan.n_iter else ""
     return "; ".join(plan.summary) or steps
 
 

@@ -78,7 +78,7 @@ class PrivateSynthesizer(StepParameters, PrivateEstimator):
         Pairs (if, then), from public knowledge, that hold in all synthetic records, such as
         ``({"age": (0, 16)}, {"married": False})``. A dict gives columns, by name or position, a
         value, a list of values, or a range of numbers (low, high), which contains low but not high.
-        It needs "measure-project".
+        Constraints need "measure-project".
     workload : str, list of tuple, ndarray or list of callable, default="marginals"
         "marginals": all counts by ``order`` columns. Tuples: counts by these columns. An array of
         shape (n_queries, n_cells), or callables on a table of cells: means of functions, for small
@@ -100,7 +100,7 @@ class PrivateSynthesizer(StepParameters, PrivateEstimator):
     tables_ : tuple of tuple of int, or None
         The columns of these tables.
     distribution_ : Histogram or ProductMixture
-        The distribution of codes, which number the values of every column.
+        Distribution over integer-coded values.
     domain_ : Domain
     {n_iter_, n_features_in_, feature_names_in_, privacy_}
 
@@ -112,7 +112,7 @@ class PrivateSynthesizer(StepParameters, PrivateEstimator):
     Notes
     -----
     {guarantee}
-    Samples have sampling errors besides. Models fitted to them see only what the workload measures.
+    Samples also have sampling error. Models fitted to them see only what the workload measures.
     Proof: :doc:`/proofs/measure_project`.
 
     References

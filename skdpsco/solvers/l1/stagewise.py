@@ -18,7 +18,14 @@ from skdpsco.mechanisms.samplers import gaussian_grid
 from skdpsco.privacy import GaussianEvent, NoOpEvent, ZCDPEvent, compose
 from skdpsco.privacy.spending import Allowance, check_cost
 from skdpsco.scaling.column_scales import COLUMN_SCALES
-from skdpsco.solvers.base import Plan, Result, check_derivatives, check_smooth, curvature_of
+from skdpsco.solvers.base import (
+    Plan,
+    Result,
+    check_derivatives,
+    check_smooth,
+    curvature_of,
+    decided,
+)
 from skdpsco.solvers.l1.probe import PROBE, ProbePlan, can_probe, few_pay, plan_probe
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
@@ -335,7 +342,13 @@ class Stagewise:
         if not all_coordinates:
             if not (problem.intercept and noise_fits(mu, K)):
                 return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
-            return StagewisePlan(event=GaussianEvent(1.0 / mu), n_iter=0, mu=mu, radius=radius)
+            return StagewisePlan(
+                event=GaussianEvent(1.0 / mu),
+                n_iter=0,
+                mu=mu,
+                radius=radius,
+                summary=("the intercept alone",),
+            )
         solver = GradientDescent(shrunk="each") if choose else BallDescent()
         descent = solver.plan(unpenalised(problem), budget)
         check_cost(descent.event, budget)
@@ -345,6 +358,7 @@ class Stagewise:
             radius=radius * STAGEWISE.safety * K if choose else radius,
             choose_radius=choose,
             descent=descent,
+            summary=(decided(descent),),
             **descent.passed_on(),
         )
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
+from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.synthesis.contrasts import (
@@ -177,8 +177,8 @@ def _better(plan: MeasurePlan, simpler: MeasurePlan) -> MeasurePlan:
 def _plan(problem, mu, strategy, change, size, magnitude, error) -> MeasurePlan:
     """A plan to release ``size`` numbers up to ``magnitude``, with l2 sensitivity ``change``."""
     grid = gaussian_grid(change, 1.0 / mu, size, magnitude)
-    noise = deviation_on(grid) / problem.n_samples
-    summary = (f"{size} {strategy} are measured at once", f"noise: {noise:.3g} / weight of each")
+    off = math.sqrt(error / problem.n_answers)
+    summary = (f"{size} numbers are measured at once", f"answers are off by about {off:.2g}")
     event = GaussianEvent(1.0 / mu)
     return MeasurePlan(event, 1, summary, strategy, grid, error=error)
 
