@@ -12,7 +12,7 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Failure probability, in [0, 1), far below one over n_samples. Zero excludes Gaussian noise.
+    Failure probability, in [0, 1), far below one over n_samples; zero excludes Gaussian noise.
 
 [ledger]
 ledger : Ledger or None, default=None
@@ -20,13 +20,12 @@ ledger : Ledger or None, default=None
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
-    Records drawn per person (``units``), so that whole persons are protected. See
-    :doc:`/persons`.
+    Records drawn per person (``units``), to protect persons. See :doc:`/persons`.
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
-    Public bound that clips ``|X|``. None finds bounds with at most 7 % of the budget; "auto"
-    does, or uses 1 if it cannot. See :doc:`/clipping`.
+    Public bound that clips ``|X|``. None finds bounds with at most 7 % of the budget; "auto" does,
+    or uses 1. See :doc:`/clipping`.
 
 [target_bound]
 target_bound : float, Schema or None, default=None
