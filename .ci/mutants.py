@@ -325,7 +325,7 @@ BUGS = [
         "audit/select_measure_noise"),
     Bug("synthesis: draws of queries halved", "solvers/synthesis/multiplicative_weights.py",
         "change = 2.0 * _width(problem)", "change = 1.0 * _width(problem)",
-        "multiplicative_weights"),
+        "audit/synthesis_choices"),
     # Moments that are released once, units of several records, weights
     Bug("moments once: the matrix halved", "moments/release.py",
         "MOST_RECORDS_ADDED, added, square, change)",

@@ -341,15 +341,7 @@ def test_probes_are_stricter_with_what_is_declared_monotone():
         solve_variational_inequality(narrow, data, **arguments)
 
 
-class Mean:
-    """G(z; x) = z - x, with what a subclass does to its rows."""
-
-    blocks = (Block(L2Ball(1.0), 3, 2.0),)
-    smoothness = ((1.0,),)
-    monotone = True
-
-    def __call__(self, z, x):
-        return z - x
+BALL = (Block(L2Ball(1.0), 3, 2.0),)
 
 
 def test_operators_cannot_change_their_records():
@@ -360,7 +352,7 @@ def test_operators_cannot_change_their_records():
 
     x = np.zeros((50, 3))
     with pytest.raises(ValueError, match="read-only"):
-        solve_variational_inequality(Operator(moves, Mean.blocks), x)
+        solve_variational_inequality(Operator(moves, BALL), x)
 
 
 def test_short_floats_are_not_for_operators_declared_monotone():
@@ -369,5 +361,5 @@ def test_short_floats_are_not_for_operators_declared_monotone():
 
     x = np.zeros((50, 3))
     with pytest.raises(ValueError, match="float64"):
-        solve_variational_inequality(Operator(short, Mean.blocks, monotone=True), x)
-    solve_variational_inequality(Operator(short, Mean.blocks), x, n_iter=2)
+        solve_variational_inequality(Operator(short, BALL, monotone=True), x)
+    solve_variational_inequality(Operator(short, BALL), x, n_iter=2)

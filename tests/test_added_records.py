@@ -361,12 +361,6 @@ def test_bounds_must_be_declared(missing):
     costs_nothing(PrivateMoments(**{**OPTIONS, missing: None}), match, X, Y)
 
 
-def test_bad_relations():
-    for bad in ("replace", None, unit_relation(2)):
-        with pytest.raises(ValueError, match="'relation' parameter"):
-            PrivateMoments(relation=bad).fit(X)
-
-
 def test_a_search_grants_nothing_for_other_neighbours():
     with pytest.raises(ValueError, match="must be 'replace-one' in a search"):
         Grant(1.0).charge(ZCDPEvent(0.1), "Fit", {}, ADD_OR_REMOVE)
@@ -465,9 +459,6 @@ def test_what_a_record_adds_where_sparse_coordinates_are_selected(loss, monkeypa
             assert sensitivity == same
             largest = max(largest, np.linalg.norm(one - other) / sensitivity)
     assert 0.4 < largest <= 1.0
-
-
-# ------------------------------------------------------------------------------ rows
 
 
 @pytest.mark.usefixtures("as_they_are")

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from cases import each
-from stand_ins import Declared
 
 from skdpsco.constraints import L1Ball, L2Ball
 from skdpsco.losses import Logistic
@@ -12,11 +11,7 @@ from skdpsco.privacy import Budget, rho_of
 from skdpsco.solvers import Allowance, AnytimeMirrorDescent, Problem, check_supported
 from skdpsco.solvers.lp_ball.anytime_mirror_descent import cut, draw_times
 
-NOISELESS = Allowance(1e12)
 FRESH = pytest.mark.parametrize("fresh", [0, 1, 3])
-
-
-# ------------------------------------------------------------------------------ spans
 
 
 @FRESH
@@ -63,9 +58,6 @@ def test_vertices_come_from_the_points_that_they_stand_for():
         assert np.abs(found - law).max() < 0.13
 
 
-# ------------------------------------------------------------------------------ plans
-
-
 @FRESH
 @each("n_iter", [1, 12])
 def test_rounding_is_paid_for(fresh, n_iter):
@@ -98,9 +90,6 @@ def test_bad_options_and_problems():
     assert solver.plan(problem, Budget(1.0, 1e-6), 20).n_iter == 20
     with pytest.raises(ValueError, match="n_iter must be at most the number of records, 20, got"):
         solver.plan(problem, Budget(1.0, 1e-6), 21)
-    for slope, radius in ((5e-324, 1.0), (1e-300, 1.0), (1e300, 1.0), (1e-200, 1e-100)):
-        with pytest.raises(ValueError, match="too large or too small for float64"):
-            solver.plan(Problem(Declared(slope, slope), L1Ball(radius), 50, 3), NOISELESS, 7)
     with pytest.raises(TypeError, match="needs the kernel `n_vertices`, which the constraint L2"):
         check_supported(solver, Problem(Logistic(), L2Ball(1.0), 20, 3))
     check_supported(solver, problem)

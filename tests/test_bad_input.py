@@ -1,6 +1,5 @@
 """Mistakes of users: what they are told, and that nothing is lost and no noise is drawn."""
 
-import datetime
 import math
 from copy import copy
 from functools import cache
@@ -8,12 +7,10 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 import sklearn
 from cases import each
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from stand_ins import Declared
@@ -126,13 +123,6 @@ BAD_PARAMETERS = [
     ),
     ("random_state", True, "random_state must be None, a non-negative integer or .*got True"),
 ]
-BAD_TARGET_BOUNDS = [
-    *((v, "target" + BOUND) for v in (NAN, INF, 0, -1, "1", 1j)),
-    ([1.0] * N, "target_bound.* must be"),
-    (True, "target_bound must be a positive number, got True"),
-    (1e300, r"target_bound must be in \[1e-100, 1e\+100\]"),
-    (10**400, r"target_bound must be in \[1e-100, 1e\+100\]"),
-]
 TWO_LABELS = "classes must be a list of at least two different labels, all numbers or all strings"
 BAD_CLASSES = [
     *((v, "classes.* None, an array-like or a Schema") for v in ("ab", 3, True)),
@@ -152,11 +142,6 @@ def test_parameters(Estimator, name, value, match):
     assert "array([[" not in message
 
 
-@each(("value", "match"), BAD_TARGET_BOUNDS)
-def test_target_bound(value, match):
-    refuses(PrivateLasso(target_bound=value), match)
-
-
 @each(("value", "match"), BAD_CLASSES)
 def test_classes(value, match):
     refuses(PrivateLogisticL1(classes=value), match)
@@ -168,17 +153,31 @@ def test_too_small_a_budget(Estimator):
     refuses(model, r"epsilon=1e-09 is too small with delta=1e-12.*legal range is \[1e-09, 1e\+12\]")
 
 
-@BOTH
+REACH, QUOTIENT = r"radius \* max\(feature_bound\)", "target_bound / feature_bound"
+
+
 @each(
-    "params",
+    ("Estimator", "number", "params"),
     [
-        {"radius": 1e60, "feature_bound": 1e60},
-        {"radius": 1e-60, "feature_bound": 1e-60},
-        {"radius": 1e60, "feature_bound": [1, 1, 1e60, 1]},
+        (PrivateLasso, REACH, {"radius": 1e60, "feature_bound": 1e60}),
+        (PrivateLogisticL1, REACH, {"radius": 1e-60, "feature_bound": 1e-60}),
+        (PrivateLogisticL1, REACH, {"radius": 1e60, "feature_bound": [1, 1, 1e60, 1]}),
+        (
+            PrivateLinearRegressor,
+            f"{REACH} / target_bound",
+            {"radius": 1e60, "target_bound": 1e-60},
+        ),
+        (
+            PrivateLinearRegressor,
+            f"{REACH} / target_bound",
+            {"radius": 1e-60, "target_bound": 1e60},
+        ),
+        (PrivateElasticNet, QUOTIENT, {"feature_bound": 1e-60, "target_bound": 1e60}),
+        (PrivateRidge, QUOTIENT, {"feature_bound": 1e60, "target_bound": 1e-60}),
     ],
 )
-def test_products_of_bounds(Estimator, params):
-    refuses(Estimator(**params), r"radius \* max\(feature_bound\) must be in \[1e-100, 1e\+100\]")
+def test_products_and_quotients_of_bounds(Estimator, number, params):
+    refuses(Estimator(**params), rf"{number} must be in \[1e-100, 1e\+100\]")
 
 
 @pytest.mark.parametrize("solver", ["frank-wolfe", "noisy-frank-wolfe"])
@@ -194,12 +193,6 @@ def table(**columns):
     return pd.DataFrame({name: [value] * N for name, value in columns.items()})
 
 
-def dictionary(kind, value):
-    """A frame with a column that Arrow has encoded as a dictionary."""
-    values = pa.array([value, None] * (N // 2), kind).dictionary_encode()
-    return pd.DataFrame({"a": X[:, 0], "b": pd.array(values, pd.ArrowDtype(values.type))})
-
-
 def with_entry(value):
     changed = X.copy()
     changed[3, 2] = value
@@ -212,47 +205,18 @@ TEXT = f"X must be numeric, but contains text. {HINT}"
 IN_A = f"X must be numeric, but contains text in column 'a'. {HINT}"
 NO_DATES = "X must be numeric, got .*Turn dates into numbers first"
 LEGAL = "X must be an array, a sparse matrix or a data frame of shape .n_samples, n_features., "
-REAL = "Complex data not supported: X must be real"
 BAD_X = {
     "NaN": (with_entry(NAN), "Input X contains NaN, and .* a public constant .* not private"),
-    "infinity": (with_entry(-INF), "Input X contains infinity"),
-    "None": ([[None] * D] * N, "X contains NaN"),
-    "sparse NaN": (sparse.csr_array(with_entry(NAN)), "X contains NaN"),
-    "pandas NA": (pd.DataFrame(with_entry(NAN)).astype("Float64"), "X contains NaN"),
     "words": ([["a", "b"]] * N, TEXT),
-    "array of words": (np.full((N, D), "a"), TEXT),
-    "objects": (np.full((N, D), "a", dtype=object), TEXT),
     "column of words": (table(b=1.0, a="x"), IN_A),
-    "column of objects": (table(a="x", b=1.0).astype({"a": object, "b": object}), IN_A),
-    "polars words": (pl.DataFrame({"b": [1.0] * N, "a": ["x"] * N}), IN_A),
-    "Arrow words": (dictionary(pa.string(), "u"), "X must be numeric, but contains text"),
-    "Arrow times": (dictionary(pa.timestamp("ns"), datetime.datetime(2020, 1, 1)), NO_DATES),
-    "Arrow dates": (dictionary(pa.date32(), datetime.date(2020, 1, 1)), NO_DATES),
-    "Arrow numbers": (
-        dictionary(pa.float64(), 0.5),
-        "X must be an array, .*, of numbers: .*'NAType'",
-    ),
-    "complex": (X * 1j, REAL),
-    "complex column": (table(a=1j, b=1.0), REAL),
-    "sparse complex": (sparse.csr_array(X * 1j), REAL),
-    "no records": (np.empty((0, D)), r"0 sample\(s\)"),
-    "no features": (np.empty((N, 0)), r"0 feature\(s\)"),
-    "one dimension": (X[:, 0], "Expected 2D array, got 1D array"),
-    "three dimensions": (X[:, :, None], "dim 3"),
-    "number": (3.0, "Expected 2D array, got scalar"),
-    "nothing": (None, "Expected 2D array, got scalar"),
     "dates": (DATES, NO_DATES),
-    "durations": (DATES - DATES, NO_DATES),
     "date column": (table(b=1.0, a=pd.Timestamp("2020-01-01")), "in column 'a'. Turn dates"),
-    "time zone": (table(a=pd.Timestamp("2020-01-01", tz="UTC")), NO_DATES),
-    "polars dates": (pl.DataFrame({"a": [datetime.date(2020, 1, 1)] * N}), NO_DATES),
     "huge integer": ([[10**400] * D] * N, "X contains a number that is too large"),
     "fields": (
         np.array([tuple(x) for x in X], "f8, f8, f8, f8"),
         LEGAL + r"got an array of dtype \[\(",
     ),
     "dict": ({"a": X[:, 0].tolist(), "b": X[:, 1].tolist()}, LEGAL + "got dict"),
-    "list of dicts": ([{"a": a, "b": b} for a, b in X[:, :2]], LEGAL + "of numbers: .* 'dict'"),
     "lengths": (X[:-1], r"inconsistent numbers of samples: \[39, 40\]"),
 }
 
@@ -285,15 +249,9 @@ def test_messages_about_entries_name_their_column(value):
 
 NUMERIC = "y must be numeric"
 BAD_Y = {
-    "short": (Y[:5], "inconsistent numbers of samples", "same"),
     "nothing": (None, "requires y to be passed", "same"),
-    "number": (3.0, "y should be a 1d array", "same"),
     "two columns": (np.c_[Y, Y], r"y should be a 1d array.*\(40, 2\)", "same"),
     "NaN": (np.where(Y, NAN, 0.0), "Input y contains NaN", "same"),
-    "infinity": (np.where(Y, INF, 0.0), "Input y contains infinity", "same"),
-    "pandas NA": (pd.Series(np.where(Y, NAN, 0.0), dtype="Float64"), "y contains NaN", "same"),
-    "complex": (Y * 1j, "Complex data not supported: y must be real", "same"),
-    "sparse": (sparse.csr_array(np.c_[Y]), "Sparse data was passed for y", "same"),
     "words": (np.where(Y, "a", "b"), NUMERIC, None),
     "objects": (np.where(Y, "a", "b").astype(object), NUMERIC, None),
     "digits": (np.where(Y, "1", "2"), NUMERIC, None),
@@ -318,9 +276,6 @@ def test_y(Estimator, case):
         assert np.isfinite(Estimator().fit(X, bad).coef_).all()
     else:
         refuses(Estimator(), match, y=bad)
-
-
-# --- arguments of fit
 
 
 @BOTH
@@ -348,21 +303,9 @@ def test_unknown_arguments(Estimator):
         Estimator().fit(X, Y, np.ones(N))
 
 
-# --- predictions
-
-
 def predictions(Estimator):
     names = ["predict", "predict_proba", "predict_log_proba", "decision_function"]
     return names[:1] if Estimator is PrivateLasso else names
-
-
-@BOTH
-def test_predict_before_fit(Estimator):
-    for name in predictions(Estimator):
-        with pytest.raises(NotFittedError, match=f"This {Estimator.__name__} instance is not"):
-            getattr(Estimator(), name)(X)
-    with pytest.raises(NotFittedError):
-        Estimator().score(X, Y)
 
 
 @BOTH
@@ -381,26 +324,7 @@ def test_predict(Estimator, case):
     assert vars(model) == before
 
 
-@BOTH
-def test_other_features(Estimator):
-    model = Estimator().fit(X, Y)
-    with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 4 features"):
-        model.predict(X[:, :3])
-    named = Estimator().fit(FRAME, Y)
-    with pytest.raises(ValueError, match="feature names"):
-        named.predict(FRAME.rename(columns={"one": "eins"}))
-
-
 OF_BALLS = each("Estimator", [PrivateLinearClassifier, PrivateLinearRegressor])
-
-
-@pytest.mark.parametrize(("radius", "target_bound"), [(1e60, 1e-60), (1e-60, 1e60)])
-def test_quotients_of_bounds_in_balls(radius, target_bound):
-    model = PrivateLinearRegressor(radius=radius, target_bound=target_bound)
-    refuses(model, r"radius \* max\(feature_bound\) / target_bound must be in \[1e-100, 1e\+100\]")
-
-
-# --- losses
 
 
 class Steep(Declared):
@@ -436,29 +360,12 @@ def test_losses_of_several_classes(loss):
 
 
 @OF_BALLS
-@each("solver", ["phased-sgd", "tree-frank-wolfe", "one-pass-frank-wolfe"])
-def test_solvers_that_need_a_smooth_loss(Estimator, solver):
-    loss = "hinge" if Estimator is PrivateLinearClassifier else "absolute"
-    refuses(Estimator(loss=loss, solver=solver, p=1.0), "smooth")
-
-
-@OF_BALLS
 def test_solvers_that_need_vertices(Estimator):
     match = r"solver='one-pass-frank-wolfe' needs the vertices of an l1 ball, p=1; got p=2\.0"
     refuses(Estimator(solver="one-pass-frank-wolfe"), match)
 
 
 PENALISED = [PrivateElasticNet, PrivateRidge, PrivateLogisticRegression]
-
-
-# --- mistakes
-
-
-@each("Estimator", PENALISED[:2])
-@each(("feature_bound", "target_bound"), [(1e-60, 1e60), (1e60, 1e-60)])
-def test_quotients_of_bounds(Estimator, feature_bound, target_bound):
-    match = r"target_bound / feature_bound must be in \[1e-100, 1e\+100\]"
-    refuses(Estimator(feature_bound=feature_bound, target_bound=target_bound), match)
 
 
 class Refuses(CoordinateDescent):

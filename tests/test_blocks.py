@@ -1,6 +1,5 @@
 """Blocks of rows: every back end fits what NumPy fits, and mistakes show before any charge."""
 
-import contextlib
 import itertools
 import pickle
 
@@ -8,7 +7,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from cases import costs_nothing, each
+from cases import each
 from scipy import sparse
 
 from skdpsco import (
@@ -18,7 +17,6 @@ from skdpsco import (
     PrivateLogisticL1,
     PrivateRidge,
     RowBlocks,
-    config_context,
 )
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import FAN_IN, add, tree_sum
@@ -48,24 +46,12 @@ def same(model, *data, X=X, y=Y):
     return found
 
 
-# ------------------------------------------------------------------------------ solvers
-
-
-@pytest.mark.parametrize("solver", ["coordinate-descent", "greedy-coordinate-descent", "sgd"])
-def test_other_solvers_say_which_can(solver):
-    blocks = RowBlocks.from_arrays(X, Y)
-    costs_nothing(PrivateRidge(solver=solver), "cannot read blocks of records", blocks)
-
-
 @pytest.mark.usefixtures("as_they_are")
 def test_one_pass_solvers_take_blocks_in_order():
     solver = PhasedSGD(shuffle=False)
     for given in ({}, {"radius": 3.0}, {"target_bound": 3.0}):
         model = PrivateLinearRegressor(solver=solver, **given)
         same(model, RowBlocks.from_arrays(X, Y, block_size=400))
-
-
-# ------------------------------------------------------------------------------ back ends
 
 
 def test_arrays_of_any_kind():
@@ -177,9 +163,6 @@ def test_parquet_and_arrow(tmp_path):
         RowBlocks.from_parquet([path, other], "target")
 
 
-# ------------------------------------------------------------------------------ the tree
-
-
 @each("n", [1, 2, FAN_IN, FAN_IN + 1, 3 * FAN_IN, FAN_IN**2 + 5])
 def test_the_tree_is_fixed_and_adds_every_term_once(n):
     terms = [(np.array([1.0, 0.1 * k]), np.array(k)) for k in range(n)]
@@ -214,11 +197,3 @@ def test_empty_blocks_and_single_rows_change_nothing():
 def test_the_order_of_blocks_matters_to_no_sum():
     halves = [(X[700:], Y[700:]), (X[:700], Y[:700])]
     same(PrivateLasso(n_iter=4), RowBlocks.from_blocks(halves))
-
-
-def test_progress(capsys, monkeypatch):
-    pytest.importorskip("tqdm", reason="needs the extra progress")
-    monkeypatch.setattr("skdpsco.base.progress.DELAY", 0.0)
-    with contextlib.suppress(OSError), config_context(progress=True):
-        fit(PrivateLasso(n_iter=4), RowBlocks.from_arrays(X, Y, block_size=50))
-    assert "PrivateLasso" in capsys.readouterr().err

@@ -10,7 +10,6 @@ from sklearn.base import is_classifier
 from sklearn.preprocessing import FunctionTransformer
 
 from skdpsco import (
-    Ledger,
     PrivacyWarning,
     PrivateLasso,
     PrivateLinearClassifier,
@@ -78,15 +77,11 @@ def with_entry(value):
     ("changes", "error", "message"),
     [
         ({"X": with_entry(np.nan)}, ValueError, "Block 2 of X: Input X contains NaN"),
-        ({"X": with_entry(np.inf)}, ValueError, "Block 2 of X: Input X contains infinity"),
         ({"y": with_entry(np.nan)}, ValueError, "Block 2 of X: y must be finite"),
         ({"X": lambda x: x[:, :5]}, ValueError, r"it must have 6 columns.*got \(500, 5\)"),
         ({"X": sparse.csr_matrix}, ValueError, "it is sparse, but X was said to be dense"),
         ({"y": lambda y: y[:-1]}, ValueError, "500 rows, and one-dimensional targets"),
         ({"X": lambda x: np.full(x.shape, "a")}, ValueError, "Block 2 of X: X must be numeric"),
-        ({"X": lambda x: x + 1j}, ValueError, "Complex data not supported: X must be real"),
-        ({"X": lambda x: x.astype("M8[s]")}, ValueError, "X must be numeric, got datetime"),
-        ({"y": lambda y: y.astype("M8[s]")}, ValueError, "y must be numeric, got dtype"),
     ],
 )
 @pytest.mark.parametrize("n_jobs", [None, 2])
@@ -110,14 +105,11 @@ def test_targets_are_given_once():
     [
         ((X, Y), {"block_size": 0}, ValueError, "block_size must be None or an int >= 1, got 0"),
         ((X, Y), {"block_size": 1.5}, TypeError, "block_size must be None or an int >= 1"),
-        ((X, Y), {"block_size": True}, TypeError, "block_size must be None or an int >= 1"),
         ((X, Y), {"n_jobs": 0}, ValueError, "n_jobs must be None or an int other than 0"),
-        ((X, Y), {"n_jobs": 1.0}, TypeError, "n_jobs must be None or an int other than 0"),
         ((X, Y[1:]), {}, ValueError, "X and y must have the same length"),
         ((Y, Y), {}, ValueError, "X must have 2 dimensions"),
         ((X, X[:, :1]), {}, ValueError, "y must have 1 dimension, got"),
         ((X[:0], Y[:0]), {}, ValueError, "X must have at least one of its records, got 0"),
-        ((X[:, :0], Y), {}, ValueError, "X must have at least one of its features, got 0"),
     ],
 )
 def test_parameters(arguments, parameters, error, message):
@@ -177,25 +169,6 @@ def test_predictions_of_blocks_are_refused(make):
         model.score(blocks, labels)
     found = np.concatenate([model.predict(x) for x, _ in blocks])  # as the message says
     assert np.array_equal(found, model.predict(X))
-
-
-def test_a_fit_that_fails_in_the_middle_keeps_the_charge(monkeypatch):
-    calls = []
-    original = record_sums.Task.__call__
-
-    def fail(self, X, y):
-        calls.append(self)
-        if len(calls) > 8:
-            raise OSError("the disk is gone")
-        return original(self, X, y)
-
-    monkeypatch.setattr(record_sums.Task, "__call__", fail)
-    ledger = Ledger(epsilon=5.0, delta=1e-5)
-    model = PrivateLasso(ledger=ledger, delta=1e-6, n_iter=4)
-    with pytest.raises(OSError, match="Block 2 of X: the disk is gone"):
-        model.fit(RowBlocks.from_arrays(X, Y, block_size=500))
-    assert len(ledger.history()) == 1
-    assert not hasattr(model, "coef_")
 
 
 def test_results_do_not_show_their_values():

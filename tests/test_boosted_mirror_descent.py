@@ -72,9 +72,6 @@ def logged(monkeypatch, forced):
     return log
 
 
-# ------------------------------------------------------------------------------ privacy
-
-
 @pytest.mark.parametrize("curvature", [0.0, 1000.0])
 def test_no_neighbour_exceeds_the_budget(curvature, monkeypatch):
     """Whichever record is replaced: what its part releases costs the budget at most, once.
@@ -127,9 +124,6 @@ def test_the_cost_is_that_of_the_costliest_part():
         BoostedMirrorDescent(1.0, dear).plan(problem, Allowance(0.5))
 
 
-# ------------------------------------------------------------------------------ what it finds
-
-
 def games(n, seed=0, d=4):
     rng = np.random.default_rng(seed)
     sign = np.where(rng.random((n, 1)) < 0.5, 1.0, -1.0)
@@ -173,9 +167,6 @@ def test_the_run_with_the_smallest_gap_is_chosen():
             assert plan.counts[0] == 3
             z = solver.run(plan, problem, data, np.random.Generator(np.random.PCG64(place)))
             np.testing.assert_array_equal(z, best)
-
-
-# ------------------------------------------------------------------------------ input
 
 
 def test_payoffs_are_clipped():

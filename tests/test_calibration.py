@@ -23,15 +23,12 @@ from skdpsco import (
 from skdpsco.data.design import as_design
 from skdpsco.group_dro.membership import Membership
 from skdpsco.linear_model.links import Link, resolve_link
-from skdpsco.losses import Absolute, Hinge, Huber, Logistic, Multinomial, SmoothHinge, Squared
-from skdpsco.losses.library import OneVsRest
 from skdpsco.minimax._tasks import MinimaxResult
 from skdpsco.scaling.calibration import (
     CLASS_CURVE,
     MARGIN_CURVE,
     SHORT_CURVE,
     ClassCurve,
-    curve_of,
     likely_shares,
     plan_calibration,
     typical_scores,
@@ -161,27 +158,7 @@ def test_a_given_ball_that_may_hold_the_intercept_is_not_calibrated(make):
     assert not any("calibration of predictions" in line for line in lines)
 
 
-def test_a_given_ball_is_not_left():
-    for seed in range(3):
-        model, *_ = fitted(
-            PrivateLogisticL1, radius=0.5, seed=seed
-        )  # far smaller than the data ask for
-        assert np.abs(model.coef_).sum() <= 0.5 * (1.0 + 1e-9)
-
-
 # ---- losses, links, groups and classes
-
-
-def test_losses_whose_minimum_is_not_a_mean_have_no_curve():
-    assert curve_of(Logistic()) is CLASS_CURVE
-    assert curve_of(Squared()) is curve_of(Squared(1.0)) is None  # a search finds the length
-    assert curve_of(SmoothHinge(2.0)) is MARGIN_CURVE
-    assert curve_of(Multinomial(3)) == ClassCurve(3, is_margin=False)
-    assert curve_of(OneVsRest(SmoothHinge(2.0), 3)) == ClassCurve(3, is_margin=True)
-    weighted = OneVsRest(SmoothHinge(2.0), 3, weighted=True)
-    steep = OneVsRest(SmoothHinge(), 3)
-    for loss in (Squared(0.3), Huber(0.1), Absolute(), Hinge(), SmoothHinge(), weighted, steep):
-        assert curve_of(loss) is None
 
 
 # ---- several classes

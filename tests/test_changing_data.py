@@ -97,9 +97,6 @@ def test_blocks_of_the_same_values_are_data():
     PrivateLinearRegressor().fit(blocks)
 
 
-# ------------------------------------------------------------------------------ twice
-
-
 def test_a_parquet_file_is_refused_twice(tmp_path, monkeypatch):
     pa = pytest.importorskip("pyarrow", reason="needs the extra arrow")
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra arrow")
@@ -167,9 +164,6 @@ def test_rows_of_an_array_are_refused_twice():
     assert RowBlocks.from_blocks([(X, Y), empty, empty]).n_samples == N
 
 
-# ------------------------------------------------------------------------------ secrets
-
-
 def test_keys_and_digests_are_not_shown():
     blocks = RowBlocks.from_arrays(X, Y, block_size=300)
     designs = [BlockRecords(blocks, check_target).open(np.ones(D), False) for _ in range(2)]
@@ -180,9 +174,6 @@ def test_keys_and_digests_are_not_shown():
         assert len(secret.value) >= 16
         assert repr(secret.value) not in repr(first)
         assert secret.value in pickle.dumps(first)  # workers are sent it
-
-
-# ------------------------------------------------------------------------------ digests
 
 
 def by_the_definition(key, X, y):

@@ -8,7 +8,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, r2_score
 
 from skdpsco import (
-    Ledger,
     PrivateGroupDRO,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
@@ -16,7 +15,6 @@ from skdpsco import (
     PrivateMinimaxRegressor,
     PrivateMonotoneGLM,
 )
-from skdpsco.privacy import epsilon_of
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdpsco.PrivacyWarning", "ignore:The noise will:skdpsco.UtilityWarning"
@@ -75,18 +73,6 @@ def test_columns_in_a_strip_are_no_obstacle(make, params):
     assert (high - low < 0.5).all()
     far = np.array([[1e3, -1e3, 0.9, 0.0, 1.0]])
     assert model.predict(far) == pytest.approx(model.predict(np.clip(far, low, high)))
-
-
-@each_model
-def test_charge_and_report(make, params):
-    data = planted(1000)
-    for options in ({}, {"ledger": Ledger(2.0, 1e-5)}):
-        report = fitted(make, params, *data, epsilon=2.0, **options).privacy_
-        assert epsilon_of(report.event, 1e-6) <= 2.0 * (1.0 + 1e-9)
-        assert any("centre and scale" in line for line in str(report).splitlines())
-    if make is not PrivateMonotoneGLM and make is not PrivateGroupDRO:
-        report = fitted(make, params, *data, epsilon=2.0, radius=3.0).privacy_
-        assert any("centre of the features" in line for line in str(report).splitlines())
 
 
 @pytest.mark.parametrize("low", [-1.0, 0.0, 0.85])

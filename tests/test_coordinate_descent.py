@@ -29,9 +29,6 @@ SOLVERS = [
 HUGE = Allowance(1e22)
 
 
-# ------------------------------------------------------------------------------ plans
-
-
 def test_other_bad_parameters():
     for change, message in (
         ({"unit": (1.0,)}, "one entry per feature, 2, got 1"),
@@ -47,9 +44,6 @@ def test_other_bad_parameters():
         with pytest.raises(ValueError, match="fewer, larger draws"):
             solver.plan(problem, Budget(1e-5, 1e-12), 1000)
         check_supported(solver, problem)
-
-
-# ------------------------------------------------------------------------------ pieces
 
 
 @each("intercept", [False, True])
@@ -95,9 +89,6 @@ def test_slopes_of_a_subclass_are_those_of_its_derivative(solver):
     np.testing.assert_allclose(own, 0.5 * parents, rtol=1e-12)
 
 
-# ------------------------------------------------------------------------------ convergence
-
-
 def test_a_box_is_kept_to():
     """By gradient descent, too."""
     rng = np.random.default_rng(0)
@@ -112,9 +103,6 @@ def test_a_box_is_kept_to():
         assert (np.abs(coef[:5] / 2.0) <= 0.05 * (1 + 1e-12)).all()
         assert budget is not HUGE or np.abs(coef[0] / 2.0) == pytest.approx(0.05)
         assert budget is not HUGE or abs(coef[5]) > 0.05  # the intercept is free
-
-
-# ------------------------------------------------------------------------------ greedy choices
 
 
 @pytest.mark.parametrize("rule", ["gs-r", "gs-s"])
@@ -150,9 +138,6 @@ def test_scores_are_gains_over_the_root_of_the_curvature():
             model = CoordinateModel(penalty, 1.0, np.ones(3), smooth, np.zeros(3))
             greedy_module.write_scores.py_func(model, by_step, w, slope, score)
             assert score == pytest.approx(left / np.sqrt(smooth))
-
-
-# ------------------------------------------------------------------------------ layouts
 
 
 def test_bounds_of_derivatives():

@@ -1,7 +1,5 @@
 """Elastic net and ridge: scikit-learn's solutions, units, private bounds, budgets, searches."""
 
-import math
-
 import numpy as np
 import pytest
 from cases import each
@@ -10,8 +8,6 @@ from scipy import sparse
 from sklearn.linear_model import ElasticNet, Ridge
 
 from skdpsco import PrivateElasticNet, PrivateRidge
-from skdpsco.privacy import NoOpEvent, rho_of
-from skdpsco.scaling.feature_bounds import FEATURE_BOUNDS, plan_bounds
 from skdpsco.solvers import CoordinateDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -37,9 +33,6 @@ def close(model, reference, rtol=1e-5):
     size = np.abs(reference.coef_).max()
     assert_allclose(model.coef_, reference.coef_, rtol=rtol, atol=rtol * size)
     assert_allclose(model.intercept_, reference.intercept_, rtol=rtol, atol=rtol * size)
-
-
-# --- without noise
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -84,27 +77,6 @@ def test_elastic_net_by_coordinates_is_that_of_scikit_learn():
         assert np.array_equal(model.coef_, named.coef_) == (order == "cyclic")
     clipped = fitted(PrivateElasticNet, X, y, solver=CoordinateDescent(clip=0.1), **params)
     assert np.abs(clipped.coef_ - reference.coef_).max() > 0.01
-
-
-# --- bounds that are found
-
-
-@each(("n", "d"), [(100, 3), (1200, 3), (10**5, 3), (10**5, 1), (5000, 10**4)])
-@each("rho", [1e-6, 0.0244, 1e3, 1e10])
-def test_plan_of_bounds(n, d, rho):
-    plan, n_mu = plan_bounds(n, d, rho), n * math.sqrt(2.0 * rho)
-    if n_mu < FEATURE_BOUNDS.least_n_mu:
-        assert isinstance(plan.event, NoOpEvent)
-        assert not plan.grids
-        return
-    plenty = plan.n_read / n * n_mu / math.sqrt(d) / FEATURE_BOUNDS.level_ratio
-    share = FEATURE_BOUNDS.level_share * min(1.0, 1.0 / plenty)
-    deviation = math.sqrt(d / FEATURE_BOUNDS.beyond_share) / (plan.n_read / n * n_mu)
-    if 3.0 * deviation < 0.1:
-        share += FEATURE_BOUNDS.beyond_share * min(
-            (deviation / FEATURE_BOUNDS.least_beyond) ** 2, 1
-        )
-    assert rho_of(plan.event) == pytest.approx(share * rho)
 
 
 def test_bounds_of_heavy_tails_are_raised():

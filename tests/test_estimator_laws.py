@@ -657,7 +657,19 @@ IN_BALLS = {  # the order of the norm
 }
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if type(c.model) in IN_BALLS], ids=str)
+OTHER_SOLVERS = "frank-wolfe-laplace", "noisy-frank-wolfe", "anytime-mirror-descent"
+BALLS = [
+    *(case for case in CASES if type(case.model) in IN_BALLS),
+    *(Case(PrivateLasso(radius=2.0, solver=solver)) for solver in OTHER_SOLVERS),
+    *(
+        Case(PrivateLogisticL1(radius=2.0, solver=solver), targets)
+        for solver in OTHER_SOLVERS
+        for targets in (labels, three_classes)
+    ),
+]
+
+
+@pytest.mark.parametrize("case", BALLS, ids=str)
 def test_coefficients_are_in_a_given_ball(case):
     """Its radius is in units of the largest bound."""
     X, y = data()
@@ -668,7 +680,8 @@ def test_coefficients_are_in_a_given_ball(case):
         inside = inside.reshape(1, -1)
     norm = np.linalg.norm(np.atleast_2d(inside), IN_BALLS[type(model)], axis=1).max()
     assert norm <= 0.05 * (1.0 + 1e-9)
-    assert norm > 0.0 or case.model.get_params()["solver"] == "frank-wolfe"
+    assert norm > 0.0 or case.model.get_params()["solver"] in ("frank-wolfe", *OTHER_SOLVERS)
+    assert getattr(model, "radius_", 0.05) == pytest.approx(0.05)
 
 
 @each_case

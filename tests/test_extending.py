@@ -4,7 +4,6 @@ import itertools
 import math
 import re
 import runpy
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 from cases import costs_nothing
 from numpy.testing import assert_allclose
-from own_solver import OneGradient, write_slopes
+from own_solver import OneGradient
 
 from skdpsco import PrivateLinearClassifier, PrivateLinearRegressor, losses
 from skdpsco._kernels import njit
@@ -121,18 +120,6 @@ def test_the_transformer_of_the_page(capsys):
     report = str(names["privacy_report"](names["pipeline"]))
     assert "PrivateCentring" in report
     assert "NOT private" not in report
-
-
-def test_compiled_kernels_are_fast():
-    """Calls of kernels from Python take many times as long."""
-    y, out = np.ones(20_000), np.empty((20_000, 1))
-    times = {}
-    for name, function in (("compiled", write_slopes), ("Python", write_slopes.py_func)):
-        function(Logistic(), y, 1.0, out)
-        start = time.process_time()
-        function(Logistic(), y, 1.0, out)
-        times[name] = time.process_time() - start
-    assert times["compiled"] < times["Python"] / 10
 
 
 @pytest.mark.parametrize("name", ["own_loss", "own_solver"])

@@ -35,9 +35,6 @@ def small_data(seed=0, n=3000, d=4):
     return X, z, bounds, rng
 
 
-# ------------------------------------------------------------------------------ plans
-
-
 def test_all_of_the_budget_goes_to_gradients_whatever_the_layout():
     """Lengths and clipping norms follow from them; a metric alone has a share of its own."""
     for loss in (Logistic(), Squared(), Multinomial(3), SmoothHinge(1.0), Huber(1.0)):
@@ -78,9 +75,6 @@ def test_a_derivative_without_a_bound_needs_a_clipping_norm(cls):
     cls(clip=1.0).plan(problem, Budget(1.0, 1e-6))
 
 
-# ------------------------------------------------------------------------------ steps
-
-
 def test_preconditioning_makes_units_irrelevant():
     """A bound that is far too generous is a feature that is small in the kernels' units."""
     X, z, bounds, _ = small_data(n=20_000)
@@ -97,9 +91,6 @@ def test_preconditioning_makes_units_irrelevant():
     assert risk(bounds, True) < 0.02
     assert risk(generous, True) < 0.02
     assert risk(generous, False) > 0.04
-
-
-# ------------------------------------------------------------------------------ metric
 
 
 def conditioned(loss, n, d, **options):

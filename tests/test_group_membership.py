@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import accuracy_score
 from test_private_group_dro import data, model
 
-from skdpsco import BudgetExceededError, Ledger, UtilityWarning
+from skdpsco import UtilityWarning
 from skdpsco.group_dro import group_report, worst_group_score
 from skdpsco.solvers.groups.descent import GroupDescent
 
@@ -87,24 +87,6 @@ def test_warnings_about_private_groups_are_about_public_numbers():
             assert named is None or named in found[0]
     with pytest.warns(UtilityWarning, match=r"'north' \(300\), 'south' \(300\)"):
         model(**PRIVATE, epsilon=0.1).fit(X, y, sensitive_features=group)
-
-
-def test_reports_and_ledgers_say_which_relation():
-    X, y, group = data()
-    ledger = Ledger(100.0, 1e-5)
-    public = model(ledger=ledger).fit(X, y, sensitive_features=group).privacy_
-    private = model(ledger=ledger, **PRIVATE).fit(X, y, sensitive_features=group).privacy_
-    prior = model(**PRIVATE, group_prior=[0.3, 0.7]).fit(X, y, sensitive_features=group).privacy_
-    assert public.relation == "replace-one within groups"
-    assert "replace-one within groups, number of records public" in str(public)
-    assert private.relation == prior.relation == "replace-one"
-    assert "stays in its group" not in str(private)
-    assert "the 2 groups are public (declared)" in private.assumptions
-    assert "the shares of the groups are public (group_prior)" in prior.assumptions
-    said = [charge.parameters["group_membership"] for charge in ledger.charges()]
-    assert [str(word).strip("'") for word in said] == ["public", "private"]
-    with pytest.raises(BudgetExceededError):
-        model(ledger=ledger, epsilon=1e3, **PRIVATE).fit(X, y, sensitive_features=group)
 
 
 # ------------------------------------------------------------------------------ overlapping groups

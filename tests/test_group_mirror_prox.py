@@ -87,9 +87,6 @@ def mean_losses(loss, X, t, membership, w):
     return membership.T @ each / membership.sum(axis=0)
 
 
-# --- the operator
-
-
 @each_loss
 @pytest.mark.parametrize("average_weight", [0.0, 0.3])
 @pytest.mark.parametrize("overlap", [False, True])
@@ -193,9 +190,6 @@ def test_largest_weights_are_reached_at_a_corner(overlap, average_weight):
     assert operator.largest_weights == pytest.approx(expected, rel=1e-14)
 
 
-# --- rows
-
-
 @pytest.mark.parametrize("intercept", [False, True])
 def test_rows_are_clipped_scaled_and_shortened(intercept):
     rng = np.random.default_rng(0)
@@ -215,9 +209,6 @@ def test_rows_are_clipped_scaled_and_shortened(intercept):
     assert np.allclose(dense, expected, rtol=1e-14)
     assert np.allclose(csr.toarray(), expected, rtol=1e-14)
     assert np.linalg.norm(dense, axis=1).max() <= 1.2 * (1 + 4 * 2.0**-50)
-
-
-# --- saddle points
 
 
 @pytest.mark.parametrize(
@@ -270,9 +261,6 @@ def test_without_noise_the_saddle_point_is_found(loss, average_weight):
     assert -1e-6 <= best - lower <= share_left * gain
     assert value(result.coef) - lower <= plan.schedule.bound
     assert result.theta.sum() == pytest.approx(1.0)
-
-
-# --- what is refused
 
 
 @pytest.mark.parametrize("solver", [MirrorProx(), RecursiveRegularisation()])

@@ -195,20 +195,6 @@ def test_names_are_those_of_set_params():
     assert set(names[:-1]) <= set(estimator.get_params(deep=True))
 
 
-@each(
-    ("step", "alternative"),
-    [
-        (StandardScaler(), "PrivateStandardScaler or PublicBoundsScaler"),
-        (MinMaxScaler(), "PublicBoundsScaler"),
-        (OneHotEncoder(), "CategoricalDomainEncoder"),
-        (LogisticRegression(), "PrivateLogisticRegression"),
-        (GridSearchCV(PrivateLasso(), {}), "PrivateGridSearchCV"),
-    ],
-)
-def test_alternatives_of(step, alternative):
-    assert privacy_report(step).steps[0].note.endswith(f"use {alternative}")
-
-
 def test_alternatives_exist():
     names = {name for text in ALTERNATIVES.values() for name in text.split(" or ")}
     rooms = (linear_model, model_selection, preprocessing)

@@ -9,6 +9,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from test_blocks import check_sums
 from test_model_selection import check_jobs
+from test_safe_use import check_workers
 from test_search_guards import MODEL, SEARCH, N, X, Y, first_columns
 
 from skdpsco import PrivateGridSearchCV
@@ -33,12 +34,10 @@ class Mapped(TransformerMixin, BaseEstimator):
         return X
 
 
-def test_sums_over_blocks():
+def test_sums_searches_and_warnings_in_the_same_processes():
     check_sums("loky", 2)
-
-
-def test_workers_of_a_search():
     check_jobs("loky")
+    check_workers("loky")
 
 
 def test_steps_that_are_fitted_in_other_processes_are_charged_once():

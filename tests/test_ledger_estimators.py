@@ -36,9 +36,6 @@ def model_of(Estimator, ledger, **params):
     return Estimator(**{"ledger": ledger, "epsilon": 0.5, **PUBLIC[Estimator], **params})
 
 
-# --- what a fit costs
-
-
 @BOTH
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
 @pytest.mark.parametrize(
@@ -77,22 +74,6 @@ def test_no_seed_is_in_a_history(tmp_path):
     files = [path.read_bytes() for path in tmp_path.iterdir()]
     assert any(b"PrivateLasso" in content for content in files)
     assert not any(str(seed).encode() in content for content in files)
-
-
-@BOTH
-@pytest.mark.parametrize("k", [1, 3, 10])
-def test_k_fits_of_one_kth(Estimator, k):
-    ledger = Ledger(1.0, 1e-6)
-    share = Budget.from_rho(ledger.rho / k, 1e-6)
-    model = model_of(Estimator, ledger, epsilon=share.epsilon, delta=share.delta)
-    for _ in range(k):
-        model.fit(X, Y)
-    with pytest.raises(BudgetExceededError, match=f"{Estimator.__name__} costs"):
-        model.set_params(epsilon=1e-3).fit(X, Y)
-    assert len(ledger.charges()) == k
-
-
-# --- the order of things
 
 
 @BOTH
@@ -142,9 +123,6 @@ def test_an_exceeded_budget_draws_nothing_and_keeps_the_earlier_fit(Estimator):
     with pytest.raises(BudgetExceededError):
         new.fit(X, Y)
     assert vars(new).keys() == new.get_params().keys()
-
-
-# --- scikit-learn
 
 
 @BOTH

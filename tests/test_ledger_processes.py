@@ -134,9 +134,6 @@ def test_pickles_of_parts_share_what_they_spend(tmp_path):
     assert len(ledger.charges()) == 3
 
 
-# --- interrupts
-
-
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_interrupts_at_random_moments(tmp_path, monkeypatch, in_memory):
     """Ctrl-C, and a charge is there or not; the ledger goes on, other threads included."""

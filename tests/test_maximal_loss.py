@@ -1,7 +1,6 @@
 """The maximal loss of a linear model: gradients, bends and values are what the game says."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -237,19 +236,14 @@ def test_the_gap_goes_to_zero_without_noise():
     [
         (([], F), ValueError, "losses must be one or more"),
         ((Logistic, F), TypeError, "losses must be"),
-        (("logistic", F), TypeError, "losses must be"),
         (([Logistic(), Multinomial(3)], F), ValueError, "the same number of predictions"),
         ((Declared(), F), TypeError, "kernel|value|derivative"),
         ((Multinomial(1), F), ValueError, "at least two classes"),
-        ((Multinomial(2.5), F), TypeError, "n_classes"),
         (([Logistic(), Huber(-1.0)], F), ValueError, "Huber"),
         (([Absolute(), Quantile(1.5)], F), ValueError, "Quantile is not convex"),
         ((SmoothHinge(0.0), F), ValueError, "SmoothHinge"),
         ((Logistic(), 0), ValueError, "n_features"),
-        ((Logistic(), 2.5), TypeError, "n_features"),
         ((Logistic(), F, 0.0), ValueError, "radius"),
-        ((Logistic(), F, True), TypeError, "radius"),
-        ((Logistic(), F, math.nan), ValueError, "radius"),
         ((Squared(), F, 1e90), ValueError, "bound on"),
     ],
 )
@@ -265,7 +259,6 @@ def test_bad_parameters(arguments, error, message):
         ({"target_bound": -1.0}, ValueError, "target_bound"),
         ({"weight_bounds": []}, ValueError, "weight_bounds"),
         ({"weight_bounds": [1.0, 0.0]}, ValueError, "weight_bounds"),
-        ({"weight_bounds": 2.0}, ValueError, "weight_bounds"),
         ({"weight_bounds": ["a"]}, TypeError, "weight_bounds"),
     ],
 )

@@ -10,7 +10,6 @@ from cases import each
 from query_answers import planted, skewed, true_answers
 from scipy.special import softmax
 
-from skdpsco.constraints.norms import project_simplex
 from skdpsco.privacy import Budget, GaussianEvent
 from skdpsco.privacy.spending import Allowance, check_cost
 from skdpsco.solvers import SelectMeasure
@@ -264,12 +263,3 @@ def test_gradient_of_the_model(linked):
     exact = [contrasts.flat[positions((0, 1, 2, 3), s, shape)] for s in subsets]
     least = 0.1 * np.square(x - prior).sum()  # MIXTURE.ridge / 2
     assert value(x, np.concatenate(exact))[0] == pytest.approx(least)
-
-
-def test_projection_of_a_table():
-    v = np.array([0.5, -0.2, 0.6, 0.3])
-    p = project_simplex(v)
-    assert p.sum() == pytest.approx(1)
-    # Optimal: what is positive is moved by the same number, the rest by less.
-    assert p == pytest.approx(np.maximum(v - (v - p)[0], 0))
-    assert project_simplex(np.array([3.0])) == pytest.approx(1)

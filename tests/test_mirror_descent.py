@@ -181,8 +181,6 @@ def test_duality_gap():
 @each(
     ("call", "error", "match"),
     [
-        (lambda: BilinearGame(0, 2), ValueError, "n_rows"),
-        (lambda: BilinearGame(2, 2, bound=0.0), ValueError, "bound"),
         (lambda: QuadraticGame(2, 2, bound="1"), TypeError, "bound"),
         (lambda: duality_gap(MatrixGame(2, 2), np.ones(4) / 2), TypeError, "game"),
         (lambda: duality_gap(BilinearGame(2, 2), np.ones(3), ROW, ROW), ValueError, "z"),

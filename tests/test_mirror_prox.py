@@ -98,9 +98,6 @@ def solve(solver, operator, data, budget, seed=0, **options):
     return solver.run(plan, problem, data, np.random.default_rng(seed)), plan
 
 
-# --- optima
-
-
 @pytest.mark.parametrize("method", MIRROR_METHODS[1:])
 def test_without_noise_a_regularised_game_is_solved(method):
     import cvxpy as cp
@@ -157,9 +154,6 @@ def test_gap_is_within_its_bound(method, smooth):
         assert 0 <= operator.gap(z, A.mean(axis=0)) <= plan.schedule.bound
 
 
-# --- privacy
-
-
 @pytest.mark.parametrize("known", [None, 1.0])
 def test_sensitivity_over_neighbours(known):
     # Payoffs of +1 against -1 are the worst, where every action is paid alike.
@@ -207,9 +201,6 @@ def test_inequalities_return_a_uniformly_random_iterate():
     assert len(visited) == 9  # all are computed, whichever is chosen
     # Each has 40 expected, deviation 5.7: false alarm below 1e-7.
     assert np.abs(np.bincount(indices, minlength=5) - 40).max() < 35
-
-
-# --- recursion
 
 
 def test_constants_of_the_recursion():

@@ -12,7 +12,6 @@ from numpy.testing import assert_array_equal
 from scipy import stats
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils import get_tags
 
@@ -227,9 +226,6 @@ def test_ties_of_clipped_scores_are_broken_by_the_noise(monkeypatch):
 
 def test_before_a_fit():
     search = PrivateGridSearchCV(PrivateLogisticL1(), GRID)
-    for method in (search.predict, search.predict_proba, search.decision_function, search.score):
-        with pytest.raises(NotFittedError):
-            method(X)
     for name in ("classes_", "n_features_in_", "feature_names_in_", "privacy_"):
         assert not hasattr(search, name)
     assert not hasattr(PrivateGridSearchCV(PrivateLasso(), GRID), "predict_proba")

@@ -9,8 +9,6 @@ from sklearn.base import clone
 
 from skdpsco import PrivateMonotoneGLM
 from skdpsco.linear_model import Link
-from skdpsco.linear_model.links import resolve_link
-from skdpsco.losses import derivative
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 SOLVERS = pytest.mark.parametrize("solver", ["gradient-descent", "mirror-prox"])
@@ -133,12 +131,6 @@ def test_the_intercept_is_outside_of_the_ball_of_descent():
     assert found.intercept_ > 1.5
 
 
-def test_the_identity_is_in_units_of_the_target():
-    loss, unit = resolve_link("identity", 5.0).loss()
-    assert unit == 1.0
-    assert [derivative(loss, z, -1.0) for z in (-1.0, 0.5, 9.0)] == [0.0, 1.5, 2.0]
-
-
 @SOLVERS
 @pytest.mark.filterwarnings("ignore:target_bound=")
 def test_the_range_of_the_identity_is_found(solver):
@@ -173,14 +165,11 @@ def test_a_link_of_ones_own_is_used():
 
 BAD_LINKS = [
     (("logit", 0, 1), TypeError, "function must be callable"),
-    ((None, 0, 1), TypeError, "function must be callable"),
     ((expit, True, 1), TypeError, "low must be a finite number, got True"),
     ((expit, 0, "1"), TypeError, "high must be a finite number, got '1'"),
     ((expit, np.nan, 1), ValueError, "low must be in"),
     ((expit, 0, np.inf), ValueError, "high must be in"),
-    ((expit, 0, 1e101), ValueError, "high must be in"),
     ((expit, 1, 0), ValueError, "low must be less than high"),
-    ((expit, 0, 0), ValueError, "low must be less than high"),
     ((lambda z: -expit(z), -1, 0), ValueError, "function must not decrease"),
     ((lambda z: expit(z) + 0.1 * np.sin(z), -1, 2), ValueError, "function must not decrease"),
     ((expit, 0.1, 1), ValueError, "function must stay within low=0.1 and high=1: at -1"),
@@ -191,7 +180,6 @@ BAD_LINKS = [
     ((lambda z: expit(z)[:-1], 0, 1), ValueError, "function must return one real number"),
     ((lambda z: expit(z).astype(str), 0, 1), ValueError, "function must return one real number"),
     ((lambda z: expit(z) + 0j, 0, 1), ValueError, "function must return one real number"),
-    ((lambda z: 0.5, 0, 1), ValueError, "function must return one real number"),
 ]
 
 

@@ -19,7 +19,6 @@ from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import (
 )
 
 LOSSES = [Squared(1.0), Huber(0.5), Logistic(), SmoothHinge(0.5), Multinomial(3)]
-NOISELESS = Allowance(1e12)
 
 
 def problems():
@@ -27,9 +26,6 @@ def problems():
         ((1, 1), (2, 3), (51, 3), (3000, 40), (200_000, 20)), LOSSES, (0.01, 1.0, 30.0)
     ):
         yield Problem(loss, L1Ball(radius), n, d)
-
-
-# ------------------------------------------------------------------------------ schedules
 
 
 @pytest.mark.parametrize("batch_size", ["auto", 1, 7])
@@ -102,9 +98,6 @@ def test_a_record_enters_by_its_clipped_factor():
                 assert factor <= steps.limit[t]  # so nothing is clipped
 
 
-# ------------------------------------------------------------------------------ plans
-
-
 def test_batches_may_be_larger_than_the_data():
     problem = Problem(Logistic(), L1Ball(1.0), 30, 2)
     sizes = (30, 2**62, 2**63 - 1)
@@ -117,7 +110,7 @@ def test_batches_may_be_larger_than_the_data():
 
 
 def test_bounds_of_any_size():
-    """Noise is in proportion to the set; where it would underflow, a plan is refused."""
+    """Noise is in proportion to the set."""
     for batch_size in ("auto", 2):
         solver = OnePassFrankWolfe(batch_size)
         plans = {}
@@ -127,9 +120,6 @@ def test_bounds_of_any_size():
             noise = schedule(50, 7, plan.batch_size, plan.bounds).spread * plan.grid / scale
             first = schedule(50, 7, plans[1.0].batch_size, plans[1.0].bounds).spread
             np.testing.assert_allclose(noise, first * plans[1.0].grid, rtol=1e-9)
-        for slope, radius in ((5e-324, 1.0), (1e-300, 1.0), (1e300, 1.0), (1e-200, 1e-100)):
-            with pytest.raises(ValueError, match="too large or too small for float64"):
-                solver.plan(Problem(Declared(slope, slope), L1Ball(radius), 50, 3), NOISELESS, 7)
     for loss, radius, row_norm in itertools.product(LOSSES, (1e-100, 1e100), (1e-100, math.inf)):
         problem = Problem(loss, L1Ball(radius), 50, 3, row_norm=row_norm)
         assert OnePassFrankWolfe().plan(problem, Allowance(0.1)).grid > 0.0

@@ -43,7 +43,6 @@ from skdpsco.solvers import (
     check_supported,
 )
 from skdpsco.solvers.saddle.geometry import Block
-from skdpsco.solvers.vertex_choice import AxisPolytope, polytope_of
 
 CORNERS = np.array([[1.0, 0.5, 0.0], [-1.0, 0.3, 0.2], [0.1, -1.2, 0.4], [0.0, 0.1, -0.9]])
 WIDTHS = np.array([0.5, 1.5, 0.2])
@@ -151,20 +150,6 @@ def test_own_polytopes_are_solved(solver, loss, layout, n_iter, constraint, vert
     assert start > 0.01
 
 
-def test_how_a_polytope_is_seen():
-    weighted = polytope_of(OWN[2][0], 3)
-    assert type(weighted) is AxisPolytope
-    np.testing.assert_array_equal(weighted.axis, [0, 0, 1, 1, 2, 2])
-    np.testing.assert_array_equal(weighted.length, [0.5, -0.5, 1.5, -1.5, 0.2, -0.2])
-    for own in (Corners(CORNERS), Unsaid(CORNERS), Polytope(np.asfortranarray(CORNERS))):
-        seen = polytope_of(own, 3)
-        assert type(seen) is Polytope
-        np.testing.assert_array_equal(seen.vertices, CORNERS)
-        assert seen.vertices.flags.c_contiguous
-    for ball in (L1Ball(np.float32(0.3)), Simplex(np.float32(0.3))):
-        assert type(polytope_of(ball, 3).radius) is float
-
-
 class Broken(NamedTuple):
     """A polytope with a mistake."""
 
@@ -252,10 +237,8 @@ def test_no_kernel_reads_memory_beyond_an_array():
     """That memory may hold data, and the minimiser's point is released."""
     with pytest.raises(ValueError, match=r"Shifted: `minimiser` .*: index 2 is out of bounds"):
         check_supported(NoisyFrankWolfe(), Problem(Logistic(), Shifted(np.zeros(2)), 100, 3))
-    problem = Problem(Logistic(), Polytope(np.eye(2)), 100, 3)
-    for ask in (check_supported, lambda s, p: s.plan(p, Allowance(1.0))):
-        with pytest.raises(ValueError, match=r"Polytope: .* \(n_vertices, 3\); got .* \(2, 2\)"):
-            ask(NoisyFrankWolfe(), problem)
+    with pytest.raises(ValueError, match=r"Polytope: .* \(n_vertices, 3\); got .* \(2, 2\)"):
+        check_supported(NoisyFrankWolfe(), Problem(Logistic(), Polytope(np.eye(2)), 100, 3))
 
 
 class Inflated(NamedTuple):

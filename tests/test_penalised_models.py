@@ -114,11 +114,6 @@ def test_without_noise_the_optimum_is_that_of_scikit_learn():
         assert_allclose(model.intercept_, expected.intercept_, atol=0.01)
 
 
-def test_parameters_of_scikit_learn_that_have_another_place():
-    with pytest.raises(TypeError, match="PrivateLinearClassifier has others"):
-        PrivateLinearSVC(loss="hinge")
-
-
 EXACT = 1e11  # epsilon without noise to speak of
 L1_RATIOS = [0.0, 1.0, 0.4]
 
@@ -261,10 +256,6 @@ def test_without_noise_the_huber_loss_is_that_of_scikit_learn(alpha):
     ).fit(X, y)
     assert_allclose(model.coef_, expected.coef_, atol=0.01)
     assert_allclose(model.intercept_, expected.intercept_, atol=0.01)
-
-
-def test_the_score_of_a_quantile_names_the_one_that_suits_it():
-    assert "d2_pinball_score" in PrivateQuantileRegressor.score.__doc__.splitlines()[0]
 
 
 MODELS = {PrivatePoissonRegressor: PoissonRegressor, PrivateGammaRegressor: GammaRegressor}

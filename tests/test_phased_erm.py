@@ -61,9 +61,6 @@ def mean_loss(loss, X, y, coef, intercept=False):
     return out.mean()
 
 
-# ------------------------------------------------------------------------------ plans
-
-
 def test_a_phase_sees_records_that_no_other_sees(monkeypatch):
     seen = []
     gradient = Steps.gradient
@@ -89,9 +86,6 @@ def test_a_phase_sees_records_that_no_other_sees(monkeypatch):
         assert len(set(taken)) == len(taken)
         orders.append(groups)
     assert orders[0] != orders[1]
-
-
-# ------------------------------------------------------------------------------ convergence
 
 
 def optimum(loss, ball, X, y):
@@ -123,9 +117,6 @@ def test_without_noise_phases_and_smoothing_find_the_optimum(loss):
         coef = solve(solver, problem, X, y, n_iter=n_iter).coef
         excess = mean_loss(loss, X, y, coef) - best
         assert -1e-6 < excess < tolerance * (nothing - best)
-
-
-# ------------------------------------------------------------------------------ smoothing
 
 
 def test_smoothed_plans():
@@ -186,9 +177,6 @@ def test_one_step():
     np.testing.assert_allclose(new, ([-0.5, -2.25] - 0.5 * gradient) / 2.5, rtol=1e-12)
 
 
-# ------------------------------------------------------------------------------ records
-
-
 def test_long_rows_are_shrunk_for_prediction_and_gradient():
     X, y = make_data(Logistic(), 200, 4)
     short = X * np.minimum(1.0, 0.7 / np.linalg.norm(X, axis=1))[:, None]
@@ -197,9 +185,6 @@ def test_long_rows_are_shrunk_for_prediction_and_gradient():
     np.testing.assert_allclose(fits[0], fits[1], rtol=1e-6, atol=1e-9)
     whole = dataclasses.replace(problem, row_norm=math.inf)
     assert np.abs(solve(PhasedERM(), whole, X, y, n_iter=100).coef - fits[0]).max() > 0.05
-
-
-# ------------------------------------------------------------------------------ bad parameters
 
 
 def test_what_it_cannot_solve():

@@ -50,9 +50,6 @@ def data(n, d, seed=0):
     return X, rng
 
 
-# ------------------------------------------------------------------------------ plans
-
-
 @schedules
 @each("loss", LOSSES)
 @balls
@@ -123,9 +120,6 @@ def test_slopes_are_those_of_predictions_within_the_ball():
     assert wide.slope == pytest.approx(4.0)
 
 
-# ------------------------------------------------------------------------------ one pass
-
-
 def test_every_record_takes_part_once():
     """Each has its own feature. The point after the last record's step is what is released."""
     n = 16
@@ -150,9 +144,6 @@ def test_the_mean_of_a_phase_is_that_of_its_last_points(schedule, n_averaged):
     coef = run_of(solver, plan, problem, np.eye(n), np.ones(n))
     points = np.vstack([np.zeros(n), np.tril(np.full((n, n), 0.5 * plan.phases[0].step))])
     np.testing.assert_allclose(coef, points[-n_averaged:].mean(axis=0), rtol=1e-3, atol=1e-9)
-
-
-# ------------------------------------------------------------------------------ convergence
 
 
 def test_noise_that_is_huge_ends_in_the_ball():
@@ -218,9 +209,6 @@ def test_projections_are_as_exact_as_the_proof_says():
                     exact = wide * min(1, radius / np.sqrt(wide @ wide))
                 error = np.linalg.norm((w - exact) / radius) / np.linalg.norm(v / radius)
                 assert error <= bounds.rounding * module.UNIT
-
-
-# ------------------------------------------------------------------------------ input
 
 
 def test_what_the_solver_cannot_do():

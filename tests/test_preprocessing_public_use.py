@@ -223,24 +223,15 @@ def test_categories_that_no_column_of_this_dtype_holds(X, categories, dtype):
 TEXT = "X must be numeric, but contains text"
 DATES = np.full((4, 3), np.datetime64("2020-01-01"))
 BAD_NUMBERS = [
-    ([[1.0, NAN, 2.0]], "X contains NaN"),
-    ([[1.0, None, 2.0]], "X contains NaN"),
-    ([[1.0, INF, 2.0]], "X contains infinity"),
     (sparse.csr_array([[1.0, NAN, 2.0]]), "X contains NaN"),
     ([["a", "b", "c"]], TEXT),
     (pd.DataFrame({"a": ["x"], "b": [1], "c": [2]}), TEXT),
     ([[10**400, 1, 1]], "too large"),
 ]
 BAD_ANYTHING = [
-    (RECORDS * 1j, "Complex data not supported: X must be real"),
     (DATES, "Turn dates into numbers first"),
     (pl.DataFrame({c: [datetime.date(2020, 1, 1)] for c in "abc"}), "Turn dates into numbers"),
-    (RECORDS[:0], r"0 sample\(s\)"),
-    (RECORDS[:, :0], r"0 feature\(s\)"),
-    (RECORDS[0], "Expected 2D array, got 1D array"),
-    (RECORDS[:, :, None], "dim 3|3 dim"),
     (3.0, "Expected 2D array, got scalar"),
-    (None, "Expected 2D array, got scalar"),
 ]
 
 
@@ -267,16 +258,6 @@ def test_input(transformer, X, match):
             continue  # names that the fit has not seen: scikit-learn warns
         with pytest.raises((ValueError, TypeError), match=match):
             call(X)
-
-
-@ONE_OF_ALL
-def test_other_features(transformer):
-    fitted = clone(transformer).fit(RECORDS)
-    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3 features"):
-        fitted.transform(RECORDS[:, :2])
-    named = clone(transformer).fit(pd.DataFrame(RECORDS, columns=["a", "b", "c"]))
-    with pytest.raises(ValueError, match="feature names"):
-        named.transform(pd.DataFrame(RECORDS, columns=["a", "b", "d"]))
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,6 @@ def model(**params):
     return PrivateGroupDRO(**{"epsilon": 10.0, "random_state": 0, **params})
 
 
-# ------------------------------------------------------------------------------ groups
-
-
 def test_ways_to_give_groups():
     X, y, group = data()
     names = ["one", "two", "three", "four"]
@@ -86,9 +83,6 @@ def test_the_order_of_groups_is_that_of_the_list():
     assert mixed.groups_.tolist() == [1, "south"]
 
 
-# ------------------------------------------------------------------------------ warnings
-
-
 @pytest.mark.filterwarnings("error")
 def test_small_groups_are_named():
     X, y, _ = data()
@@ -113,9 +107,6 @@ def test_small_groups_are_named():
         model(**secret).fit(X, y, sensitive_features=np.arange(600) % 200)
 
 
-# ------------------------------------------------------------------------------ tools
-
-
 @pytest.mark.parametrize("scoring", [None, worst_group_scorer])
 def test_routing_needs_no_request(scoring):
     X, y, group = data()
@@ -133,9 +124,6 @@ def test_routing_needs_no_request(scoring):
     if scoring is worst_group_scorer:
         assert search.best_params_ == {"privategroupdro__average_weight": 0.0}
     assert search.best_estimator_[-1].groups_.tolist() == ["north", "south"]
-
-
-# ------------------------------------------------------------------------------ metrics
 
 
 def test_group_report():
@@ -180,9 +168,6 @@ def test_scores_need_groups(score):
 
 NOISELESS = {"epsilon": 5e9, "delta": 1e-6, "random_state": 0}
 SIZES = np.array([60, 240, 700])
-
-
-# ------------------------------------------------------------------------------ without noise
 
 
 def disagreeing(loss, seed=0, d=3):
@@ -250,9 +235,6 @@ def test_without_noise_the_worst_mixture_is_minimised(loss, cvar_level, average_
     assert best * (1 - 1e-6) <= value <= 1.02 * best
     assert model.group_weights_.sum() == pytest.approx(1.0)
     assert (model.group_weights_ >= average_weight * shares - 1e-9).all()
-
-
-# ------------------------------------------------------------------------------ with noise
 
 
 def planted(n, d, rng, share=0.05, minority=-3.4):
@@ -323,23 +305,14 @@ PRIVATE = {"group_membership": "private", "groups": ["north", "south"]}
 MATRIX = np.eye(2, dtype=bool)[np.arange(40) % 2]
 MISSING = pd.DataFrame(MATRIX).astype("boolean").mask(MATRIX[:, ::-1])
 BAD_GROUPS = [
-    (None, None, ValueError, "fit needs sensitive_features"),
-    (GIVEN[:-1], None, ValueError, "sensitive_features must hold one label per record: 40.*39"),
     (GIVEN, ["north"], ValueError, "a label that is not among groups"),
     (GIVEN, ["north", "south", "west"], ValueError, "groups: 'west' has no member"),
     (GIVEN, ["north", "north", "south"], ValueError, "groups must hold different labels"),
     (GIVEN, [], ValueError, "groups must hold labels"),
     (GIVEN, [["north", None]], ValueError, "groups must not contain missing labels"),
     (GIVEN, "north", ValueError, "'groups' parameter"),
-    (GIVEN, 2, ValueError, "'groups' parameter"),
     ("region", None, ValueError, "'region' must be the name of one column of X"),
     ([None, *GIVEN[1:]], None, ValueError, "sensitive_features must not contain missing"),
-    ([np.nan] * 40, None, ValueError, "sensitive_features must not contain missing"),
-    ([pd.NA, *GIVEN[1:]], None, ValueError, "sensitive_features must not contain missing"),
-    ([{}] * 40, None, TypeError, "sensitive_features must hold labels that can be hashed"),
-    (np.zeros((40, 2, 2)), None, ValueError, "sensitive_features must hold labels"),
-    (3, None, ValueError, "sensitive_features must hold labels"),
-    (sparse.csr_array(np.ones((40, 1))), None, TypeError, "sensitive_features must be dense"),
     (sparse.csr_array(MATRIX), None, TypeError, "sensitive_features must be dense"),
     (MATRIX[:-1], None, ValueError, "sensitive_features must hold one row per record: 40.*39"),
     (MATRIX, ["north"], ValueError, "one label per column of sensitive_features: 2 .* 1 labels"),

@@ -55,9 +55,6 @@ def test_first_steps_tell_few_from_many(loss):
     assert not probed(FEW, loss, alike=0.7)
 
 
-# ------------------------------------------------------------------------------ sensitivity
-
-
 class Untrue(Declared):
     """A loss that is steeper than it declares."""
 
@@ -182,9 +179,6 @@ def test_scores_of_what_follows_change_by_what_is_charged(monkeypatch, loss, sta
     widest = np.ptp(scores[:, None] - scores[None], axis=2).max()
     charged = plan.of_step.epsilon0 * 2.0**SCALE_BITS
     assert 0.5 < widest / charged <= 1.0
-
-
-# ------------------------------------------------------------------------------ the plan
 
 
 def planned(mu, loss=None, **changes):

@@ -113,10 +113,6 @@ def test_the_command_that_compiles_fits_every_default(capsys, monkeypatch):
     assert re.fullmatch(r" *[\d.]+ s  Lasso\n", capsys.readouterr().out)
 
 
-def test_delay_is_a_second():
-    assert _progress.DELAY == 1.0
-
-
 @pytest.mark.usefixtures("threads")
 def test_silent_by_default(capfd, monkeypatch):
     monkeypatch.setattr(_progress, "DELAY", 0.0)

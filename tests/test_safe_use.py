@@ -158,11 +158,14 @@ def test_every_call_of_a_wrapper_is_said_once_and_by_name(words):
         call(MODEL)
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
-def test_workers_fit_what_was_said_before(backend):
+def check_workers(backend):
     with joblib.parallel_backend(backend, n_jobs=2):
         (text,) = said(lambda: cross_val_score(MODEL, X, LABELS, cv=3), match="Nothing counts")
     assert "cross_val_score" in text
+
+
+def test_workers_fit_what_was_said_before():
+    check_workers("threading")
 
 
 def test_what_fits_once_and_private_searches_say_nothing():
@@ -231,20 +234,6 @@ def test_strict_mode_refuses_before_the_charge(words):
     with skdpsco.config_context(strict=True), pytest.raises(ValueError, match=words):
         call(ledger)
     assert len(ledger.history()) == 0
-
-
-@pytest.mark.usefixtures("default_settings")
-def test_strict_mode_refuses_in_threads():
-    def refused():
-        try:
-            clone(MODEL).fit(X, LABELS)
-        except ValueError as error:
-            return "strict=True" in str(error)
-        return False
-
-    assert not in_thread(refused)
-    skdpsco.set_config(strict=True)
-    assert in_thread(refused)
 
 
 def test_strict_mode_allows_what_a_ledger_counts():

@@ -55,9 +55,6 @@ def words(n=4000, d=3000, seed=0, n_classes=2, bias=0.0):
     return X, scores.argmax(axis=1)
 
 
-# ------------------------------------------------------------------------------ sensitivity
-
-
 class Untrue(Declared):
     """A loss that is steeper than it declares, and declares less if not asked about bounds."""
 
@@ -163,9 +160,6 @@ def test_releases_change_by_what_is_charged(monkeypatch, loss, intercept):
                 worst[k] = max(worst[k], change / charge)
     assert worst.max() <= 1.0
     assert worst.min() > 0.5
-
-
-# ------------------------------------------------------------------------------ plans and fits
 
 
 def test_when_it_runs():

@@ -76,15 +76,6 @@ def test_without_tables_of_two_columns_nothing_is_chosen():
     assert run(large, np.zeros((100, 31), dtype=int))[1].answers == pytest.approx(np.ones(31))
 
 
-def test_candidates():
-    candidates = select_measure._candidate_tables
-    assert candidates([(0, 1, 2), (1, 3)], (2,) * 4) == [
-        (0, 1), (0, 2), (1, 2), (1, 3), (0, 1, 2),
-    ]  # fmt: skip
-    assert candidates([(0,), ()], (2,)) == []
-    assert candidates([(0, 1), (0, 2)], (9, 9, 2)) == [(0, 2), (0, 1)]  # small ones first
-
-
 def test_small_tables_only_where_there_are_too_many(monkeypatch):
     tables = [tuple(t) for t in itertools.combinations(range(6), 3)]
     assert len(select_measure._candidate_tables(tables, (2,) * 6)) == 15 + 20

@@ -61,7 +61,6 @@ from skdpsco.solvers import (
     Stagewise,
     check_cost,
 )
-from skdpsco.solvers.base import assumed_of
 from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.groups.monotone_glm import GradientMirrorProx, PooledDescent
@@ -290,13 +289,6 @@ def test_estimators_refuse_plans_that_cost_too_much(kind):
 def test_estimators_report_what_a_plan_rests_on(kind):
     # Nothing checks what a solver of the user's releases, for a plan that costs nothing either.
     assert {CLAIM, TRUST} <= set(fit(kind, Stub()).privacy_.assumptions)
-
-
-@pytest.mark.parametrize("wrapped", [Stub(), GameSolver(Stub())])
-def test_who_wraps_a_solver_says_so_too(wrapped):
-    plan = skdpsco.solvers.Plan(ZCDPEvent(1.0), 1, assumptions=(CLAIM,))
-    assert assumed_of(wrapped, plan) == (TRUST, CLAIM)
-    assert assumed_of(GameSolver(MirrorProx()), plan) == (CLAIM,)
 
 
 def test_solutions_report_what_a_plan_rests_on():

@@ -17,7 +17,6 @@ from sklearn.base import clone
 
 from skdpsco import PrivateSynthesizer, RowBlocks, Schema
 from skdpsco.mechanisms.samplers import deviation_on
-from skdpsco.privacy import Budget
 from skdpsco.solvers.synthesis import measure_project
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture
 from skdpsco.solvers.synthesis.measure_project import MeasureProject
@@ -319,10 +318,3 @@ def test_own_solver():
             return result
 
     assert fitted(solver=Own()).n_iter_ == 77
-
-    class Greedy(MeasureProject):
-        def plan(self, problem, budget, n_iter=None):
-            return super().plan(problem, Budget(2.0, 1e-6), n_iter)
-
-    with pytest.raises(ValueError, match="plan costs"):
-        fitted(solver=Greedy())

@@ -32,9 +32,6 @@ def data(n, d, loss, seed=0):
     return X, np.clip(0.7 * z + 0.2 * rng.standard_normal(n), -1, 1)
 
 
-# ------------------------------------------------------------------------------ plans
-
-
 @pytest.mark.parametrize(
     ("budget", "d"),
     [
@@ -71,9 +68,6 @@ def test_the_report_covers_the_error_of_the_noise():
 
 def leaf_rho(event):
     return next(part.rho for part in event.events if isinstance(part, ZCDPEvent))
-
-
-# ------------------------------------------------------------------------------ the algorithm
 
 
 def published_run(problem, X, y, batches):
@@ -121,9 +115,6 @@ def test_without_noise_it_is_the_published_algorithm(ball):
         np.testing.assert_allclose(coef, published_run(problem, X, y, plan.batches), atol=1e-3)
 
 
-# ------------------------------------------------------------------------------ layouts
-
-
 def test_shorten():
     for r, order, shortened in (
         ([3.0], 2.0, [0.5]), ([-0.2], 2.0, [-0.2]), ([math.nan], 2.0, [0.5]),
@@ -135,9 +126,6 @@ def test_shorten():
         shorten(r, order, 0.5)
         np.testing.assert_allclose(r, shortened, rtol=1e-12)
         assert np.linalg.norm(r, order) <= 0.5 * (1 + 1e-12)
-
-
-# ------------------------------------------------------------------------------ bad options
 
 
 def test_problems_that_are_refused():
@@ -157,13 +145,6 @@ def test_problems_that_are_refused():
     for bad, match in ((-1.0, "a bound >= 0"), (math.nan, not_smooth), (math.inf, not_smooth)):
         with pytest.raises(ValueError, match=match):
             solver.plan(Problem(Declared(1.0, bad), L2Ball(1.0), 100, 3), budget)
-    # Where numbers have few digits, rounding a mean may move it as much as a record does.
-    for slope, radius in ((1e-320, 1e30), (1e-300, 1.0), (1e-160, 1e-100), (1e200, 1e100)):
-        for noise in NOISES:
-            with pytest.raises(ValueError, match="too large or too small for float64"):
-                TreeFrankWolfe(noise).plan(
-                    Problem(Declared(slope, 1.0), L1Ball(radius), 9, 3), budget
-                )
     for noise in ("gaussian", "exponential"):
         with pytest.raises(ValueError, match="too large for the grid"):
             TreeFrankWolfe(noise).plan(Problem(Logistic(), L1Ball(1.0), 100, 3), Allowance(1e-16))

@@ -96,9 +96,6 @@ def test_batches_share_out_all_records(noise, n, n_iter):
         assert min(sizes[6], sizes[10]) > sizes[8] >= sizes[12] >= sizes[7] > 1
 
 
-# ------------------------------------------------------------------------------ bounds
-
-
 def test_difference_bounds_hold():
     """What `BallBounds` promises of gradients and of their differences is true, and not far off."""
     rng = np.random.default_rng(0)

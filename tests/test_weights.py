@@ -237,15 +237,6 @@ def test_without_noise_regressions_are_those_of_scikit_learn(Model, params, refe
     assert "weights of records are clipped to 1.5" in model.privacy_.assumptions
 
 
-def test_whole_weights_are_those_of_repeated_records():
-    times = 1 + (V > 1) * 2
-    weighted = solved(PrivateRidge, times, 3.0, alpha=10.0)
-    repeated = PrivateRidge(epsilon=1e6, target_bound=1.0, alpha=10.0)
-    repeated.fit(np.repeat(X, times, axis=0), np.repeat(Y, times))
-    assert_allclose(weighted.coef_, repeated.coef_, atol=0.01)
-    assert_allclose(weighted.intercept_, repeated.intercept_, atol=0.01)
-
-
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 @pytest.mark.parametrize("Model", REGRESSORS)
 def test_weights_beyond_the_bound_are_clipped(Model):
@@ -277,8 +268,6 @@ def test_nothing_is_said_of_a_tiny_weight(Model):
 def test_what_does_not_take_weights():
     weights = {"sample_weight": np.ones(N)}
     model = PrivateRidge(max_weight=1.0)
-    with pytest.raises(ValueError, match="must be None where X is in blocks"):
-        model.fit(RowBlocks.from_arrays(X, Y), **weights)
     with pytest.raises(ValueError, match="must be None where X holds moments"):
         model.fit(PrivateMoments().fit(X, Y), **weights)
     with pytest.raises(ValueError, match="sample_weight is not supported"):

@@ -43,9 +43,6 @@ def test_all_classifiers_take_weights_of_classes():
     assert len(weighted) == 8
 
 
-# --- fits
-
-
 def test_without_noise_the_average_is_that_of_scikit_learn():
     expected = LogisticRegression(class_weight=HEAVY, C=1e6).fit(X, RARE)
     params = {"class_weight": HEAVY, "epsilon": 1e6}
@@ -96,9 +93,6 @@ def test_a_record_of_weight_three_quarters_is_three_of_four(made, shares):
     nothing = [nothing.total(z, tuple(part[[i]] for part in data)) for i in range(2)]
     expected = 0.75 * (ones[0] + ones[1]) + 0.25 * (nothing[0] + nothing[1]) + ones[2]
     assert_allclose(weighted.total(z, data), expected, atol=1e-12)
-
-
-# --- bad input, before anything is charged
 
 
 def test_weights_are_for_classes():

@@ -40,9 +40,6 @@ def relation_for(mode):
     return WITHIN_GROUPS if mode == "public" else ONE
 
 
-# --- reports
-
-
 @MODES
 def test_a_report_says_the_same_before_and_after_a_fit(mode):
     expected = relation_for(mode)
@@ -73,8 +70,6 @@ def test_a_seed_and_a_relation_are_both_told():
         .endswith(f"SEEDED; the guarantee is for {WITHIN_GROUPS!r} neighbours")
     )
 
-
-# --- searches
 
 GRIDS = {
     "public": ({"n_iter": [1, 2]}, "public", WITHIN_GROUPS),
@@ -110,9 +105,6 @@ def test_cross_validation(mode):
         result = private_cross_val_score(estimator, X, Y, cv=2, fit_params=FIT, ledger=ledger)
         assert result.privacy.relation == relation_for(mode)
     assert [charge.relation for charge in ledger.charges()] == [relation_for(mode)] * 2
-
-
-# --- ledgers
 
 
 @MODES

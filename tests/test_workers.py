@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import os
 import time
-from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -185,26 +184,6 @@ def test_a_thread_gets_one_task_for_its_blocks(cluster):
         assert design.blocks._threads == cluster.nthreads()
         design.close()
     assert all(np.array_equal(sums[0], other) for other in sums[1:])
-
-
-@pytest.mark.parametrize(
-    ("threads", "held", "expected"),
-    [
-        ({"a": 1, "b": 1}, "abab", [[0, 2], [1, 3]]),
-        ({"a": 2, "b": 1}, "aaba", [[0, 3], [1], [2]]),
-        ({"a": 2}, "a", [[0]]),
-        ({"a": 1, "b": 1}, "aaab", [[0, 1, 2], [3]]),
-        ({"a": 1, "b": 1}, "aaaa", []),  # the scheduler spreads them
-        ({"a": 1}, "ac", []),  # whose worker is lost
-        ({}, "a", []),
-        ({"a": 99}, "a" * 65, []),  # whose sums would be many
-    ],
-)
-def test_blocks_by_the_threads_that_hold_them(threads, held, expected):
-    blocks = [SimpleNamespace(key=str(number)) for number in range(len(held))]
-    client = SimpleNamespace(who_has=lambda _: {b.key: (held[int(b.key)],) for b in blocks})
-    fake = SimpleNamespace(_client=client, _blocks=blocks, _threads=threads)
-    assert module.ClusterBlocks._by_thread(fake) == expected
 
 
 def test_large_arguments_are_sent_once(cluster, monkeypatch):
@@ -406,13 +385,6 @@ def test_targets_beside_blocks(anywhere):
     assert np.array_equal(fit(PrivateLasso(n_iter=3), blocks, Y).coef_, expected)
     with pytest.raises(TypeError, match="Pass a Dask y with its X"):
         blocks.with_target(da.from_array(Y))
-
-
-def test_blocks_of_one_pass_name_their_mistake():
-    part = RowBlocks.from_dask(da.from_array(X, chunks=(600, -1)), block_size=N).parts[0]
-    pieces = [part.X[0], dask.delayed(X[:, :2])]
-    with pytest.raises(ValueError, match="dimension"):
-        part._replace(X=pieces).read()
 
 
 @pytest.mark.parametrize("evaluations", [1, 2])

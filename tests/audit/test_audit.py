@@ -52,9 +52,6 @@ def test_the_bound_on_epsilon_is_one():
         assert epsilon - 0.15 < bound <= epsilon
 
 
-# ------------------------------------------------------------------------------ one release
-
-
 def test_gaussian_release():
     """At (2, 1e-3) the exact curve is tight: P(E | S) - exp(epsilon) P(E | S') is delta.
 
@@ -119,8 +116,6 @@ def test_one_choice_of_frank_wolfe(mechanism):
     assert 0.7 < bounds[0] <= epsilon0
     assert bounds[1] > epsilon0
 
-
-# ------------------------------------------------------------------------------ whole fits
 
 EPSILON, DELTA, FITS = 2.0, 1e-3, 1000
 
@@ -196,9 +191,6 @@ def test_whole_fits(monkeypatch, estimator, parameters, modules, factor):
             )
     assert not honest.convicted
     assert audited().epsilon_lower > model.epsilon
-
-
-# ------------------------------------------------------------------------------ low bits
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 1 / 3, -0.7])

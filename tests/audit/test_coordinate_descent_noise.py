@@ -193,8 +193,6 @@ def test_scales_change_by_what_is_charged(monkeypatch, layout, d, n, mu, target)
     assert MUST_REACH < worst <= MUST_HOLD
 
 
-# ------------------------------------------------------------------------------ noise
-
 RUNS = 1500
 
 

@@ -122,9 +122,6 @@ def test_steps_beyond_the_longest_would_be_expansive(means):
     assert found[1] > 5.0
 
 
-# ------------------------------------------------------------------------------ rounding
-
-
 def nearest(v, ball):
     """The projection of ``v`` on a ball of order 1, 2 or inf, with the digits that ``v`` has."""
     r = v.dtype.type(ball.radius)
@@ -182,8 +179,6 @@ def test_steps_err_by_less_than_what_the_noise_is_made_for(ball, scale):
     # simple way.
     assert largest > {1.0: 1e-3, 2.0: 0.03, math.inf: 0.5}[ball.p]
 
-
-# ------------------------------------------------------------------------------ audit
 
 TRIALS, EPSILON, DELTA, N = 200_000, 1.0, 0.01, 50
 

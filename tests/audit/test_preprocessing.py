@@ -67,9 +67,6 @@ def largest_ranges(logs):
     return np.array([largest_range(group) for group in zip(*logs, strict=True)])
 
 
-# ------------------------------------------------------------------------------ sensitivities
-
-
 def test_the_factor_of_the_squares():
     """The lemma, on a grid that holds the worst pair; a factor larger by 0.1 % breaks it."""
     v = np.concatenate([np.linspace(-1, 1, 1001), [2 - math.sqrt(5)]])
@@ -183,8 +180,6 @@ def test_the_error_of_covariances():
     assert score != exact  # otherwise nothing was tested
 
 
-# ------------------------------------------------------------------------------ charges
-
 FITS = [
     (PrivateStandardScaler, {}),
     (PrivateStandardScaler, {"with_std": False}),
@@ -227,9 +222,6 @@ def test_the_whole_budget_is_charged_and_no_more(Estimator, params, epsilon):
     assert purse.events == [model.privacy_.event]
     assert rho_of(purse.events[0]) == pytest.approx(budget.rho, rel=1e-12)
     assert rho_of(purse.events[0]) <= budget.rho * (1 + 1e-12)
-
-
-# ------------------------------------------------------------------------------ noise
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
@@ -321,9 +313,6 @@ def test_law_of_selections(monkeypatch):
     assert stats.chisquare(counts, 1500 * law(scores)).pvalue > 1e-7
     for factor in (0.5, 2.0):
         assert stats.chisquare(counts, 1500 * law(factor * scores)).pvalue < 1e-10
-
-
-# ------------------------------------------------------------------------------ audits
 
 
 def column(*values):

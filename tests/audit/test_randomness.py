@@ -102,9 +102,6 @@ def test_concurrent_seeded_fits_do_not_disturb_each_other():
     assert found == expected
 
 
-# ------------------------------------------------------------------------------ what is kept
-
-
 @seeded_fits
 @pytest.mark.parametrize("solver", [Stagewise(), FrankWolfe(), NoisyFrankWolfe()])
 def test_solver_objects_stay_as_they_were(solver):

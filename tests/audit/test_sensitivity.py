@@ -139,9 +139,6 @@ def test_scores_and_losses_change_by_what_is_charged(
     assert steps.min() > MUST_REACH
 
 
-# ------------------------------------------------------------------------------ transcripts
-
-
 def transcript_law(plan, problem, constraint, rows, layout, sharpen=1.0):
     """Exact log-probability of every sequence of choices.
 
@@ -238,9 +235,6 @@ def test_the_choice_is_the_exponential_mechanism_of_a_minimum(python_path):
     assert log[0] == pytest.approx(-gradient / plan.path.grid[0], abs=1.0)
 
 
-# ------------------------------------------------------------------------------ target
-
-
 @pytest.mark.parametrize("q", [1, 2])
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("bound", [3.0, None])
@@ -285,9 +279,6 @@ def test_counts_of_targets_change_by_what_is_charged(monkeypatch, bound, centred
         added = max(added, (np.abs(changes - less[:, 0]) / sensitivity).max())
     assert 0.9 < replaced <= MUST_HOLD
     assert added <= MUST_HOLD
-
-
-# ------------------------------------------------------------------------------ noisy gradients
 
 
 @pytest.mark.parametrize(

@@ -70,9 +70,6 @@ def batch_of(plan):
     return np.repeat(np.arange(plan.n_iter), plan.batches)
 
 
-# ------------------------------------------------------------------------------ gradients
-
-
 @pytest.mark.parametrize("loss", [*LOSSES, Liar(0.5, 0.1)])
 @pytest.mark.parametrize(
     ("ball", "intercept", "row_norm"), list(zip(BALLS, SHAPES, ROW_NORMS, strict=True))
@@ -126,9 +123,6 @@ def test_released_gradients_move_by_what_is_charged(
         if isinstance(loss, Liar):
             assert largest.max() > 0.9
             assert largest.min() > 0.5
-
-
-# ------------------------------------------------------------------------------ draws of vertices
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, Liar(0.5, 0.1)])
@@ -222,9 +216,6 @@ def test_machine_code_clips_what_is_no_number(difference):
         assert abs(total[0]) == 0.25
 
 
-# ------------------------------------------------------------------------------ floors
-
-
 @pytest.mark.parametrize("n", [6, 20, 127])
 def test_sensitivities_are_those_of_the_batches_as_they_are(n):
     # With floor(2**-k b) in place of 2**-k b, the published scale would be too small.
@@ -236,9 +227,6 @@ def test_sensitivities_are_those_of_the_batches_as_they_are(n):
         sigma, grid = module.noise_of(bounds, plan, plan.batches[t], limit)
         # The deviation of the sum; that of the mean is this over the batch.
         assert sigma == grid * ONE == pytest.approx(2 * limit * math.sqrt(2) / BUDGET.mu, rel=1e-5)
-
-
-# ------------------------------------------------------------------------------ law of the noise
 
 
 @pytest.mark.parametrize("noise", NOISES[:2])
