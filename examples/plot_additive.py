@@ -27,9 +27,9 @@ table = table.assign(late=table["arr_delay"] > 0.0, weekday=dates.day_name(), da
 
 # %%
 # The code book: categories, and ranges that follow from what the columns mean. An additive model
-# finds the range of a column of numbers privately if the column is not in the schema. In most hours
-# no gusts of wind were recorded: the additive model gives missing values a term of their own,
-# while the linear one gets a constant (``fill``) and a column that says so.
+# finds the range of a column of numbers privately if the column is not in the schema. Gusts of
+# wind are mostly missing. The additive model gives missing values a term of their own; the linear
+# one, a constant (``fill``) and an indicator column.
 columns = {"hour": {"bounds": [0, 24]}, "day": {"bounds": [1, 366]}, "late": "boolean"}
 columns |= {"origin": ["EWR", "JFK", "LGA"], "distance": {"bounds": [0, 5000], "unit": "miles"}}
 columns["carrier"] = "9E AA AS B6 DL EV F9 FL HA MQ OO UA US VX WN YV".split()
@@ -55,7 +55,7 @@ print(additive.privacy_)
 
 # %%
 # One prediction, taken apart: the log-odds of being late are the sum of these
-# numbers and of the intercept. Pairs of columns that matter together were chosen privately.
+# numbers and the intercept. Pairs of columns that matter together were chosen privately.
 flight = X[~even].iloc[[0]]
 names = [*schema.features, *(f"{one} and {other}" for one, other in additive.pair_functions_)]
 parts = pd.DataFrame({"value": flight.iloc[0]}, index=names)
@@ -65,6 +65,5 @@ print(parts.sort_values("adds", key=abs, ascending=False))
 # %%
 # The columns that matter most come first. Bars show how flights are distributed. A ring shows what
 # a value of exactly 0 adds, such as no rain, and a point on a grey background what a missing value
-# adds. All of it has been released by the fit, so it may be published like the coefficients of a
-# linear model.
+# adds. All of it has been released by the fit, so it may be published.
 display = ShapeDisplay.from_estimator(additive)

@@ -169,15 +169,15 @@ n_rounds_ : int
 
 [radius_of_l1_ball]
 radius : float or "auto", default="auto"
-    Bound on the l1 norm of the coefficients, > 0, for features rescaled to the largest
+    Bound on the l1 norm of the coefficients, > 0, for features stretched to the largest
     ``feature_bound``. "auto" chooses it with at most a tenth of the budget. With a number,
-    ``feature_bound="auto"`` is 1, and None is refused.
+    ``feature_bound="auto"`` means 1, and ``feature_bound=None`` is refused.
 
 [radius_of_lp_ball]
 radius : float or "auto", default="auto"
-    Bound on the norm of coefficients and intercepts, > 0, for features rescaled to the largest
+    Bound on the norm of coefficients and intercepts, > 0, for features stretched to the largest
     ``feature_bound``. Noise grows with it. With a number, here or in ``row_norm``,
-    ``feature_bound="auto"`` is 1, and None is refused.
+    ``feature_bound="auto"`` means 1, and ``feature_bound=None`` is refused.
 
 [solver_of_game]
 solver : str or solver, default="auto"
@@ -187,13 +187,13 @@ solver : str or solver, default="auto"
 
 [radius_of_l2_ball]
 radius : float or "auto", default="auto"
-    Bound on the l2 norm of the coefficients, > 0, for features rescaled to the largest
-    ``feature_bound``. With a number, ``feature_bound="auto"`` is 1.
+    Bound on the l2 norm of the coefficients, > 0, for features stretched to the largest
+    ``feature_bound``. With a number, ``feature_bound="auto"`` means 1.
 
 [radius_of_game]
 radius : float or "auto", default="auto"
-    Bound on the l1 norm of coefficients and intercepts, > 0, for features rescaled to the largest
-    ``feature_bound``. With a number, ``feature_bound="auto"`` is 1.
+    Bound on the l1 norm of coefficients and intercepts, > 0, for features stretched to the largest
+    ``feature_bound``. With a number, ``feature_bound="auto"`` means 1.
 
 [radius_]
 radius_ : float

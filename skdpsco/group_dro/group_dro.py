@@ -102,18 +102,19 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
     loss : {"logistic", "hinge", "squared", "absolute"}, default="logistic"
         The first two classify two classes; the others predict numbers.
     groups : array-like or None, default=None
-        All groups: labels, or tuples of labels. If None, those passed to `fit` are made public.
+        All groups: labels, or tuples of labels. None makes those passed to `fit` public.
     group_membership : {"public", "private"}, default="public"
-        Whether a record's group is public or protected.
+        Whether a record's group is protected.
     group_prior : array-like of shape (n_groups,) or None, default=None
-        Public shares of the groups, for private membership. If None, they are estimated privately.
+        Public shares of groups, for private membership. None estimates them privately.
     cvar_level : float, default=0.0
         Share of the records, worst groups first, whose mean loss is minimised (conditional value at
-        risk). The default means the worst group alone, and 1 all records.
+        risk): 0 for the worst group, 1 for all.
     average_weight : float, default=0.0
         Weight of the average loss, in [0, 1].
-    {epsilon, delta, ledger, max_records_per_unit, radius_of_l2_ball, feature_bound}
-    {target_bound, fit_intercept, classes, class_weight}
+    {epsilon, delta, ledger, max_records_per_unit, radius_of_l2_ball}
+        "auto" means no bound for "gradient-descent", a wide one otherwise.
+    {feature_bound, target_bound, fit_intercept, classes, class_weight}
     solver : str or object, default="auto"
         "gradient-descent" ("auto"), "mirror-prox" or "recursive-regularisation". See
         :doc:`/algorithms`.

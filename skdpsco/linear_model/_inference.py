@@ -62,7 +62,7 @@ class CoefficientInference:
 
         They account for the noise of the release and the sampling of the records, for the
         coefficients that the same penalty gives for the population. With an l1 penalty or in a ball
-        they are for the coefficients without any penalty, and may not hold `coef_`. See
+        they are for the coefficients without any penalty, and may not contain `coef_`. See
         :doc:`/standard-errors`.
 
         Parameters

@@ -46,8 +46,8 @@ class PrivateLasso(L1BallParameters, MomentInference, LeastSquaresRegressor):
     Notes
     -----
     {guarantee}
-    Several targets share the budget. A fit to a `PrivateMoments` costs nothing more, and ignores
-    ``solver``. Proof: :doc:`/proofs/stagewise`.
+    Several targets share the budget. Passing a fitted `PrivateMoments` as X is free, and
+    ignores ``solver``. Proof: :doc:`/proofs/stagewise`.
 
     References
     ----------

@@ -43,7 +43,7 @@ class TableEncoder(Documented, BlockTransformerMixin, BaseEstimator):
     Parameters
     ----------
     schema : Schema
-        The declared columns. Those of target and groups become no features.
+        The declared columns. Target and group columns are left out.
     sparse_output : bool, default=False
         Whether the output is a CSR matrix.
 
