@@ -146,6 +146,14 @@ def test_plans_are_those_of_fits(name):
     assert planned.delta == 0.0
 
 
+@each("name, n, d", itertools.product(("vertices", "vertices of classes"), (10, 5000), (3, 2000)))
+def test_fits_with_little_budget_spend_all_of_it_on_their_draws(name, n, d):
+    for epsilon in (1e-3, 0.3):
+        model = pure(name, epsilon=epsilon, max_records_per_unit=4)
+        planned = plan(model, n, d, n_classes=3 if "classes" in name else 2)
+        assert 1.0 - 2e-9 < pure_epsilon_of(planned.event) / epsilon <= 1.0
+
+
 class Laws:
     """Exact laws of fits with Frank-Wolfe: the probability of every path of vertices."""
 
