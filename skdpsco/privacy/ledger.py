@@ -524,7 +524,7 @@ class Ledger:
 
     def _spent(self, cost: float) -> Spent:
         epsilon = min(epsilon_of_total(cost, self.delta), self.epsilon)
-        return Spent(epsilon, self.delta, cost if self.delta > 0 else 0.5 * epsilon**2)
+        return Spent(epsilon, self.delta, cost if self.delta > 0 else 0.5 * epsilon * epsilon)
 
     def _left(self, spent: float) -> Remaining:
         if self.delta == 0:
