@@ -33,8 +33,8 @@ def abridged(value: object) -> str:
     So no record is shown if a table or a column is passed in the place of something else.
     """
     text, shape = repr(value), getattr(value, "shape", None)
-    sized = isinstance(value, Sized) and not isinstance(value, (str, bytes)) and shape != ()
-    size = len(value) if sized else 0
+    whole = isinstance(value, (str, bytes)) or shape == ()
+    size = len(value) if isinstance(value, Sized) and not whole else 0
     short = len(text) <= LONGEST_TEXT and size <= MOST_SHOWN and not shape
     if (
         short
