@@ -324,8 +324,9 @@ class Ledger:
         -------
         history : DataFrame
             One row per charge, the oldest first. The columns are time, estimator, parameters (in a
-            line of at most 80 characters), rho (of this charge), epsilon (of all charges up to this
-            one, at the ledger's delta), part (None for charges on all data) and relation.
+            line of at most 80 characters), rho (of this charge; its epsilon if the ledger's delta
+            is 0), epsilon (of all charges up to this one, at the ledger's delta), part (None for
+            charges on all data) and relation.
 
         Raises
         ------
