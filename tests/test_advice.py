@@ -215,6 +215,15 @@ def test_a_scale_that_is_not_found_is_said_once():
         assert not any("scale" in text for text in said(make(epsilon=1.0), X, y))
 
 
+@pytest.mark.parametrize("delta", [1e-6, 0])
+def test_a_scale_that_is_not_sought_is_not_missed(delta):
+    """The ball of `PrivateLasso` bounds its targets, too."""
+    solver = "stagewise" if delta else "frank-wolfe"
+    model = PrivateLasso(radius=2.0, feature_bound=1.0, solver=solver, epsilon=0.1, delta=delta)
+    (line,) = plan(model, 50, 30).warnings
+    assert line.startswith("The noise will be larger than what 50 records say about 30 features")
+
+
 def test_splines_say_how_many_records_would_do():
     X = np.random.default_rng(0).uniform(-1, 1, (175, 2))
     (line,) = said(PrivateSplineTransformer(), X, None)

@@ -146,6 +146,14 @@ def test_plans_are_those_of_fits(name):
     assert planned.delta == 0.0
 
 
+@each("name, n, d", itertools.product(("vertices", "vertices of classes"), (10, 5000), (3, 2000)))
+def test_fits_with_little_budget_spend_all_of_it_on_their_draws(name, n, d):
+    for epsilon in (1e-3, 0.3):
+        model = pure(name, epsilon=epsilon, max_records_per_unit=4)
+        planned = plan(model, n, d, n_classes=3 if "classes" in name else 2)
+        assert 1.0 - 2e-9 < pure_epsilon_of(planned.event) / epsilon <= 1.0
+
+
 class Laws:
     """Exact laws of fits with Frank-Wolfe: the probability of every path of vertices."""
 
@@ -207,6 +215,7 @@ Z = X[:, 0]
         (PrivateLogisticRegression(solver=SGD(accountant="rdp"), n_iter=9), (X, Y)),
         (PrivateLinearSVC(), (X, Y)),
         (PrivateRidge(), (X, Z)),
+        (PrivateRidge(), (X, Z, {"public_data": (X[:50], Z[:50])})),
         (PrivateRidge(), (X, X)),
         (PrivateQuantileRegressor(), (X, Z)),
         (PrivateLinearClassifier(), (X, Y)),
@@ -246,11 +255,18 @@ def test_what_needs_a_delta_says_so(use):
         use()
 
 
-@each("event", [GaussianEvent(1e9), ZCDPEvent(1e-30), PureDPEvent(1.0 + 1e-9)])
-def test_no_release_is_charged_beyond_epsilon_whoever_planned_it(event):
+@each(
+    ("event", "said"),
+    [
+        (GaussianEvent(1e9), "delta=0 covers neither"),
+        (ZCDPEvent(1e-30), "delta=0 covers neither"),
+        (PureDPEvent(1.0 + 1e-9), r"epsilon=1\.0 must be at least what is released costs: 1\.0"),
+    ],
+)
+def test_no_release_is_charged_beyond_epsilon_whoever_planned_it(event, said):
     ledger = Ledger(9.0, 1e-6)
     with (
-        pytest.raises(ValueError, match="delta=0 covers neither"),
+        pytest.raises(ValueError, match=said),
         releasing(Payer(ledger, "release", {}), event, Budget(1.0, 0), None),
     ):
         pytest.fail("noise would be drawn")
@@ -277,8 +293,13 @@ def test_searches_for_a_rho_keep_to_epsilon_whatever_planners_do(k):
     found = k * pure_epsilon_of(pure_plan(divided, budget).event)
     assert 0.7 * (1 - 2e-9) < found < 0.7
     assert 0.1 < k * pure_epsilon_of(pure_plan(jumping, budget).event) < 0.7
-    for event in (GaussianEvent(1e9), ZCDPEvent(1e-30)):
-        with pytest.raises(ValueError, match="delta=0 covers neither"):
+    refused = {
+        GaussianEvent(1e9): "delta=0 covers neither",
+        ZCDPEvent(1e-30): "delta=0 covers neither",
+        PureDPEvent(0.71): "epsilon=0.7 is less than the plan costs",
+    }
+    for event, said in refused.items():
+        with pytest.raises(ValueError, match=said):
             pure_plan(lambda _, event=event: SimpleNamespace(event=event), budget)
 
 
@@ -350,6 +371,21 @@ def test_a_ledger_adds_pure_epsilons(tmp_path):
     for text in (repr(again), again._repr_html_()):
         assert "rho" not in text
     assert json.loads(again.to_json())["delta"] == 0.0
+
+
+def test_ledgers_and_fits_with_unusual_numbers(tmp_path):
+    ledger = Ledger(1.0, -0.0, path=tmp_path / "ledger.db")
+    ledger.charge(PureDPEvent(0.25))
+    for again in (Ledger.open(ledger.path), Ledger(1.0, 0, ledger.path)):
+        assert (str(again.delta), again.spent().epsilon) == ("0.0", pytest.approx(0.25))
+    huge = Ledger(1e200, 0)
+    huge.charge(PureDPEvent(1e99))
+    assert huge.spent().epsilon == pytest.approx(1e99)
+    for delta in (np.array(0.0), np.zeros(2), [0]):
+        with pytest.raises(TypeError, match=r"delta must be a finite real number in \[0, 1\)"):
+            Budget(1.0, delta)
+    for epsilon, size in ((1e200, "large"), (1e-200, "small")):
+        costs_nothing(pure("vertices", epsilon=epsilon), f"is too {size}", *data("vertices"))
 
 
 def test_charges_of_other_tools_fill_a_ledger():

@@ -454,7 +454,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _calibrates(self, curve: Curve, n_known: float, d: int, mu: float) -> bool:
         """Whether a private slope and offset of scores are found, from public values alone."""
         return (
-            bool(self.fit_intercept)
+            bool(self.fit_intercept and self.delta > 0)  # its noise is Gaussian
             # Otherwise the size of scores is unknown; but scores that are noise need an offset.
             and (self._conditioned or not conditioning_pays(n_known, d, mu))
             and not getattr(self, "standard_errors", False)  # whose step finds both

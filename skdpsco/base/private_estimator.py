@@ -1,5 +1,6 @@
 """What every private estimator shares: budget, ledger, generator, report, and atomic fits."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
@@ -30,7 +31,7 @@ from skdpsco.data.schema import Schema
 from skdpsco.data.units import of_units
 from skdpsco.privacy import Budget, BudgetExceededError, Event, NoOpEvent, rho_of
 from skdpsco.privacy._checks import NEEDS_DELTA, abridged
-from skdpsco.privacy.accounting import allows, for_units
+from skdpsco.privacy.accounting import allows, for_units, pure_epsilon_of
 from skdpsco.privacy.relations import ADD_OR_REMOVE, REPLACE_ONE, WITHIN_GROUPS, unit_relation
 from skdpsco.privacy.report import PrivacyReport, ReleasedStep
 from skdpsco.privacy.spending import Allowance, check_cost, pure_plan, rho_limit
@@ -407,9 +408,9 @@ def releasing(
     Raises
     ------
     ValueError, TypeError
-        If delta is 0 and ``event`` is not purely private, or ``random_state`` is not legal, and in
-        strict mode in place of a `PrivacyWarning` and without a ledger; nothing has been charged
-        then.
+        If delta is 0 and ``event`` is not purely private or exceeds epsilon, or ``random_state`` is
+        not legal, and in strict mode in place of a `PrivacyWarning` and without a ledger; nothing
+        has been charged then.
     BudgetExceededError
         If the ledger's remaining budget is too small.
 
@@ -422,7 +423,9 @@ def releasing(
         neighbours within groups.
     """
     if budget.delta == 0 and not allows(budget, event):
-        raise ValueError(NEEDS_DELTA)
+        cost = pure_epsilon_of(for_units(event, budget.max_records_per_unit))
+        costly = f"epsilon={budget.epsilon!r} must be at least what is released costs: {cost!r}."
+        raise ValueError(costly if cost < math.inf else NEEDS_DELTA)
     stacklevel += 3  # ours, that of `contextmanager`, and that of `warn_utility` or `warn_privacy`
     for line in warnings:
         warn_utility(line, stacklevel)

@@ -11,6 +11,7 @@ from skdpsco._config import config_context
 from skdpsco._random import without_warnings
 from skdpsco._upstream import num_samples, safe_indexing
 from skdpsco._validation import LARGEST
+from skdpsco.privacy._checks import NEEDS_DELTA
 from skdpsco.privacy.relations import REPLACE_ONE
 
 __all__ = ["PublicStart", "Unaccounted", "checked_start", "clipped_product", "learnt_from"]
@@ -142,8 +143,10 @@ def learnt_from(model: Any, public_data: Any, init: Any) -> tuple[PublicStart, A
     TypeError
         If ``public_data`` is not a pair.
     ValueError
-        If a fit to these records is refused.
+        If a fit to these records is refused, or delta is 0.
     """
+    if model.delta == 0:  # these models have Gaussian noise, and fits to public records a delta
+        raise ValueError(NEEDS_DELTA)
     if not isinstance(public_data, tuple | list) or len(public_data) != 2:
         raise TypeError("public_data must be a pair of X and y, or None.")
     with without_warnings(), config_context(strict=False):  # they are about private records

@@ -74,6 +74,9 @@ class PrivateLasso(L1BallParameters, MomentInference, LeastSquaresRegressor):
             return None
         return check_bound("radius * max(feature_bound)", radius * float(bounds.max()))
 
+    def _finds_target(self):
+        return super()._finds_target() and not self._ball_is_given()  # which bounds targets, too
+
     def _coefficients(self, moments, problem):
         bounds = moments.feature_bounds
         lengths = bounds / bounds.max()

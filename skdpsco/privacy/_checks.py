@@ -32,8 +32,9 @@ def abridged(value: object) -> str:
 
     So no record is shown if a table or a column is passed in the place of something else.
     """
-    text, shape = repr(value), getattr(value, "shape", ())
-    size = len(value) if isinstance(value, Sized) and not isinstance(value, (str, bytes)) else 0
+    text, shape = repr(value), getattr(value, "shape", None)
+    whole = isinstance(value, (str, bytes)) or shape == ()
+    size = len(value) if isinstance(value, Sized) and not whole else 0
     short = len(text) <= LONGEST_TEXT and size <= MOST_SHOWN and not shape
     if (
         short
@@ -77,7 +78,8 @@ def check_delta(delta: object, *, pure: bool = False) -> float:
     number = isinstance(delta, Real) and not isinstance(delta, bool)
     if number and delta == 0 and not pure:
         raise ValueError(NEEDS_DELTA)
-    return check_real("delta", delta, 0, 1, closed="left" if pure else False)
+    # A ledger seals what it stores, and SQLite stores -0.0 as 0.0.
+    return check_real("delta", delta, 0, 1, closed="left" if pure else False) + 0.0
 
 
 def check_count(name: str, value: object) -> int:

@@ -324,8 +324,9 @@ class Ledger:
         -------
         history : DataFrame
             One row per charge, the oldest first. The columns are time, estimator, parameters (in a
-            line of at most 80 characters), rho (of this charge), epsilon (of all charges up to this
-            one, at the ledger's delta), part (None for charges on all data) and relation.
+            line of at most 80 characters), rho (of this charge; its epsilon if the ledger's delta
+            is 0), epsilon (of all charges up to this one, at the ledger's delta), part (None for
+            charges on all data) and relation.
 
         Raises
         ------
@@ -524,7 +525,7 @@ class Ledger:
 
     def _spent(self, cost: float) -> Spent:
         epsilon = min(epsilon_of_total(cost, self.delta), self.epsilon)
-        return Spent(epsilon, self.delta, cost if self.delta > 0 else 0.5 * epsilon**2)
+        return Spent(epsilon, self.delta, cost if self.delta > 0 else 0.5 * epsilon * epsilon)
 
     def _left(self, spent: float) -> Remaining:
         if self.delta == 0:

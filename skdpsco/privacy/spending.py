@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _ROOM = 1 - 1e-9  # for the rounding of whoever adds up the epsilons of several fits
+_LEAST_PART = 1e-30  # of the largest rho: no grid is fine enough for less
 
 
 class Allowance(NamedTuple):
@@ -152,8 +153,10 @@ def rho_limit(budget: Budget) -> float:
     With delta = 0 that is necessary and does not suffice: epsilon-differential privacy implies
     epsilon^2 / 2 zCDP, but no rho implies it.
     """
-    pure = budget.delta == 0
-    return 0.5 * (budget.epsilon / budget.max_records_per_unit) ** 2 if pure else budget.rho
+    if budget.delta > 0:
+        return budget.rho
+    per_record = budget.epsilon / budget.max_records_per_unit
+    return 0.5 * per_record * per_record  # a power of a float would raise where this is infinite
 
 
 def pure_plan(make_plan: Callable[[Any], Any], budget: Budget) -> Any:
@@ -172,17 +175,21 @@ def pure_plan(make_plan: Callable[[Any], Any], budget: Budget) -> Any:
     Raises
     ------
     ValueError
-        If plans are not purely private.
+        If plans are not purely private, or cost more than epsilon however little they may spend.
     """
 
     def keeps(rho: float) -> bool:
         return allows(within, make_plan(Allowance(rho)).event)
 
     within = replace(budget, epsilon=budget.epsilon * _ROOM)
-    low = high = rho_limit(budget)
+    low = high = limit = rho_limit(budget)
     if pure_epsilon_of(make_plan(Allowance(high)).event) == math.inf:
         raise ValueError(NEEDS_DELTA)
     while not keeps(low):
+        if low < _LEAST_PART * limit:
+            raise ValueError(
+                f"epsilon={budget.epsilon:g} is less than the plan costs, whatever it may spend."
+            )
         low, high = low / 4, low
     return make_plan(Allowance(bisected(low, high, 34, keeps)[0]))
 
