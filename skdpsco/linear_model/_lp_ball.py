@@ -5,6 +5,7 @@ from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from skdpsco._typing import SolverLike
 from skdpsco._validation import (
@@ -56,7 +57,7 @@ class AutoBallTuning(NamedTuple):
         Above this d / (r log(2 d)**2), there are many features.
     projected : float
         What an automatic radius is multiplied by for "projected-descent", whose noise does not grow
-        with the ball.
+        with the ball; except for labels if p > 1, where nearly all solutions are in the ball.
     """
 
     clear: float = 1.26
@@ -163,7 +164,7 @@ class LpModel(BallParameters, PrivateLinearModel):
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
         p, intercept = self._order(), bool(self.fit_intercept)
         radius = self._ball_radius(n_samples, bounds, target)
-        if not self._ball_is_given():
+        if not self._ball_is_given() and (p == 1.0 or is_regressor(self)):
             solver = self._resolved_solver(loss, n_samples, len(bounds), self._budget().rho)
             radius *= AUTO_BALL.projected if isinstance(solver, ProjectedDescent) else 1.0
         ball = L1Ball(radius) if p == 1.0 else L2Ball(radius) if p == 2.0 else LpBall(p, radius)
