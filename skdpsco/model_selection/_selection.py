@@ -39,6 +39,7 @@ from .scorers import R2, ClippedSquaredError, PrivateScorer, clipped_squared_err
 
 __all__ = [
     "SEARCH",
+    "SearchPlan",
     "best_try",
     "centred_sum",
     "choose_winner",
