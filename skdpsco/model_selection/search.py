@@ -272,24 +272,20 @@ class PrivateGridSearchCV(  # type: ignore[override]
         plan = self._plan(task)
         to_search, to_refit, advice = self._rehearsed(task, plan)
         frozen = _allotment.frozen_notes(task.candidates, self.record_wise)
+        budget = self._budget()
         # Warnings name the line that called fit.
-        with self._releasing(
-            self, plan.event, self._budget(), warnings=advice, stacklevel=3
-        ) as release:
+        with self._releasing(self, plan.event, budget, warnings=advice, stacklevel=3) as release:
             scorer = release_scorer(plan.scores, task.scoring, task.validation.y, release.rng)
             tried = plan.draw(len(task.grid), release.rng)
             keep = plan.rho_refit == 0.0  # keep the winner's model
             models = (_allotment.to_fit(to_search[k], release) for k in tried)
+            fits = ((model, task.train, task.validation, scorer, keep) for model in models)
             # joblib's messages, which `joblib.parallel_config` may ask for, would reveal the number
             # of tries, which is secret.
             silent = {} if plan.tries is None else {"verbose": 0}
             with without_warnings():  # so would warnings
                 results = in_parallel(
-                    fit_and_sum,
-                    ((model, task.train, task.validation, scorer, keep) for model in models),
-                    self.n_jobs,
-                    pre_dispatch=self.pre_dispatch,
-                    **silent,
+                    fit_and_sum, fits, self.n_jobs, pre_dispatch=self.pre_dispatch, **silent
                 )
             sums = np.array([result[0] for result in results])
             best, told = self._choose(task, plan, scorer, sums, release.rng)

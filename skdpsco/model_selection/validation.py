@@ -63,8 +63,7 @@ class PrivateScore(NamedTuple):
         )
 
     def __str__(self) -> str:
-        rows = [("score", f"{self.score:.6g}"), ("noise_std", f"{self.noise_std:.3g}")]
-        return "\n".join([*(f"{name:<11} {value}" for name, value in rows), str(self.privacy)])
+        return f"score       {self.score:.6g}\nnoise_std   {self.noise_std:.3g}\n{self.privacy}"
 
 
 class Folds(NamedTuple):
