@@ -267,13 +267,15 @@ class PrivateGridSearchCV(  # type: ignore[override]
         return self._accept(draft)
 
     def _search(self, X: Any, y: Any, fit_params: dict[str, Any]) -> None:
-        """Check, plan, rehearse, charge and release; this draft gets what is released."""
+        """Check, plan, rehearse, charge and release; this draft gets the results.
+
+        Only `fit` calls it, since warnings name the line that called `fit`.
+        """
         task = self._task(X, y, fit_params)
         plan = self._plan(task)
         to_search, to_refit, advice = self._rehearsed(task, plan)
         frozen = _allotment.frozen_notes(task.candidates, self.record_wise)
         budget = self._budget()
-        # Warnings name the line that called fit.
         with self._releasing(self, plan.event, budget, warnings=advice, stacklevel=3) as release:
             scorer = release_scorer(plan.scores, task.scoring, task.validation.y, release.rng)
             tried = plan.draw(len(task.grid), release.rng)
@@ -296,8 +298,8 @@ class PrivateGridSearchCV(  # type: ignore[override]
                 assert best is not None  # laws that allow no try need a refit
                 best_estimator = results[best][1]
             else:
-                winner = _allotment.to_fit(to_refit[self.best_index_], release)
                 with without_warnings():
+                    winner = _allotment.to_fit(to_refit[self.best_index_], release)
                     best_estimator = _allotment.fit_granted(winner, task.data)
             assumed = _allotment.assumptions_of(best_estimator)
             if task.labels:  # those that the search has taken from y look declared to its fits
@@ -331,7 +333,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         return SearchTask(grid, candidates, scoring, data, train, validation, labels, public)
 
     def _plan(self, task: SearchTask) -> SearchPlan:
-        """Divide the budget."""
+        """Divide the budget, from public sizes alone."""
         target_bound, tries = target_bound_of(task.candidates), self._tries(len(task.grid))
         return plan_within(
             lambda spend: plan_search(

@@ -206,6 +206,7 @@ def private_cross_val_score(
     check_int("cv", cv, "", 2, n)
     estimator = clone(estimator)
     labels = declare_classes([estimator], data.y)
+
     scores = plan_scores(score_by, target_bound_of([estimator]), n, budget.rho)
     fits = RepeatedEvent(ZCDPEvent(rho_fit), int(cv) - 1)
     event = compose(fits, scores.event, ZCDPEvent(scores.rho))

@@ -398,12 +398,13 @@ def _declared_bounds(estimator: Any, table: "TableRecords") -> tuple[np.ndarray,
 def _planned_matrix(
     estimator: Any, table: "TableRecords", bounds: np.ndarray, finds: bool, n_groups: int
 ) -> tuple[MatrixPlan, np.ndarray]:
-    """The plan and the bounds, from public numbers: features have the bound 1 if ``finds`` fails.
+    """The plan, and bounds: those of features are 1 if "auto" ``finds`` them, and no plan can.
 
     Raises
     ------
     ValueError
-        If there is no plan, or a private number of records is larger than it allows.
+        If there is no plan, ``row_norm`` is out of range, or a private number of records is larger
+        than the plan allows.
     """
     n, d, norm = table.records.shape[0], estimator.n_features_in_, estimator.row_norm
     if norm is not None:
