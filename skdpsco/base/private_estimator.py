@@ -44,6 +44,7 @@ __all__ = [
     "OTHER_STEPS",
     "Payer",
     "PrivateEstimator",
+    "Release",
     "check_budget",
     "check_persons",
     "check_steps",

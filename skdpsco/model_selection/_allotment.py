@@ -17,7 +17,7 @@ from skdpsco._random import below, collected_advice
 from skdpsco._upstream import callbacks_of
 from skdpsco.base.grants import Grant, ReachedNoise, Rehearsal
 from skdpsco.base.labels import named_columns
-from skdpsco.base.private_estimator import MIN_RHO, PrivateEstimator
+from skdpsco.base.private_estimator import MIN_RHO, PrivateEstimator, Release
 from skdpsco.data.block_records import first_record
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.inspection import check_private_steps, privacy_report, private_steps
@@ -32,12 +32,11 @@ __all__ = [
     "check_private",
     "fit_granted",
     "frozen_notes",
-    "granted",
     "hand_over",
     "ledger_of",
     "quieten",
     "rehearse",
-    "seed_noise",
+    "to_fit",
 ]
 
 NOT_INCLUDED = "the cost of the search that chose its parameters is not included"
@@ -61,7 +60,7 @@ def allot(
     unit. The noise of the steps is secret, since a seed would give several fits the same noise.
     Other steps without a seed get a ``public`` one. Otherwise they would draw anew after the
     rehearsal, and might then fail because of a record; and the state of NumPy's global generator
-    would reveal the number of tries. Fit only clones of the result that `granted` makes.
+    would reveal the number of tries. Fit only clones of the result that `to_fit` makes.
     """
     estimator = clone(estimator)
     for (prefix, _), part_rho in zip(
@@ -96,7 +95,7 @@ def granted(allotted: Any, kind: type[Grant] = Grant) -> Any:
 
 
 def fit_granted(estimator: Any, part: Any) -> Any:
-    """Fit a result of `granted`, and require that every grant was charged exactly once.
+    """Fit a result of `to_fit`, and require that every grant was charged exactly once.
 
     A fit that charges nothing has not drawn the planned noise. Copies count too: a step that was
     fitted in another process has charged the copy of its grant there.
@@ -128,10 +127,11 @@ def _name(prefix: str, step: Any) -> str:
     return f"{prefix.removesuffix('__') or 'estimator'}, a {type(step).__name__},"
 
 
-def seed_noise(estimator: Any, rng: Any) -> Any:
-    """Give each private step its own seed."""
-    for prefix, _ in private_steps(estimator):
-        estimator.set_params(**{f"{prefix}random_state": int(below(rng, 2**31))})
+def to_fit(allotted: Any, release: Release) -> Any:
+    """Clone of a result of `allot` for one fit, with seeds if the noise is reproducible."""
+    estimator = granted(allotted)
+    for prefix, _ in private_steps(estimator) if release.seeded else ():
+        estimator.set_params(**{f"{prefix}random_state": int(below(release.rng, 2**31))})
     return estimator
 
 

@@ -39,6 +39,7 @@ from .scorers import R2, ClippedSquaredError, PrivateScorer, clipped_squared_err
 
 __all__ = [
     "SEARCH",
+    "SearchPlan",
     "best_try",
     "centred_sum",
     "choose_winner",
@@ -144,8 +145,7 @@ def plan_search(
     others = compose(scores.event, refit)
     rho_try = calibrate(budget, tries, others)
     event = compose(RandomStoppingEvent(rho_try, tries), others)
-    rho_fit, rho_score = of_fits * rho_try, of_scores * rho_try
-    return SearchPlan(rho_fit, rho_score, rho_refit, scores, tries, event)
+    return SearchPlan(of_fits * rho_try, of_scores * rho_try, rho_refit, scores, tries, event)
 
 
 @dataclass(frozen=True)

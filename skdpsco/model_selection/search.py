@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -13,12 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._random import public_generator, without_warnings
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
-from skdpsco._validation import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    with_hints,
-)
+from skdpsco._validation import HasMethods, Interval, StrOptions, with_hints
 from skdpsco.base.grants import Grant
 from skdpsco.base.parameters import PrivacyParameters
 from skdpsco.base.private_estimator import LABELS_OF_UNITS, PrivateEstimator, plan_within
@@ -29,6 +24,7 @@ from skdpsco.privacy import Budget, Poisson, Tries, TruncatedNegativeBinomial
 from . import _allotment
 from ._best import BestEstimatorMixin
 from ._fitting import (
+    Part,
     check_data,
     declare_classes,
     fit_and_sum,
@@ -38,6 +34,7 @@ from ._fitting import (
 )
 from ._selection import (
     SEARCH,
+    SearchPlan,
     best_try,
     choose_winner,
     comparison_noise,
@@ -58,6 +55,34 @@ _NOT_SHOWN = (
     "noise can hide differences of less than {:.2g} between scores"
 )
 RESERVED = ("epsilon", "delta", "ledger", "random_state")
+
+
+class SearchTask(NamedTuple):
+    """What is searched.
+
+    Parameters
+    ----------
+    grid : list of dict
+        The candidates' parameters.
+    candidates : list of estimator
+    scoring : PrivateScorer or str
+    data, train, validation : Part
+        All records, those of fits and those of scores: all three are the same unless some records
+        are held out.
+    labels : tuple of str
+        A line for the report, if labels are taken from y.
+    public : numpy.random.RandomState
+        Source of public seeds.
+    """
+
+    grid: list[dict[str, Any]]
+    candidates: list[Any]
+    scoring: PrivateScorer | str
+    data: Part
+    train: Part
+    validation: Part
+    labels: tuple[str, ...]
+    public: np.random.RandomState
 
 
 class PrivateGridSearchCV(  # type: ignore[override]
@@ -242,6 +267,52 @@ class PrivateGridSearchCV(  # type: ignore[override]
         return self._accept(draft)
 
     def _search(self, X: Any, y: Any, fit_params: dict[str, Any]) -> None:
+        """Check, plan, rehearse, charge and release; this draft gets the results.
+
+        Only `fit` calls it, since warnings name the line that called `fit`.
+        """
+        task = self._task(X, y, fit_params)
+        plan = self._plan(task)
+        to_search, to_refit, advice = self._rehearsed(task, plan)
+        frozen = _allotment.frozen_notes(task.candidates, self.record_wise)
+        budget = self._budget()
+        with self._releasing(self, plan.event, budget, warnings=advice, stacklevel=3) as release:
+            scorer = release_scorer(plan.scores, task.scoring, task.validation.y, release.rng)
+            tried = plan.draw(len(task.grid), release.rng)
+            keep = plan.rho_refit == 0.0  # keep the winner's model
+            models = (_allotment.to_fit(to_search[k], release) for k in tried)
+            fits = ((model, task.train, task.validation, scorer, keep) for model in models)
+            # joblib's messages, which `joblib.parallel_config` may ask for, would reveal the number
+            # of tries, which is secret.
+            silent = {} if plan.tries is None else {"verbose": 0}
+            with without_warnings():  # so would warnings
+                results = in_parallel(
+                    fit_and_sum, fits, self.n_jobs, pre_dispatch=self.pre_dispatch, **silent
+                )
+            sums = np.array([result[0] for result in results])
+            best, told = self._choose(task, plan, scorer, sums, release.rng)
+            # A search that stops before its first try takes a candidate that was fixed in advance.
+            self.best_index_ = len(task.grid) // 2 if best is None else int(tried[best])
+            self.best_params_ = task.grid[self.best_index_]
+            if keep:
+                assert best is not None  # laws that allow no try need a refit
+                best_estimator = results[best][1]
+            else:
+                with without_warnings():
+                    winner = _allotment.to_fit(to_refit[self.best_index_], release)
+                    best_estimator = _allotment.fit_granted(winner, task.data)
+            assumed = _allotment.assumptions_of(best_estimator)
+            if task.labels:  # those that the search has taken from y look declared to its fits
+                assumed = tuple(line for line in assumed if "labels are public" not in line)
+            self.best_estimator_ = _allotment.hand_over(best_estimator, self.ledger)
+            self.scorer_ = scorer
+            self.n_splits_ = 1
+            covers = f"covers the choice among {len(task.grid)} candidates and the fit of the best"
+            lines = *task.labels, *frozen, *scorer.taken_on_trust, *assumed
+            release.assumptions = (covers, told, *lines)
+
+    def _task(self, X: Any, y: Any, fit_params: dict[str, Any]) -> SearchTask:
+        """Check parameters and records, and split the records."""
         self._in_blocks = is_blocks(X)
         grid = self._grid()
         candidates = self._candidates(grid)
@@ -252,117 +323,86 @@ class PrivateGridSearchCV(  # type: ignore[override]
         if labels and self.max_records_per_unit is not None:
             raise ValueError(LABELS_OF_UNITS)
         # A search within another one splits as it did when the outer one rehearsed it.
-        outer = self.ledger if isinstance(self.ledger, Grant) else None
-        public = public_generator(self.random_state if outer is None else outer.seed)
+        seed = self.ledger.seed if isinstance(self.ledger, Grant) else self.random_state
+        public = public_generator(seed)
         order = public.permutation(len(data.y))
-        budget = self._budget()
-        available = self._available(budget)
-        n_held_out = self._n_held_out(len(data.y), available.rho)
-        n_validation = n_held_out or len(data.y)
+        n_held_out = self._n_held_out(len(data.y), self._available(self._budget()).rho)
         validation = train = data
         if n_held_out:
             validation, train = data.rows(order[:n_held_out]), data.rows(order[n_held_out:])
-        target_bound, tries = target_bound_of(candidates), self._tries(len(grid))
-        plan = plan_within(
+        return SearchTask(grid, candidates, scoring, data, train, validation, labels, public)
+
+    def _plan(self, task: SearchTask) -> SearchPlan:
+        """Divide the budget, from public sizes alone."""
+        target_bound, tries = target_bound_of(task.candidates), self._tries(len(task.grid))
+        return plan_within(
             lambda spend: plan_search(
                 budget=spend,
-                n_candidates=len(grid),
-                n_validation=n_validation,
-                scorer=scoring,
+                n_candidates=len(task.grid),
+                n_validation=len(task.validation.y),
+                scorer=task.scoring,
                 target_bound=target_bound,
                 share=self._share(),
                 tries=tries,
-                held_out=n_held_out > 0,
+                held_out=task.train is not task.data,
             ),
-            available,
+            self._available(self._budget()),
         )
-        # A mistake in a parameter or in the data must cost nothing. Any candidate may win.
-        parts = [(plan.rho_fit, train), (plan.rho_refit or plan.rho_fit, data)]
+
+    def _rehearsed(self, task: SearchTask, plan: SearchPlan) -> tuple[Any, Any, list[str]]:
+        """The candidates with the budget of a try and with that of the refit, and common advice.
+
+        A mistake in a parameter or in the data must cost nothing. Any candidate may win, and advice
+        on only some of them is what the search is for.
+        """
+        parts = (plan.rho_fit, task.train), (plan.rho_refit or plan.rho_fit, task.data)
         budgets = [rho for rho, _ in parts]
-        _allotment.check_private(candidates, data, self.record_wise, budgets)
-        unit = budget.max_records_per_unit
-        allotted = [
-            [_allotment.allot(one, rho, self.delta, public, unit) for rho in budgets]
-            for one in candidates
+        _allotment.check_private(task.candidates, task.data, self.record_wise, budgets)
+        unit = self._budget().max_records_per_unit
+        fits = [
+            (_allotment.allot(candidate, rho, self.delta, task.public, unit), part)
+            for candidate in task.candidates
+            for rho, part in parts
         ]
         advice = in_parallel(
-            _allotment.rehearse,
-            (
-                (estimator, part)
-                for estimators in allotted
-                for estimator, (_, part) in zip(estimators, parts, strict=True)
-            ),
-            self.n_jobs,
-            verbose=0,
-            pre_dispatch=self.pre_dispatch,
+            _allotment.rehearse, fits, self.n_jobs, verbose=0, pre_dispatch=self.pre_dispatch
         )
-        check_scorer(scoring, candidates, validation.y, n_classes_of(candidates[0], data.y))
-
-        # Advice on some candidates only is what the search is for. The warnings name the line that
-        # called fit.
+        n_classes = n_classes_of(task.candidates[0], task.data.y)
+        check_scorer(task.scoring, task.candidates, task.validation.y, n_classes)
+        allotted = [one for one, _ in fits]
         common = [text for text in advice[0] if all(text in texts for texts in advice)]
-        with self._releasing(self, plan.event, budget, warnings=common, stacklevel=3) as release:
-            rng = release.rng
+        return allotted[::2], allotted[1::2], common
 
-            def model(k: int, part: int) -> Any:
-                granted = _allotment.granted(allotted[k][part])
-                return _allotment.seed_noise(granted, rng) if release.seeded else granted
+    def _choose(
+        self, task: SearchTask, plan: SearchPlan, scorer: PrivateScorer, sums: np.ndarray, rng: Any
+    ) -> tuple[int | None, str]:
+        """Choose among the tries with noise, and set the results that are shown.
 
-            scorer = release_scorer(plan.scores, scoring, validation.y, rng)
-            tried = plan.draw(len(grid), rng)
-            keep = plan.rho_refit == 0.0  # keep the winner's model
-            # joblib's messages, which `joblib.parallel_config` may ask for, would reveal the number
-            # of tries, which is secret.
-            silent = {} if plan.tries is None else {"verbose": 0}
-            with without_warnings():  # so would warnings
-                results = in_parallel(
-                    fit_and_sum,
-                    ((model(k, 0), train, validation, scorer, keep) for k in tried),
-                    self.n_jobs,
-                    pre_dispatch=self.pre_dispatch,
-                    **silent,
-                )
-            sums = np.array([result[0] for result in results])
-            self.cv_results_ = _results_of(grid)
-            best: int | None
-            if self.return_scores:
-                scores, shown, noise = shown_scores(
-                    sums, scoring, scorer, validation.y, plan.scores.rho, rng
-                )
-                best = int(scores.argmax())
-                self.best_score_ = float(shown[best])
-                self.cv_results_["mean_test_score"] = shown
-                ranks = rankdata(-scores, method="min")  # ties of shown scores are broken
-                self.cv_results_["rank_test_score"] = ranks.astype(np.int32)
-                close = scores > scores[best] - least_difference(noise, noise[best])
-                told = f"{close.sum() - 1} scores are too close to the best to be told from it"
-            else:
-                deviation = comparison_noise(plan, scorer, n_validation)
-                noise = np.full(len(grid), deviation)
-                told = _NOT_SHOWN.format(least_difference(deviation, deviation))
-                if plan.tries is None:
-                    best = choose_winner(sums, scorer, n_validation, plan.scores.rho, rng)
-                else:
-                    best = best_try(sums, scorer, n_validation, plan.rho_score, rng)
+        Returns
+        -------
+        best : int or None
+            Index of the winner among the tries; None without tries.
+        told : str
+            A line for the report.
+        """
+        self.cv_results_ = _results_of(task.grid)
+        y = task.validation.y
+        if self.return_scores:
+            scores, shown, noise = shown_scores(sums, task.scoring, scorer, y, plan.scores.rho, rng)
+            best = int(scores.argmax())
+            self.best_score_ = float(shown[best])
+            ranks = rankdata(-scores, method="min")  # ties of shown scores are broken
+            self.cv_results_["mean_test_score"] = shown
+            self.cv_results_["rank_test_score"] = ranks.astype(np.int32)
             self.cv_results_["std_noise"] = noise
-            # A search that stops before its first try takes a candidate that was fixed in advance.
-            self.best_index_ = len(grid) // 2 if best is None else int(tried[best])
-            self.best_params_ = grid[self.best_index_]
-            if best is None or plan.rho_refit > 0.0:  # without a try there is a refit
-                with without_warnings():
-                    best_estimator = _allotment.fit_granted(model(self.best_index_, 1), data)
-            else:
-                assert best is not None  # laws that allow no try need a refit
-                best_estimator = results[best][1]
-            # Labels that the search has taken from y look declared to its fits.
-            assumed = _allotment.assumptions_of(best_estimator)
-            assumed = tuple(a for a in assumed if not (labels and "labels are public" in a))
-            self.best_estimator_ = _allotment.hand_over(best_estimator, self.ledger)
-            self.scorer_ = scorer
-            self.n_splits_ = 1
-            covers = f"covers the choice among {len(grid)} candidates and the fit of the best"
-            frozen = _allotment.frozen_notes(candidates, self.record_wise)
-            release.assumptions = (covers, told, *labels, *frozen, *scorer.taken_on_trust, *assumed)
+            close = scores > scores[best] - least_difference(noise, noise[best])
+            return best, f"{close.sum() - 1} scores are too close to the best to be told from it"
+        deviation = comparison_noise(plan, scorer, len(y))
+        self.cv_results_["std_noise"] = np.full(len(task.grid), deviation)
+        told = _NOT_SHOWN.format(least_difference(deviation, deviation))
+        if plan.tries is None:
+            return choose_winner(sums, scorer, len(y), plan.scores.rho, rng), told
+        return best_try(sums, scorer, len(y), plan.rho_score, rng), told
 
     def _grid(self) -> list[dict[str, Any]]:
         """The candidates' parameters."""

@@ -1,6 +1,6 @@
 """Cross-validation of a private estimator, whose score is released with noise."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from types import NoneType
 from typing import Any, NamedTuple
@@ -63,8 +63,42 @@ class PrivateScore(NamedTuple):
         )
 
     def __str__(self) -> str:
-        rows = [("score", f"{self.score:.6g}"), ("noise_std", f"{self.noise_std:.3g}")]
-        return "\n".join([*(f"{name:<11} {value}" for name, value in rows), str(self.privacy)])
+        return f"score       {self.score:.6g}\nnoise_std   {self.noise_std:.3g}\n{self.privacy}"
+
+
+class Folds(NamedTuple):
+    """Records in folds.
+
+    Parameters
+    ----------
+    data : Part
+        All records.
+    rows : list of ndarray
+        The numbers of the records of every fold.
+    n_jobs : int or None
+    """
+
+    data: Part
+    rows: list[np.ndarray]
+    n_jobs: int | None
+
+    def parts(self) -> Iterator[tuple[Part, Part]]:
+        """For every fold all other records, and its own."""
+        everyone = np.arange(len(self.data.y))
+        for fold in self.rows:
+            yield self.data.rows(np.setdiff1d(everyone, fold)), self.data.rows(fold)
+
+    def rehearse(self, allotted: Any) -> Iterable[str]:
+        """Rehearse the fits to all other records, and return what is advised."""
+        fits = ((allotted, others) for others, _ in self.parts())
+        return dict.fromkeys(chain(*in_parallel(_allotment.rehearse, fits, self.n_jobs)))
+
+    def sum_of_scores(self, models: list[Any], scorer: PrivateScorer) -> float:
+        """Fit a model to all records outside of each fold; the sum of the scores in the folds."""
+        pairs = zip(models, self.parts(), strict=True)
+        fits = ((model, *parts, scorer, False) for model, parts in pairs)
+        with without_warnings():
+            return sum(found for found, _ in in_parallel(fit_and_sum, fits, self.n_jobs))
 
 
 def private_cross_val_score(
@@ -172,22 +206,14 @@ def private_cross_val_score(
     check_int("cv", cv, "", 2, n)
     estimator = clone(estimator)
     labels = declare_classes([estimator], data.y)
+
     scores = plan_scores(score_by, target_bound_of([estimator]), n, budget.rho)
-    event = compose(
-        RepeatedEvent(ZCDPEvent(rho_fit), int(cv) - 1), scores.event, ZCDPEvent(scores.rho)
-    )
+    fits = RepeatedEvent(ZCDPEvent(rho_fit), int(cv) - 1)
+    event = compose(fits, scores.event, ZCDPEvent(scores.rho))
     public = public_generator(random_state)
-    order = public.permutation(n)
-    folds = np.array_split(order, cv)
+    folds = Folds(data, np.array_split(public.permutation(n), cv), n_jobs)
     allotted = _allotment.allot(estimator, rho_fit, budget.delta, public, k)
-
-    def others(fold: np.ndarray) -> Part:
-        return data.rows(np.setdiff1d(order, fold))
-
-    rehearsed = in_parallel(
-        _allotment.rehearse, ((allotted, others(fold)) for fold in folds), n_jobs
-    )
-    advice = dict.fromkeys(chain(*rehearsed))
+    advice = folds.rehearse(allotted)
     check_scorer(score_by, [estimator], data.y, n_classes_of(estimator, data.y))
 
     frozen = _allotment.frozen_notes([estimator], record_wise)
@@ -196,19 +222,10 @@ def private_cross_val_score(
     guarantee = Budget(epsilon_of(for_units(event, k), budget.delta), budget.delta, k)
     covers = f"covers the score and {cv} models, which stay secret"
     with releasing(payer, event, guarantee, seed, warnings=advice) as release:
-        rng, seeded = release.rng, release.seeded
-        models = [_allotment.granted(allotted) for _ in folds]
-        if seeded:
-            models = [_allotment.seed_noise(model, rng) for model in models]
-        scorer = release_scorer(scores, score_by, data.y, rng)
-        calls = (
-            (model, others(fold), data.rows(fold), scorer, False)
-            for model, fold in zip(models, folds, strict=True)
-        )
-        with without_warnings():
-            sums = in_parallel(fit_and_sum, calls, n_jobs)
-        total = np.array([sum(part for part, _ in sums)])
-        _, shown, noise = shown_scores(total, score_by, scorer, data.y, scores.rho, rng)
+        models = [_allotment.to_fit(allotted, release) for _ in folds.rows]
+        scorer = release_scorer(scores, score_by, data.y, release.rng)
+        total = np.array([folds.sum_of_scores(models, scorer)])
+        _, shown, noise = shown_scores(total, score_by, scorer, data.y, scores.rho, release.rng)
         release.assumptions = (covers, *labels, *frozen, *scorer.taken_on_trust)
     assert release.privacy is not None
     return PrivateScore(float(shown[0]), float(noise[0]), release.privacy)

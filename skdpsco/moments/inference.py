@@ -38,15 +38,59 @@ def uncertainty(
     """
     problem, (m, d) = problems[0], coefs.shape
     unit, n = problem.unit, problem.n_samples
-    A = problem.A * np.outer(unit, unit)
-    inverse = np.linalg.inv(problem.A + np.diag(weight / unit**2)) / np.outer(unit, unit)
-    mean = np.append(problem.mean[:d], [one.mean[-1] for one in problems])
-    residuals = np.hstack([-coefs, np.eye(m)])
+    units = np.outer(unit, unit)
+    A, inverse = problem.A * units, np.linalg.inv(problem.A + np.diag(weight / unit**2)) / units
     together = m * (d + 1) <= MOST_TOGETHER
     first, second = np.indices((m, m)).reshape(2, -1) if together else np.tile(np.arange(m), (2, 1))
-    # For pairs of targets, covariances of the gradient and, last, of the mean residual.
-    noise = np.zeros((len(first), d + 1, d + 1))
-    curvature_noise, residual_noise = 0.0, np.zeros(m)
+    pairs = first, second
+    noise, of_residuals, of_curvature = _measured_noise(moments, problems, coefs, inverse, pairs)
+    left = _residual_covariance(moments, problems, coefs * unit)
+    # The fit has made the variance of the residuals smaller, by what it took for a signal.
+    taken, kept = np.einsum("ij,kij->k", inverse, noise[:, :d, :d]), max(1.0 - d / n, 1.0 / n)
+    variances = (left.diagonal() + taken[first == second]) / kept
+    variances = np.array(list(map(mean_above_0, variances, of_residuals / kept)))
+    values, U = np.linalg.eigh(left)
+    left = ((U * np.maximum(values, 0.0)) @ U.T)[first, second]
+    left = ((left + taken) / kept / n)[:, None, None]
+    noise[:, :d, :d] += left * A
+    noise[:, d:, d:] += left
+    J = np.zeros((d + 1, d + 1))  # from the gradient and the mean residual to the model
+    J[:d, :d] = inverse
+    if fit_intercept:
+        J[d, :d] = -problem.mean[:d] @ inverse
+        J[d, d] = 1.0
+    noise = J @ noise @ J.T
+    _, deviation = moments.features_alone().noise
+    floor = deviation * np.sqrt(2.0 * d)
+    repaired = bool(np.linalg.eigvalsh(problem.A).min() <= floor * (1.0 + 1e-9))
+    covariance, doubtful = noise[first == second], repaired or of_curvature > DOUBTFUL
+    if m == 1:
+        return Uncertainty(covariance[0], of_curvature, doubtful, float(variances[0]))
+    joint = noise.reshape(m, m, d + 1, d + 1).transpose(0, 2, 1, 3) if together else None
+    shared = np.full(m, of_curvature), np.full(m, doubtful)
+    return Uncertainty(covariance, *shared, variances, joint)
+
+
+def _measured_noise(
+    moments: Any, problems: list[LeastSquares], coefs: np.ndarray, inverse: Any, pairs: Any
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """What the noise of the releases does to the regressions.
+
+    Returns
+    -------
+    gradient : ndarray of shape (n_pairs, n_features + 1, n_features + 1)
+        For targets ``pairs[0]`` with ``pairs[1]``, covariances of the gradient and, last, of the
+        mean residual.
+    residual : ndarray of shape (n_targets,)
+        Deviations of the mean squares of residuals.
+    curvature : float
+        Deviation of the covariances of the features, relative to them.
+    """
+    (m, d), (first, second) = coefs.shape, pairs
+    mean = np.append(problems[0].mean[:d], [one.mean[-1] for one in problems])
+    residuals = np.hstack([-coefs, np.eye(m)])
+    gradient = np.zeros((len(first), d + 1, d + 1))
+    curvature, residual = 0.0, np.zeros(m)
     for share, (centre, scale, deviation, counted) in moments.measured:
         # Columns minus their means are this times (ONE, v); second moments of (ONE, v) are noisy.
         P = np.column_stack([(centre - mean) / ONE, np.diag(scale)])
@@ -61,41 +105,15 @@ def uncertainty(
             K = -H @ _second_moments(moments, centre, scale) / MATRIX.one
             K[:, 0] += H[:, 0]
             known += _outer(K @ Q.T, first, second)
-            residual_noise = np.hypot(residual_noise, share * deviation * (H * K).sum(axis=1))
+            residual = np.hypot(residual, share * deviation * (H * K).sum(axis=1))
         variance = (share * deviation) ** 2
-        noise += variance * known
+        gradient += variance * known
         square, of_ones = products.diagonal(), ones.diagonal()
         # Fourth powers would overflow.
         both = np.sqrt(np.maximum(square - of_ones, 0.0)) * np.sqrt(square + of_ones)
-        residual_noise = np.hypot(residual_noise, share * deviation * both)
-        curvature_noise += 0.5 * variance * np.trace(P[:d].T @ inverse @ P[:d]) ** 2
-    left = _residual_covariance(moments, problems, coefs * unit)
-    # The fit has made the variance of the residuals smaller, by what it took for a signal.
-    taken, kept = np.einsum("ij,kij->k", inverse, noise[:, :d, :d]), max(1.0 - d / n, 1.0 / n)
-    variances = (left.diagonal() + taken[first == second]) / kept
-    pairs = zip(variances, residual_noise / kept, strict=True)
-    variances = np.array([mean_above_0(*pair) for pair in pairs])
-    values, U = np.linalg.eigh(left)
-    left = ((U * np.maximum(values, 0.0)) @ U.T)[first, second]
-    left = ((left + taken) / kept / n)[:, None, None]
-    noise[:, :d, :d] += left * A
-    noise[:, d:, d:] += left
-    J = np.zeros((d + 1, d + 1))  # from the gradient and the mean residual to the model
-    J[:d, :d] = inverse
-    J[d, :d] = -problem.mean[:d] @ inverse
-    J[d, d] = 1.0
-    if not fit_intercept:
-        J[d] = 0.0
-    _, deviation = moments.features_alone().noise
-    floor = deviation * np.sqrt(2.0 * d)
-    repaired = bool(np.linalg.eigvalsh(problem.A).min() <= floor * (1.0 + 1e-9))
-    relative = float(np.sqrt(curvature_noise))
-    noise = J @ noise @ J.T
-    covariance, doubtful = noise[first == second], repaired or relative > DOUBTFUL
-    if m == 1:
-        return Uncertainty(covariance[0], relative, doubtful, float(variances[0]))
-    joint = noise.reshape(m, m, d + 1, d + 1).transpose(0, 2, 1, 3) if together else None
-    return Uncertainty(covariance, np.full(m, relative), np.full(m, doubtful), variances, joint)
+        residual = np.hypot(residual, share * deviation * both)
+        curvature += 0.5 * variance * np.trace(P[:d].T @ inverse @ P[:d]) ** 2
+    return gradient, residual, float(np.sqrt(curvature))
 
 
 def _outer(rows: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """One private release of means and covariances, which answers many questions."""
 
 import math
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -25,13 +25,7 @@ from skdpsco._validation import (
     is_auto,
 )
 from skdpsco.base.advice import BOUNDS_OF_1, PublicNumbers, advice_on
-from skdpsco.base.labels import (
-    declared_classes,
-    group_numbers,
-    indicators,
-    labels_note,
-    labels_of,
-)
+from skdpsco.base.labels import declared_classes, group_numbers, indicators, labels_note, labels_of
 from skdpsco.base.parameters import (
     Constraints,
     FeatureParameters,
@@ -57,6 +51,7 @@ from skdpsco.data.record_sums import join_targets, one_blas_thread
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.moments.query import MomentsQuery, QuerySums
 from skdpsco.moments.release import (
+    MatrixPlan,
     declared_or_found,
     most_records,
     plan_matrix,
@@ -72,6 +67,10 @@ __all__ = ["MomentRelease", "PrivateMoments", "release_moments_of"]
 # Indicators of classes have root mean squares of up to half of their bound, and most features have
 # smaller ones. All columns share the noise in scales, so they should be alike beforehand.
 INDICATOR_UNIT = 1.4
+NOISE_OF_VARIANCES = (
+    "The noise will be as large as the smaller variances of {} columns, which are raised to it. {} "
+    "records would do, or a larger epsilon."
+)
 
 
 class MomentRelease:
@@ -79,17 +78,49 @@ class MomentRelease:
 
     row_norm: Any = None  # the norm is found privately
     groups: Any = None  # there are no groups
+    conditioning: Any = "auto"  # a centre and scales are found
     _labelled: Any = False  # whether targets are labels
     _group_labels: Any = None  # of a draft: as they were passed, and so are
     _sample_weight: Any = None  # the weights of records
     _said: tuple[str, ...] = ()  # further lines of the report
     target_bound: Any = None
 
+    def _declared_groups(self) -> list[Any]:
+        """Labels of groups; none if there are none.
+
+        Raises
+        ------
+        ValueError
+            If they are not one or more different labels.
+        """
+        if self.groups is None:
+            return []
+        found = labels_of("groups", None, self.groups)
+        if not found or len(set(found)) < len(found):
+            raise ValueError(f"groups must hold different labels, got {found!r}.")
+        return found
+
     def _target_bounds(self, n_targets: int) -> np.ndarray | None:
-        """Declared bounds of the targets, checked; None if there are none."""
-        if self.target_bound is None:
+        """Bounds of the targets, from one number or one for each of several; None if undeclared.
+
+        Raises
+        ------
+        TypeError
+            If one of them is not a number.
+        ValueError
+            If a bound is out of range, or there is not one per target.
+        """
+        value = self.target_bound
+        if value is None:
             return None
-        return check_target_bounds(self.target_bound, n_targets)
+        if n_targets == 1 or not isinstance(value, list | tuple | np.ndarray):
+            return np.full(n_targets, check_bound("target_bound", value))
+        if len(value) != n_targets:
+            raise ValueError(
+                f"target_bound must be a positive number, or have one for each of {n_targets} "
+                f"targets; got {len(value)}."
+            )
+        return np.array([check_bound("target_bound", one) for one in value])
 
     def _check_features(self, n_features: int) -> None:
         """Allow any number of features."""
@@ -283,7 +314,7 @@ class PrivateMoments(
         draft = model._draft()
         (X,) = model._of_units(None, X=query.checked(sums))
         draft._said = ("a database clipped the values and added them up (trusted)",)
-        draft.moments_ = release_moments_of(draft, X, None, has_target=m > 0)
+        draft.moments_ = release_moments_of(draft, X, None)
         return model._accept(draft)
 
 
@@ -303,129 +334,38 @@ def release_moments_of(
     stacklevel : int
         Which line warnings name.
     """
-    blocks, given_y = blocks_of(X, y), y
-    if blocks is not None:
-        X, y = blocks, None
-    if has_target is None:
-        has_target = y is not None if blocks is None else blocks.has_target
-    groups = _declared_groups(estimator.groups)
-    records, y, m, classes = table_records(estimator, X, y, has_target, groups)
-    weighted = estimator._sample_weight is not None
-    n, d = records.shape[0], estimator.n_features_in_
-    budget, names = estimator._budget(), getattr(estimator, "feature_names_in_", None)
-    bounds = np.full(d + m, np.nan)  # NaN for bounds that are to be found
-    declared, tells = estimator.feature_bound, False
-    if is_auto(declared):  # a norm of rows is in units that are known
-        tells = estimator.row_norm is None and estimator._relation != ADD_OR_REMOVE
-        declared = 1.0
-        if hasattr(estimator, "_finds_bounds"):
-            tells = tells and estimator._finds_bounds()
-            declared = estimator._feature_bounds(d)
-        declared = None if tells else declared
-    if declared is not None:
-        bounds[:d] = check_feature_bound(declared, d, names)
-    if classes is not None:
-        bounds[d:] = 1.0
-    elif has_target and (of_targets := estimator._target_bounds(m)) is not None:
-        bounds[d:] = of_targets
-    norm = estimator.row_norm
-    if norm is not None:
-        norm = check_bound("row_norm", norm)
-        for bound in bounds[~np.isnan(bounds)]:  # squares of units must not vanish
-            check_bound("row_norm * feature_bound or target_bound", min(norm, 1.0) * float(bound))
-    conditioned = getattr(estimator, "conditioning", "auto") == "auto"
-    available = estimator._available(budget)
-    # Public numbers, which decide everything that is known before the release.
-    known = None if estimator._relation == ADD_OR_REMOVE else n
-    if known is None and np.isnan(bounds).any():
-        raise ValueError(
-            f"feature_bound and target_bound must be declared with relation={ADD_OR_REMOVE!r}: "
-            "nothing is found privately then."
-        )
-
-    def matrix_plan(spend: Any) -> Any:
-        unknown = int(np.isnan(bounds).sum())
-        n_groups = len(groups) or int(weighted)
-        return plan_matrix(known, len(bounds), spend.mu, conditioned, norm, unknown, n_groups)
-
-    sizes = available, MOST_RECORDS_ADDED if known is None else n, d
-    try:
-        plan = estimator._planned(matrix_plan, *sizes)
-    except ValueError:
-        if not tells:
-            raise
-        bounds[:d] = 1.0  # there is no plan that finds them, too
-        plan = estimator._planned(matrix_plan, *sizes)
-    warnings: tuple[str, ...] = ()
-    if known is None and n > most_records(plan):
-        raise ValueError(
-            f"X must have at most {most_records(plan)} records with relation={ADD_OR_REMOVE!r} and "
-            f"epsilon={estimator.epsilon!r}."
-        )
-    if known is not None:
-        public = PublicNumbers(
-            known,
-            len(bounds),
-            available.mu,
-            budget.epsilon,
-            budget.delta,
-            max_records_per_unit=budget.max_records_per_unit,
-            least_n_mu=FEATURE_BOUNDS.least_n_mu * np.isnan(bounds[d:]).any(),
-            bounds_n_mu=FEATURE_BOUNDS.least_n_mu * np.isnan(bounds[:d]).any(),
-        )
-        some = known // max(len(groups), 1)
-        warnings = advice_on(public)
-        if not advice_on(public._replace(bounds_n_mu=0.0)):
-            warnings = (*_noise_advice(some, len(bounds), available.mu), *warnings)
-    if is_auto(estimator.feature_bound) and (bounds[:d] == 1.0).all():
-        warnings = warnings or (BOUNDS_OF_1,)
+    groups, weighted = estimator._declared_groups(), estimator._sample_weight is not None
+    table = table_records(estimator, X, y, has_target)
+    names, d = _names_of_columns(estimator, table, y), estimator.n_features_in_
+    bounds, finds = _declared_bounds(estimator, table)
+    plan, bounds = _planned_matrix(estimator, table, bounds, finds, len(groups) or int(weighted))
+    warnings = _warnings(estimator, plan, bounds)
     with (
         one_blas_thread(),  # pieces already run in threads
-        (
-            nullcontext(records)
-            if isinstance(records, QuerySums)
-            else opened(records, np.ones(records.shape[1]))
-        ) as design,
+        table.opened() as design,
         estimator._releasing(
-            estimator,
-            plan.event,
-            budget,
-            stacklevel=stacklevel,
-            warnings=warnings,
+            estimator, plan.event, estimator._budget(), stacklevel=stacklevel, warnings=warnings
         ) as release,
     ):
-        bounds = declared_or_found(plan, design, y, bounds, release.rng)
+        bounds = declared_or_found(plan, design, table.y, bounds, release.rng)
         units = bounds.copy()  # the units of rows
-        if classes is not None and plan.has_scales:
+        if table.classes is not None and plan.has_scales:
             units[d:] = INDICATOR_UNIT
-        sums: Any = design if isinstance(design, QuerySums) else TableSums(design, y, units)
+        sums: Any = design if isinstance(design, QuerySums) else TableSums(design, table.y, units)
         found = release_matrix(plan, sums, units, d, weighted, release.rng)
-        release.assumptions = _assumptions(plan, bounds if classes is None else bounds[:d], d)
-        if classes is not None:
-            release.assumptions += (labels_note(classes, estimator.classes),)
-        release.assumptions += estimator._said
-        if groups:
-            release.assumptions += (f"the {len(groups)} groups are public (declared)",)
-        if weighted:
-            release.assumptions += (f"weights of records are clipped to {estimator.max_weight:g}",)
-    given = [f"x{j}" for j in range(d)] if names is None else list(names)
-    of_targets = _names_of_targets(given_y, m, given)
-    if isinstance(records, QuerySums):
-        of_targets = list(records.query.bounds)[d:]
-    if classes is not None:
-        of_targets = [f"y={label}" for label in classes]
+        release.assumptions = _assumptions(estimator, plan, bounds, table.classes)
     whole, *parts = (
         ReleasedMoments(
             n_samples=one.n_samples,
-            names=(*given, *of_targets),
-            n_targets=m,
+            names=names,
+            n_targets=table.n_targets,
             mean=one.mean,
             covariance=one.covariance,
             bounds=bounds,
             measured=((1.0, one.measured),),
             privacy_=estimator.privacy_,
-            named=names is not None,
-            classes=classes,
+            named=hasattr(estimator, "feature_names_in_"),
+            classes=table.classes,
             max_weight=float(estimator.max_weight) if weighted else 1.0,
         )
         for one in found
@@ -433,13 +373,111 @@ def release_moments_of(
     return replace(whole, groups=dict(zip(groups, parts, strict=False)))
 
 
-def _names_of_targets(y: Any, n_targets: int, features: list[Any]) -> list[str]:
-    """Their names in a Series or a frame, if they differ from each other and from `features`."""
-    found = list(getattr(y, "columns", [getattr(y, "name", None)]))
-    different = len({*found, *features}) == n_targets + len(features)
-    if different and all(isinstance(name, str) and name for name in found):
-        return found
-    return ["y"] if n_targets == 1 else [f"y{k}" for k in range(n_targets)]
+def _declared_bounds(estimator: Any, table: "TableRecords") -> tuple[np.ndarray, bool]:
+    """Bounds of all columns, NaN where they are to be found, and whether "auto" asks for these."""
+    d, m = estimator.n_features_in_, table.n_targets
+    bounds = np.full(d + m, np.nan)
+    declared, finds = estimator.feature_bound, False
+    if is_auto(declared):  # a norm of rows is in units that are known
+        finds = estimator.row_norm is None and estimator._relation != ADD_OR_REMOVE
+        declared = 1.0
+        if hasattr(estimator, "_finds_bounds"):  # so may be those of a model
+            finds = finds and estimator._finds_bounds()
+            declared = estimator._feature_bounds(d)
+        declared = None if finds else declared
+    if declared is not None:
+        names = getattr(estimator, "feature_names_in_", None)
+        bounds[:d] = check_feature_bound(declared, d, names)
+    if table.classes is not None:
+        bounds[d:] = 1.0
+    elif m and (of_targets := estimator._target_bounds(m)) is not None:
+        bounds[d:] = of_targets
+    return bounds, finds
+
+
+def _planned_matrix(
+    estimator: Any, table: "TableRecords", bounds: np.ndarray, finds: bool, n_groups: int
+) -> tuple[MatrixPlan, np.ndarray]:
+    """The plan, and bounds: those of features are 1 if "auto" ``finds`` them, and no plan can.
+
+    Raises
+    ------
+    ValueError
+        If there is no plan, ``row_norm`` is out of range, or a private number of records is larger
+        than the plan allows.
+    """
+    n, d, norm = table.records.shape[0], estimator.n_features_in_, estimator.row_norm
+    if norm is not None:
+        norm = check_bound("row_norm", norm)
+        for bound in bounds[~np.isnan(bounds)]:  # squares of units must not vanish
+            check_bound("row_norm * feature_bound or target_bound", min(norm, 1.0) * float(bound))
+    known = None if estimator._relation == ADD_OR_REMOVE else n
+    if known is None and np.isnan(bounds).any():
+        raise ValueError(
+            f"feature_bound and target_bound must be declared with relation={ADD_OR_REMOVE!r}: "
+            "nothing is found privately then."
+        )
+    conditioned = estimator.conditioning == "auto"
+
+    def matrix_plan(spend: Any) -> MatrixPlan:
+        unknown = int(np.isnan(bounds).sum())
+        return plan_matrix(known, len(bounds), spend.mu, conditioned, norm, unknown, n_groups)
+
+    available = estimator._available(estimator._budget())
+    sizes = available, MOST_RECORDS_ADDED if known is None else n, d
+    try:
+        plan = estimator._planned(matrix_plan, *sizes)
+    except ValueError:
+        if not finds:
+            raise
+        bounds = np.append(np.ones(d), bounds[d:])
+        plan = estimator._planned(matrix_plan, *sizes)
+    if known is None and n > most_records(plan):
+        raise ValueError(
+            f"X must have at most {most_records(plan)} records with relation={ADD_OR_REMOVE!r} and "
+            f"epsilon={estimator.epsilon!r}."
+        )
+    return plan, bounds
+
+
+def _warnings(estimator: Any, plan: MatrixPlan, bounds: np.ndarray) -> tuple[str, ...]:
+    """What users should know of the accuracy, from public numbers alone."""
+    d, p = estimator.n_features_in_, len(bounds)
+    are_ones = is_auto(estimator.feature_bound) and (bounds[:d] == 1.0).all()
+    if plan.n_samples is None:
+        return (BOUNDS_OF_1,) if are_ones else ()
+    budget, unknown = estimator._budget(), np.isnan(bounds)
+    mu = estimator._available(budget).mu
+    public = PublicNumbers(
+        plan.n_samples,
+        p,
+        mu,
+        budget.epsilon,
+        budget.delta,
+        max_records_per_unit=budget.max_records_per_unit,
+        least_n_mu=FEATURE_BOUNDS.least_n_mu * unknown[d:].any(),
+        bounds_n_mu=FEATURE_BOUNDS.least_n_mu * unknown[:d].any(),
+    )
+    warnings, needed = advice_on(public), 2.0 * p**1.5
+    noisy = plan.n_samples // max(plan.n_groups, 1) * mu < needed
+    if noisy and not advice_on(public._replace(bounds_n_mu=0.0)):
+        warnings = (NOISE_OF_VARIANCES.format(p, math.ceil(needed / mu)), *warnings)
+    return warnings or ((BOUNDS_OF_1,) if are_ones else ())
+
+
+def _names_of_columns(estimator: Any, table: "TableRecords", y: Any) -> tuple[str, ...]:
+    """Names of features and targets: for targets those of a Series or a frame, if all differ."""
+    if isinstance(table.records, QuerySums):
+        return tuple(table.records.query.bounds)
+    m, numbered = table.n_targets, [f"x{j}" for j in range(estimator.n_features_in_)]
+    features = getattr(estimator, "feature_names_in_", numbered)
+    targets = list(getattr(y, "columns", [getattr(y, "name", None)]))
+    named = all(isinstance(name, str) and name for name in targets)
+    if table.classes is not None:
+        targets = [f"y={label}" for label in table.classes]
+    elif not named or len({*targets, *features}) != m + len(features):
+        targets = ["y"] if m == 1 else [f"y{k}" for k in range(m)]
+    return (*features, *targets)
 
 
 class TableRecords(NamedTuple):
@@ -461,26 +499,33 @@ class TableRecords(NamedTuple):
     n_targets: int
     classes: Any
 
+    def opened(self) -> AbstractContextManager[Any]:
+        """What sums are taken over."""
+        if isinstance(self.records, QuerySums):
+            return nullcontext(self.records)
+        return opened(self.records, np.ones(self.records.shape[1]))
 
-def table_records(
-    estimator: Any, X: Any, y: Any, has_target: bool, groups: list[Any]
-) -> TableRecords:
+
+def table_records(estimator: Any, X: Any, y: Any, has_target: bool | None) -> TableRecords:
     """Check arrays or blocks, and set the number and the names of features on ``estimator``."""
     if isinstance(X, QuerySums):
         names = list(X.query.bounds)[: X.shape[1] - X.query.n_targets]
         estimator.n_features_in_ = len(names)
         estimator.feature_names_in_ = np.array(names, dtype=object)
         return TableRecords(X, None, X.query.n_targets, None)
-    if isinstance(X, RowBlocks):
-        return _in_blocks(estimator, X, has_target, groups)
-    return _in_memory(estimator, X, y, has_target, groups)
+    blocks = blocks_of(X, y)
+    if blocks is not None:
+        has_target = blocks.has_target if has_target is None else has_target
+        return _in_blocks(estimator, blocks, has_target)
+    has_target = y is not None if has_target is None else has_target
+    return _in_memory(estimator, X, y, has_target)
 
 
 # Kernels read one target beside the features: several are columns like these, and so is one if
 # groups and weights stand in its place.
 
 
-def _in_memory(estimator: Any, X: Any, y: Any, has_target: bool, groups: list[Any]) -> TableRecords:
+def _in_memory(estimator: Any, X: Any, y: Any, has_target: bool) -> TableRecords:
     labelled, classes = has_target and estimator._labelled, None
     m = n_targets_of(y) if has_target and not labelled else int(has_target)
     if has_target:
@@ -493,7 +538,7 @@ def _in_memory(estimator: Any, X: Any, y: Any, has_target: bool, groups: list[An
         classes, y = indicators(y, estimator.classes)
         estimator._check_classes(classes)
         m = len(classes)
-    tags = _tags_of(estimator, groups, X.shape[0])
+    tags = _tags_of(estimator, X.shape[0])
     if tags is not None or m > 1:
         if sparse.issparse(X):  # SciPy's errors would show wrong indices
             as_design(X, np.ones(X.shape[1]), False)
@@ -502,9 +547,7 @@ def _in_memory(estimator: Any, X: Any, y: Any, has_target: bool, groups: list[An
     return TableRecords(X, y, m, classes)
 
 
-def _in_blocks(
-    estimator: Any, blocks: RowBlocks, has_target: bool, groups: list[Any]
-) -> TableRecords:
+def _in_blocks(estimator: Any, blocks: RowBlocks, has_target: bool) -> TableRecords:
     m, classes = blocks.n_targets if has_target else 0, None
     if has_target and estimator._labelled:
         as_blocks(blocks, None)  # which checks that there is one column of them
@@ -513,7 +556,7 @@ def _in_blocks(
     estimator._check_features(blocks.n_features)
     if classes is not None:
         estimator._check_classes(classes)
-    tags = _tags_of(estimator, groups, blocks.n_samples)
+    tags = _tags_of(estimator, blocks.n_samples)
     encode: Any = _as_table
     if tags is None:
         if m == 0:
@@ -534,31 +577,13 @@ def _in_blocks(
     return TableRecords(read_tables(estimator, blocks, encode, m), None, m, classes)
 
 
-def _declared_groups(groups: Any) -> list[Any]:
-    """Labels of groups; none if there are none.
-
-    Raises
-    ------
-    ValueError
-        If they are not one or more different labels.
-    """
-    if groups is None:
-        return []
-    found = labels_of("groups", None, groups)
-    if not found or len(set(found)) < len(found):
-        raise ValueError(f"groups must hold different labels, got {found!r}.")
-    return found
-
-
-def _tags_of(estimator: Any, groups: list[Any], n_samples: int) -> np.ndarray | None:
+def _tags_of(estimator: Any, n_samples: int) -> np.ndarray | None:
     """For every record the number of its group plus half of its weight; None without either."""
-    weights = estimator._sample_weight
+    weights, groups = estimator._sample_weight, estimator._declared_groups()
     if not groups and weights is None:
         return None
-    for name, value in (
-        ("sample_weight", weights),
-        ("sensitive_features", estimator._group_labels),
-    ):
+    labels = estimator._group_labels
+    for name, value in {"sample_weight": weights, "sensitive_features": labels}.items():
         if hasattr(value, "__dask_graph__"):
             raise TypeError(
                 f"{name} must be an array in memory, got a Dask {type(value).__name__}."
@@ -568,9 +593,7 @@ def _tags_of(estimator: Any, groups: list[Any], n_samples: int) -> np.ndarray | 
         with np.errstate(all="ignore"):  # tiny weights underflow
             tags = 0.5 * check_weights(weights, estimator.max_weight, n_samples)
     if groups:
-        numbers = group_numbers(
-            labels_of("sensitive_features", None, estimator._group_labels), groups
-        )
+        numbers = group_numbers(labels_of("sensitive_features", None, labels), groups)
         if len(numbers) != n_samples:
             raise ValueError(
                 f"sensitive_features must hold one label per record: {n_samples} records in X, "
@@ -598,45 +621,24 @@ def target_table(y: np.ndarray, classes: Any = None) -> np.ndarray:
     return np.column_stack([columns, np.zeros(len(columns))])
 
 
-def check_target_bounds(value: Any, n_targets: int) -> np.ndarray:
-    """One bound per target, from a number or, for several targets, from one number for each.
-
-    Raises
-    ------
-    TypeError
-        If it holds something other than numbers.
-    ValueError
-        If a bound is out of range, or there is not one per target.
-    """
-    if n_targets == 1 or not isinstance(value, list | tuple | np.ndarray):
-        return np.full(n_targets, check_bound("target_bound", value))
-    if len(value) != n_targets:
-        raise ValueError(
-            f"target_bound must be a positive number, or have one for each of {n_targets} targets; "
-            f"got {len(value)}."
-        )
-    return np.array([check_bound("target_bound", one) for one in value])
-
-
-def _noise_advice(n: int, p: int, mu: float) -> tuple[str, ...]:
-    """What users should know about the noise, from public numbers alone."""
-    needed = 2.0 * p**1.5
-    if n * mu >= needed:
-        return ()
-    return (
-        f"The noise will be as large as the smaller variances of {p} columns, which are raised to "
-        f"it. {math.ceil(needed / mu)} records would do, or a larger epsilon.",
-    )
-
-
-def _assumptions(plan: Any, bounds: np.ndarray, n_features: int) -> tuple[str, ...]:
+def _assumptions(
+    estimator: Any, plan: MatrixPlan, bounds: np.ndarray, classes: np.ndarray | None
+) -> tuple[str, ...]:
     """Lines for the report."""
-    lines = [clipping_note(bounds[:n_features])]
-    if len(bounds) > n_features:
-        listed = ", ".join(f"{bound:g}" for bound in bounds[n_features:])
+    d = estimator.n_features_in_
+    lines = [clipping_note(bounds[:d])]
+    if classes is None and len(bounds) > d:
+        listed = ", ".join(f"{bound:g}" for bound in bounds[d:])
         lines.append(f"targets are clipped to ±{listed}")
     if plan.n_samples is None:
         lines.append(f"there are at most {most_records(plan)} records")
     if plan.conditioning is not None:
         lines.append(plan.note)
+    if classes is not None:
+        lines.append(labels_note(classes, estimator.classes))
+    lines += estimator._said
+    if estimator.groups is not None:
+        lines.append(f"the {plan.n_groups} groups are public (declared)")
+    if estimator._sample_weight is not None:
+        lines.append(f"weights of records are clipped to {estimator.max_weight:g}")
     return tuple(lines)

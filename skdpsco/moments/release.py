@@ -29,6 +29,7 @@ from skdpsco.solvers.penalized.second_moments import (
 __all__ = [
     "MATRIX",
     "ONE",
+    "MatrixPlan",
     "Measured",
     "declared_or_found",
     "most_records",
