@@ -24,6 +24,7 @@ __all__ = [
     "Found",
     "Prepared",
     "agreed",
+    "check_reads_blocks",
     "check_rows_of",
     "is_sparse",
     "mu_left",
@@ -159,6 +160,16 @@ def purely_prepared(
         return pure_plan(lambda allowance: prepared(task, task.X.shape[0], allowance), budget)
 
     return within(task._replace(n_iter=within(task).last[1].n_iter))
+
+
+def check_reads_blocks(solver: Any, name: Any) -> None:
+    """Refuse a solver that cannot read blocks of records, given as ``name``."""
+    if not getattr(solver, "by_blocks", False):
+        raise ValueError(
+            f"solver={name!r}, {type(solver).__name__}, cannot read blocks of records: it reads "
+            "columns, samples or a clipped copy of them. Pass X and y as arrays, or choose a "
+            "solver that the model has for blocks: see the page on data larger than memory."
+        )
 
 
 def is_sparse(X: Any) -> bool:

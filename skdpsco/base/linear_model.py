@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -30,6 +30,7 @@ from skdpsco.base.fit_plans import (
     Found,
     Prepared,
     agreed,
+    check_reads_blocks,
     check_rows_of,
     is_sparse,
     mu_left,
@@ -79,28 +80,6 @@ CONDITIONED = (
     "gradient-descent",
 )
 
-
-class RadiusTuning(NamedTuple):
-    """Constants of an automatic radius; examples/benchmarks/robustness.py shows the accuracy.
-
-    Parameters
-    ----------
-    growth_ratio : float
-        The n mu / sqrt(d) above which a radius grows in proportion to it, up to a limit: no
-        default should keep a model from its optimum if nothing else does.
-    largest_growth : float
-        That limit.
-    shrinking_ratio : float
-        The n mu / sqrt(d) below which the radius of a regression shrinks in proportion to it, down
-        to a limit: in a larger ball its noise would predict worse than a constant does.
-    """
-
-    growth_ratio: float = 250.0
-    largest_growth: float = 8.0
-    shrinking_ratio: float = 100.0
-
-
-RADIUS = RadiusTuning()
 
 # For models in an l1 ball: a function for each name that makes its solver.
 L1_SOLVERS: dict[str, Callable[[], Any]] = {
@@ -167,7 +146,6 @@ class PrivateLinearModel(PrivateEstimator):
     feature_range_: np.ndarray
 
     _auto_radius: ClassVar[float]  # of a ball that also holds the intercept
-    _least_growth: ClassVar[float] = 1.0  # of an automatic radius: see `RadiusTuning`
     # A wider scale, which clips less where there is little noise, would leave features small beside
     # the intercept: steps short enough for the intercept would be too short for them.
     _widest: ClassVar[float] = math.inf
@@ -369,17 +347,8 @@ class PrivateLinearModel(PrivateEstimator):
         intercept = bool(self.fit_intercept)
         return Problem(loss, constraint, n_samples, len(bounds) + intercept, intercept)
 
-    def _growth(self, n_samples: int, n_features: int) -> float:
-        """Factor of an automatic radius: above 1 with little noise, and below 1 with much."""
-        ratio = n_samples * self._budget().mu / max(n_features, 1) ** 0.5
-        if ratio < RADIUS.growth_ratio:
-            return max(min(ratio / RADIUS.shrinking_ratio, 1.0), self._least_growth)
-        return min(ratio / RADIUS.growth_ratio, RADIUS.largest_growth)
-
-    def _ball_radius(self, n: int, bounds: Any, target: Target, grows: bool = True) -> float:
+    def _ball_radius(self, bounds: Any, target: Target) -> float:
         """Radius of a ball that includes the intercept, in the solver's units.
-
-        ``grows`` says whether an automatic one may be larger if there is little noise.
 
         Raises
         ------
@@ -388,7 +357,7 @@ class PrivateLinearModel(PrivateEstimator):
         """
         radius, _ = self._radius_and_bounds(len(bounds))
         if radius is None:
-            return self._auto_radius * min(self._growth(n, len(bounds)), math.inf if grows else 1.0)
+            return self._auto_radius
         name = f"radius * max(feature_bound){' / target_bound' if target.scale != 1.0 else ''}"
         return check_bound(name, radius * float(bounds.max()) / target.scale)
 
@@ -657,44 +626,23 @@ class PrivateLinearModel(PrivateEstimator):
         the target are still to be released, plans are made for their extremes: whatever may fail
         must fail before noise is drawn.
         """
-        n, d, loss = n_samples, task.X.shape[1], task.loss
+        n, d, added = n_samples, task.X.shape[1], self._relation == ADD_OR_REMOVE
         # No rho implies delta=0: ``available`` is one that is tried.
         budget: Any = available if self.delta == 0 else self._budget()
         shown = available if self.delta == 0 else self._available(budget)
-        seen = loss if task.weights is None else Weighted(loss)  # what the solver sees
-        added, given = self._relation == ADD_OR_REMOVE, self._known_units
+        given = self._known_units
         conditions = self._conditions(task, n, budget.mu)
         self._conditioned = conditions if given is None else given.conditioning is not None
+        seen = task.loss if task.weights is None else Weighted(task.loss)  # what the solver sees
         solver = self._resolved_solver(seen, n, d, budget.rho)
-        if self._by_blocks and not getattr(solver, "by_blocks", False):
-            raise ValueError(
-                f"solver={self.solver!r}, {type(solver).__name__}, cannot read blocks of records: "
-                "it reads columns, samples or a clipped copy of them. Pass X and y as arrays, or "
-                "choose a solver that the model has for blocks: see the page on data larger than "
-                "memory."
-            )
+        if self._by_blocks:
+            check_reads_blocks(solver, self.solver)
 
         def planned(make_plan: Any) -> Any:
             return self._planned(make_plan, available, n, d, *self._planned_with)
 
-        stages: list[Stage] = [] if given is None else known_stages(given, task.regression)
-        if task.bounds is None:
-            scales = self._conditioned and not self._ball_is_given()
-            tight = getattr(solver, "fills_range", False) or not scales
-            stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho, added, tight)))
-        if task.regression and (given is None or given.target is None):
-            bound = task.target_bound
-            found = planned(lambda spend: self._plan_target(loss, bound, n, spend.rho))
-            stages = [*stages, found] if given is None else [found, *stages]
-        if self._conditioned and given is None:
-            stages.append(self._feature_stage(task, n, solver, stages, planned))
-        calibration = None
-        curve, n_known = self._curve(seen), self._known_weight(n)
-        if curve is not None and self._calibrates(curve, n_known, d, budget.mu):
-            sizes = n, n_known, d
-            calibration = planned(
-                lambda spend: plan_calibration(*sizes, mu_left(stages, spend), curve, added)
-            )
+        stages = self._planned_stages(task, n, solver, planned)
+        calibration = self._planned_calibration(seen, (n, d, budget.mu), stages, planned)
         last = NoOpEvent() if calibration is None else calibration.event
         released = compose(last, *(stage.event for stage in stages))
         whole: Event | None = None  # the cost, if it is all of what is available
@@ -720,7 +668,7 @@ class PrivateLinearModel(PrivateEstimator):
             plan = planned(lambda spend, problem=problem: solver.plan(problem, spend, task.n_iter))
             cost = agreed(solver, plan.event, cost) if known else ZCDPEvent(available.rho)
         if self._conditioned:
-            one, in_memory = loss.n_outputs == 1, not (self._sparse or self._by_blocks)
+            one, in_memory = task.loss.n_outputs == 1, not (self._sparse or self._by_blocks)
             tiled = plan.only_gradients and one and in_memory
             read: Any = stages[-1]
             stages[-1] = read.read_by(plan, tiled, (self._narrowest, self._widest))
@@ -738,6 +686,41 @@ class PrivateLinearModel(PrivateEstimator):
             cost=cost if known else None,
             last=(problem, plan),
             warnings=(*warnings, *plan.warnings),
+        )
+
+    def _planned_stages(self, task: FitTask, n: int, solver: Any, planned: Any) -> list[Stage]:
+        """The releases before the solver: bounds, the unit of targets, centre and scales.
+
+        ``planned`` makes a plan of what is available, and checks its cost.
+        """
+        d, given, added = task.X.shape[1], self._known_units, self._relation == ADD_OR_REMOVE
+        stages: list[Stage] = [] if given is None else known_stages(given, task.regression)
+        if task.bounds is None:
+            scales = self._conditioned and not self._ball_is_given()
+            tight = getattr(solver, "fills_range", False) or not scales
+            stages.append(planned(lambda spend: plan_bounds(n, d, spend.rho, added, tight)))
+        if task.regression and (given is None or given.target is None):
+            bound = task.target_bound
+            found = planned(lambda spend: self._plan_target(task.loss, bound, n, spend.rho))
+            stages = [*stages, found] if given is None else [found, *stages]
+        if self._conditioned and given is None:
+            stages.append(self._feature_stage(task, n, solver, stages, planned))
+        return stages
+
+    def _planned_calibration(
+        self, loss: Any, sizes: tuple[int, int, float], stages: list[Stage], planned: Any
+    ) -> Any:
+        """The release after the solver, or None; ``sizes`` are n, d and mu."""
+        n, d, mu = sizes
+        added, curve, known = (
+            self._relation == ADD_OR_REMOVE,
+            self._curve(loss),
+            self._known_weight(n),
+        )
+        if curve is None or not self._calibrates(curve, known, d, mu):
+            return None
+        return planned(
+            lambda spend: plan_calibration(n, known, d, mu_left(stages, spend), curve, added)
         )
 
     def _feature_stage(

@@ -45,7 +45,7 @@ LOSS = HasMethods(["lipschitz", "smoothness"])
 
 
 class AutoBallTuning(NamedTuple):
-    """Constants of ``solver="auto"``, fitted by examples/benchmarks/lp_geometry.py.
+    """Constants of an automatic solver (examples/benchmarks/lp_geometry.py) and radius.
 
     n is the number of records, d that of features, and mu the budget in Gaussian privacy.
 
@@ -58,11 +58,22 @@ class AutoBallTuning(NamedTuple):
     projected : float
         What an automatic radius is multiplied by for "projected-descent", whose noise does not grow
         with the ball; except for labels if p > 1, where nearly all solutions are in the ball.
+    growth_ratio : float
+        The n mu / sqrt(d) above which a radius grows in proportion to it, up to a limit: no
+        default should keep a model from its optimum if nothing else does.
+    largest_growth : float
+        That limit.
+    shrinking_ratio : float
+        The n mu / sqrt(d) below which the radius of a regression shrinks in proportion to it, down
+        to a limit: in a larger ball its noise would predict worse than a constant does.
     """
 
     clear: float = 1.26
     many_features: float = 5.0
     projected: float = 2.0
+    growth_ratio: float = 250.0
+    largest_growth: float = 8.0
+    shrinking_ratio: float = 100.0
 
 
 AUTO_BALL = AutoBallTuning()
@@ -113,6 +124,7 @@ class LpModel(BallParameters, PrivateLinearModel):
     _conditioned_solvers = ("auto", *BALL_SOLVERS)
     _widest = 6.0
     _keeps_given_balls = True
+    _least_growth: ClassVar[float] = 1.0  # of an automatic radius
 
     def _order(self) -> float:
         """The order of the ball's norm.
@@ -161,12 +173,22 @@ class LpModel(BallParameters, PrivateLinearModel):
             return "projected-descent"
         return "phased-sgd" if self._by_blocks else "phased-erm"
 
+    def _growth(self, loss: Any, n_samples: int, n_features: int) -> float:
+        """Factor of an automatic radius: above 1 with little noise, and below 1 with much."""
+        budget = self._budget()
+        ratio, factor = n_samples * budget.mu / math.sqrt(max(n_features, 1)), 1.0
+        if self._order() == 1.0 or is_regressor(self):
+            solver = self._resolved_solver(loss, n_samples, n_features, budget.rho)
+            factor = AUTO_BALL.projected if isinstance(solver, ProjectedDescent) else 1.0
+        if ratio < AUTO_BALL.growth_ratio:
+            return factor * max(min(ratio / AUTO_BALL.shrinking_ratio, 1.0), self._least_growth)
+        return factor * min(ratio / AUTO_BALL.growth_ratio, AUTO_BALL.largest_growth)
+
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Problem:
         p, intercept = self._order(), bool(self.fit_intercept)
-        radius = self._ball_radius(n_samples, bounds, target)
-        if not self._ball_is_given() and (p == 1.0 or is_regressor(self)):
-            solver = self._resolved_solver(loss, n_samples, len(bounds), self._budget().rho)
-            radius *= AUTO_BALL.projected if isinstance(solver, ProjectedDescent) else 1.0
+        radius = self._ball_radius(bounds, target)
+        if not self._ball_is_given():
+            radius *= self._growth(loss, n_samples, len(bounds))
         ball = L1Ball(radius) if p == 1.0 else L2Ball(radius) if p == 2.0 else LpBall(p, radius)
         row_norm = math.inf if self.row_norm is None else check_bound("row_norm", self.row_norm)
         n_columns = len(bounds) + intercept

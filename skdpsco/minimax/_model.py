@@ -86,7 +86,7 @@ class MinimaxModel(BallParameters, PrivateLinearModel):
         return minimax_solver(self.solver, loss)
 
     def _problem(self, loss: Any, n_samples: int, bounds: np.ndarray, target: Target) -> Any:
-        radius = self._ball_radius(n_samples, bounds, target, grows=False)
+        radius = self._ball_radius(bounds, target)
         solver = minimax_solver(self.solver, loss)
         if isinstance(solver, TaskGradients) and not self._ball_is_given():
             radius = math.inf
