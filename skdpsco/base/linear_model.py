@@ -712,13 +712,10 @@ class PrivateLinearModel(PrivateEstimator):
     ) -> Any:
         """The release after the solver, or None; ``sizes`` are n, d and mu."""
         n, d, mu = sizes
-        added, curve, known = (
-            self._relation == ADD_OR_REMOVE,
-            self._curve(loss),
-            self._known_weight(n),
-        )
+        curve, known = self._curve(loss), self._known_weight(n)
         if curve is None or not self._calibrates(curve, known, d, mu):
             return None
+        added = self._relation == ADD_OR_REMOVE
         return planned(
             lambda spend: plan_calibration(n, known, d, mu_left(stages, spend), curve, added)
         )

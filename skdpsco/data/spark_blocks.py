@@ -31,8 +31,16 @@ from skdpsco.data.record_sums import (
 __all__ = ["SparkBlocks", "is_spark", "spark_parts"]
 
 # Types of Spark, and the same ones of Arrow
-TYPES = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint": "int64"}
-TYPES |= {"float": "float", "double": "double", "boolean": "bool", "string": "string"}
+TYPES = {
+    "tinyint": "int8",
+    "smallint": "int16",
+    "int": "int32",
+    "bigint": "int64",
+    "float": "float",
+    "double": "double",
+    "boolean": "bool",
+    "string": "string",
+}
 CHANGED_BLOCK = Failure(ValueError, CHANGED)
 UNREADABLE = (
     "Spark cannot evaluate the frame: see whether it can write it to a file. (The error is not "
