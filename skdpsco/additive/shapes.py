@@ -42,15 +42,17 @@ class ShapeTuning(NamedTuple):
         Largest share of the records beyond the outer knots, on either side.
     rare : float
         Least share of the records that a step of their own is for.
-    flat : float
-        Variance, in that of the most varied combination of hats, below which one is left out.
+    unseen : float
+        Share of the records that every knot is taken to have besides those that were counted, with
+        little data. So the straight line is among the functions however few records a tail has, and
+        no function is huge where counts saw nobody.
     """
 
     rough_ratio: float = 600.0
     least_variance: float = 0.02
     ends: float = 0.02
     rare: float = 0.02
-    flat: float = 1e-3
+    unseen: float = 1e-3
 
 
 SHAPES = ShapeTuning()
@@ -266,14 +268,17 @@ def of_numbers(
     share = max(float(weights.sum()), SHAPES.rare)  # of the records that smooth functions are for
     weights = weights / max(weights.sum(), 1e-300)
     knots = quantiles(points, weights, 2 * n_smooth, ends_of(ratio))
+    # Nothing is known within a cell that has all records.
+    n_known = n_smooth if 2.0 * weights.max() <= 1.0 - SHAPES.rare else 0
     place, after = knot_before(points, knots)
     rows, hats = np.arange(len(points)), np.zeros((len(points), len(knots)))
     hats[rows, place] = 1.0 - after
     hats[rows, place + 1] += after
-    mean = weights @ hats
-    smooth = smooth_first((hats.T * weights) @ hats - np.outer(mean, mean), knots)[:, :n_smooth]
-    if 2.0 * weights.max() > 1.0 - SHAPES.rare:  # nothing is known within a cell that has them all
-        smooth = smooth[:, :0]
+    mean, unseen = weights @ hats, SHAPES.unseen * min(roughness_of(ratio), 1.0)
+    total = mean + unseen
+    gram = (hats.T * weights) @ hats + unseen * np.eye(len(knots))
+    gram -= np.outer(total, total) / total.sum()
+    smooth = smooth_first(gram / total.sum(), knots)[:, :n_known]
     order = np.arange(smooth.shape[1])
     deviation = np.sqrt(variances_of(column, ratio)[: len(order)])
     values, variances = np.zeros((len(knots), n_smooth + 2)), np.zeros(n_smooth + 2)
@@ -318,8 +323,7 @@ def smooth_first(gram: np.ndarray, knots: np.ndarray) -> np.ndarray:
     for i in range(len(bends)):
         bends[i, i : i + 3] = 1 / steps[i], -1 / steps[i] - 1 / steps[i + 1], 1 / steps[i + 1]
     variances, vectors = np.linalg.eigh(gram)
-    known = variances > max(SHAPES.flat * variances[-1], 1e-300)
-    whitened = vectors[:, known] / np.sqrt(variances[known])
+    whitened = vectors[:, 1:] / np.sqrt(variances[1:])  # all but the constant
     _, order = np.linalg.eigh(whitened.T @ (bends.T @ bends) @ whitened)
     found: np.ndarray = whitened @ order
     return found
