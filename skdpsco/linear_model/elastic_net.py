@@ -18,7 +18,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     Parameters
     ----------
     {epsilon, delta, ledger, max_records_per_unit}
-    alpha : float, default=0.001
+    alpha : float, default=0.0001
         Weight of the penalty, >= 0, as in scikit-learn, whose default is usually far too large.
     l1_ratio : float, default=0.5
         Share of the penalty that is l1, in [0, 1].
@@ -53,7 +53,7 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     True
     """
 
-    alpha: float = 0.001
+    alpha: float = 0.0001
     l1_ratio: float = 0.5
 
     _planned_with = ("alpha", "n_iter")
