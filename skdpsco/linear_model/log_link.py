@@ -50,7 +50,7 @@ def checked_target(y: Any, owner: str, positive: bool) -> np.ndarray:
 class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
     """Means that are exponentials of linear predictions; see the subclasses."""
 
-    alpha: float = 0.01
+    alpha: float = 0.0001
 
     target_range_: np.ndarray = field(init=False)
 
@@ -156,7 +156,7 @@ class PrivatePoissonRegressor(LogLinkModel):
     Parameters
     ----------
     {epsilon, delta, ledger, max_records_per_unit}
-    alpha : float, default=0.01
+    alpha : float, default=0.0001
         Weight of the penalty, >= 0, as in scikit-learn.
     {feature_bound, target_bound, descent, n_iter, fit_intercept, max_weight}
     {standard_errors, relation, random_state}
@@ -173,7 +173,8 @@ class PrivatePoissonRegressor(LogLinkModel):
     Notes
     -----
     {guarantee}
-    The unit of y matters: do not rescale counts. Proof: :doc:`/proofs/gradient_descent`.
+    The unit of y matters: do not rescale counts, but multiply rates that are mostly below 1.
+    Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------
@@ -205,7 +206,7 @@ class PrivateGammaRegressor(LogLinkModel):
     Parameters
     ----------
     {epsilon, delta, ledger, max_records_per_unit}
-    alpha : float, default=0.01
+    alpha : float, default=0.0001
         Weight of the penalty, >= 0, as in scikit-learn.
     {feature_bound, target_bound, descent, n_iter, fit_intercept, max_weight}
     {standard_errors, relation, random_state}
