@@ -55,7 +55,8 @@ print(privacy_report(model))
 # %%
 # More privacy, less accuracy
 # ---------------------------
-# Every fit reveals a little more: with private data, choose ``epsilon`` beforehand and fit once.
+# Every fit and every exact score reveals a little more: with private data, choose ``epsilon``
+# beforehand, fit once, and publish no such score.
 # These data are public, so we can look at the price of privacy. Noise is random, so each point is
 # the median of ten fits, and the band holds the middle half of them.
 epsilons = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0]

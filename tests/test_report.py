@@ -53,7 +53,7 @@ def test_words_come_before_numbers():
     words = str(report).split("\nepsilon ")[0]
     for said in (
         "odds .* at most 2.72",
-        "at most 1 in 1,000,000",
+        "at worst, .* with probability 1 in 1,000,000",
         r"at most 59.9 %",
         "20.0 % on bo",
     ):

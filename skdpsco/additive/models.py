@@ -394,7 +394,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, ClassParameters, PrivateAdditiv
     Notes
     -----
     {guarantee}
-    Missing values, and categories that are not declared, share one value of each function. Proof:
+    Each function has one value for all missing values and undeclared categories. Proof:
     :doc:`/proofs/additive`.
 
     References
@@ -496,7 +496,7 @@ class PrivateAdditiveRegressor(RegressorMixin, TargetParameters, PrivateAdditive
     Notes
     -----
     {guarantee}
-    Missing values, and categories that are not declared, share one value of each function. Proof:
+    Each function has one value for all missing values and undeclared categories. Proof:
     :doc:`/proofs/additive`.
 
     References

@@ -12,7 +12,7 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Failure probability, in [0, 1), far below one over n_samples; zero excludes Gaussian noise.
+    Failure probability, in [0, 1), far below one over n_samples; most fits refuse zero.
 
 [ledger]
 ledger : Ledger or None, default=None
@@ -24,8 +24,8 @@ max_records_per_unit : int or None, default=None
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
-    Public bound that clips ``|X|``. None finds bounds with at most 7 % of the budget; "auto" does,
-    or uses 1. See :doc:`/clipping`.
+    Public bound that clips ``|X|``. By default it is found with at most 7 % of the budget, or is 1
+    with a warning. See :doc:`/clipping`.
 
 [target_bound]
 target_bound : float, Schema or None, default=None
@@ -68,7 +68,7 @@ classes : array-like of shape (n_classes,), Schema or None, default=None
 
 [class_weight]
 class_weight : dict or None, default=None
-    Public weights of classes, in [1e-6, 1e6], by label; one if not listed.
+    Public weights of classes, in [1e-6, 1e6], by label; by default one.
 
 [max_weight]
 max_weight : float or None, default=None
@@ -169,13 +169,13 @@ n_rounds_ : int
 
 [radius_of_l1_ball]
 radius : float or "auto", default="auto"
-    Bound on the l1 norm of the coefficients, > 0, for features stretched to the largest
+    Bound on the l1 norm of the coefficients, > 0, for features rescaled to the largest
     ``feature_bound``. "auto" chooses it with at most a tenth of the budget. With a number,
     ``feature_bound="auto"`` means 1, and ``feature_bound=None`` is refused.
 
 [radius_of_lp_ball]
 radius : float or "auto", default="auto"
-    Bound on the norm of coefficients and intercepts, > 0, for features stretched to the largest
+    Bound on the norm of coefficients and intercepts, > 0, for features rescaled to the largest
     ``feature_bound``. Noise grows with it. With a number, here or in ``row_norm``,
     ``feature_bound="auto"`` means 1, and ``feature_bound=None`` is refused.
 
@@ -187,12 +187,12 @@ solver : str or solver, default="auto"
 
 [radius_of_l2_ball]
 radius : float or "auto", default="auto"
-    Bound on the l2 norm of the coefficients, > 0, for features stretched to the largest
+    Bound on the l2 norm of the coefficients, > 0, for features rescaled to the largest
     ``feature_bound``. With a number, ``feature_bound="auto"`` means 1.
 
 [radius_of_game]
 radius : float or "auto", default="auto"
-    Bound on the l1 norm of coefficients and intercepts, > 0, for features stretched to the largest
+    Bound on the l1 norm of coefficients and intercepts, > 0, for features rescaled to the largest
     ``feature_bound``. With a number, ``feature_bound="auto"`` means 1.
 
 [radius_]
@@ -226,7 +226,7 @@ privacy_ : PrivacyReport
     Prints guarantee and cost.
 
 [guarantee]
-`fit` is (epsilon, delta)-differentially private for the replacement of one record. By default the
+By default, `fit` is (epsilon, delta)-differentially private if one record is replaced, and the
 shape of X is public. See :doc:`/threat-model`.
 
 [units]

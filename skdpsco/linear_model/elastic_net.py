@@ -80,8 +80,8 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     Parameters
     ----------
     {epsilon, delta, ledger, max_records_per_unit}
-    alpha : float, default=0.001
-        Weight of the penalty, >= 0. scikit-learn's default is too large for columns of small numbers.
+    alpha : float, default=0.01
+        Weight of the penalty, >= 0. A large one hides columns of small numbers.
     {feature_bound, target_bounds, solver, n_iter, fit_intercept, max_weight}
     {standard_errors, relation, random_state}
 
@@ -114,7 +114,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     True
     """
 
-    alpha: float = 0.001
+    alpha: float = 0.01
 
     _planned_with = ("alpha", "n_iter")
     _remedy = "fit it with standard_errors=True, or to moments, PrivateMoments().fit(X, y)"

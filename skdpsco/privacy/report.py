@@ -22,7 +22,7 @@ SEEDED = (
 )
 MEANINGS = {
     "epsilon": "natural logarithm of the factor by which odds may change",
-    "delta": "chance that this fails; at worst, everything is then revealed",
+    "delta": "at worst, the probability that everything is revealed",
     "no delta": "pure differential privacy: this never fails",
     "pure": "with delta = 0, since no noise of this fit is Gaussian",
     "rho": "cost in zero-concentrated differential privacy, a unit in which costs add up",

@@ -102,8 +102,8 @@ class Risk:
         least, *others = zip(FALSE_ALARMS, self._rates(FALSE_ALARMS), strict=True)
         found = (f"at {percent(a)}, at most {percent(rate)}" for a, rate in others)
         fails = (
-            f"With probability at most {_one_in(self.delta)} this does not hold; at worst, "
-            "everything is then revealed."
+            "This may fail: at worst, everything is revealed with probability "
+            f"{_one_in(self.delta)}."
         )
         return [
             f"The result changes the odds that {thing} was used rather than {other} by a "

@@ -71,13 +71,13 @@ class PrivateSynthesizer(StepParameters, PrivateEstimator):
     ----------
     {epsilon, delta, ledger, max_records_per_unit}
     domain : list, dict, Series, int, Bins or Schema
-        What the columns may hold, from public knowledge. One entry per column, in order or by
-        name: a list of categories, `Bins` of numbers, or an int k for 0, ..., k - 1. Other values
-        are errors. For numbers of a Schema, bins are found privately.
+        Required. Public values of the columns, one entry each, in order or by name: a list of
+        categories, `Bins` of numbers, or an int k for 0, ..., k - 1. Other categories are errors;
+        numbers beyond the edges count in the outer bins. For a Schema, bins are found privately.
     constraints : list of (dict, dict) or None, default=None
         Pairs (if, then), from public knowledge, that hold in all synthetic records, such as
-        ``({"age": (0, 16)}, {"married": False})``. A dict gives columns, by name or position, a
-        value, a list of values, or a range of numbers (low, high), which contains low but not high.
+        ``({"age": (0, 16)}, {"married": False})``. A dict maps columns, by name or position, to a
+        value, a list of values, or a range of numbers (low, high) without high.
         Constraints need "measure-project".
     workload : str, list of tuple, ndarray or list of callable, default="marginals"
         "marginals": all counts by ``order`` columns. Tuples: counts by these columns. An array of
