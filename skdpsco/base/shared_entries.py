@@ -146,11 +146,11 @@ feature_range_ : ndarray of shape (2, n_features)
 
 [target_range_]
 target_range_ : ndarray of shape (2,)
-    Range of predictions.
+    Range of targets and predictions.
 
 [target_range_of_targets]
 target_range_ : ndarray of shape (2,) or (2, n_targets)
-    Range of predictions.
+    Range of targets and predictions.
 
 [n_iter_]
 n_iter_ : int

@@ -37,7 +37,7 @@ class Schema:
         ``"missing": True`` says that values may be missing. A list, such as ``"missing": [-9]``,
         names codes that also mean a missing value.
     target : str or None, default=None
-        The column that models predict, without missing values and dates.
+        The column that models predict. It can hold neither dates nor missing values.
     groups : str or None, default=None
         The column that holds the group of a record, for `PrivateGroupDRO` and scores by group.
     person : str or None, default=None

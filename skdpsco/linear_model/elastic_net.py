@@ -40,8 +40,8 @@ class PrivateElasticNet(MomentInference, LeastSquaresRegressor, CompositeModel):
     Notes
     -----
     {guarantee}
-    Several targets share the budget. Passing a fitted `PrivateMoments` as X costs nothing more;
-    ``solver`` is then ignored. Proof: :doc:`/proofs/gradient_descent`.
+    Several targets share the budget. A fitted `PrivateMoments` as X costs nothing more; ``solver``
+    is then ignored. Proof: :doc:`/proofs/gradient_descent`.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     ----------
     {epsilon, delta, ledger, max_records_per_unit}
     alpha : float, default=0.01
-        Weight of the penalty, >= 0. A large one hides columns of small numbers.
+        Weight of the penalty, >= 0, which columns of small numbers feel most.
     {feature_bound, target_bounds, solver, n_iter, fit_intercept, max_weight}
     {standard_errors, relation, random_state}
 
@@ -97,8 +97,8 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     Notes
     -----
     {guarantee}
-    Several targets share the budget. Passing a fitted `PrivateMoments` as X costs nothing more;
-    ``solver`` is then ignored. Proof: :doc:`/proofs/gradient_descent`.
+    Several targets share the budget. A fitted `PrivateMoments` as X costs nothing more; ``solver``
+    is then ignored. Proof: :doc:`/proofs/gradient_descent`.
 
     References
     ----------

@@ -486,7 +486,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
         return self.tries
 
     def score(self, X: MatrixLike, y: TargetLike = None) -> float:
-        """Score of the best estimator without noise, which on private data is a separate release.
+        """Score of the best estimator, without noise: do not publish it for private records.
 
         Parameters
         ----------

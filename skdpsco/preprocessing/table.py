@@ -338,8 +338,8 @@ def make_private_pipeline(
     ledger : Ledger or None, default=None
         The ledger of all private steps; None keeps theirs.
     max_records_per_unit : int or None, default=None
-        Number of records to use of every unit, in all private steps; None keeps theirs. You need it
-        if the schema declares a ``person``.
+        Records drawn per person in all private steps; None keeps theirs. Needed if the schema
+        declares a ``person``, unless the ledger has it.
     sparse_output : bool, default=False
         Whether the encoder of a schema returns a CSR matrix, which suits hundreds of categories.
     record_wise : list of str or callable, default=()

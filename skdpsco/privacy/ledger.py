@@ -301,8 +301,8 @@ class Ledger:
         Returns
         -------
         remaining : Remaining
-            ``rho``, and ``epsilon`` of one more release at the ledger's ``delta``. No rho implies
-            delta=0.
+            ``rho``, and ``epsilon`` of one more release at the ledger's ``delta``. With delta=0,
+            ``rho`` is always 0.
         """
         return self._left(self._store.run(self._charged))
 
