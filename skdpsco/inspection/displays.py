@@ -22,7 +22,7 @@ from skdpsco.privacy import Budget, Ledger
 from skdpsco.privacy._checks import abridged
 from skdpsco.privacy._history import axes, literal, pyplot
 
-from ._cost import budget_of, declared_rho, private_steps
+from ._cost import budget_of, declared_rho, params_named, private_steps
 from ._public_tables import check_plannable, check_shape, planted
 from .pipeline_report import check_private_steps
 
@@ -334,8 +334,7 @@ def _check_baseline(baseline: Any) -> None:
 
 def _check_estimator(estimator: Any, record_wise: Any, X: Any) -> None:
     check_private_steps(estimator, record_wise=record_wise, X=X)
-    params = estimator.get_params(deep=True)
-    if any(name.rsplit("__", 1)[-1] == "ledger" and params[name] is not None for name in params):
+    if any(ledger is not None for ledger in params_named(estimator, "ledger").values()):
         raise ValueError(
             "estimator must have ledger=None: a ledger means that the data are private, and the "
             "scores of this plot are releases that are not charged to it. Use public or synthetic "
