@@ -25,6 +25,7 @@ from skdpsco.privacy import (
     rho_of,
 )
 from skdpsco.privacy._checks import library
+from skdpsco.privacy._numerics import bisected
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.events import leaves
 from skdpsco.privacy.relations import ADD_OR_REMOVE
@@ -481,9 +482,8 @@ def epsilon_for(
     low, high = math.log(LEAST_EPSILON), math.log(LARGEST_EPSILON)
     if not suffices(planned_at(high)):
         raise ValueError(_never(f"epsilon up to {LARGEST_EPSILON:g}", planned_at(high)))
-    while high - low > 1e-4:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if _holds(suffices, planned_at, middle) else (middle, high)
+    # After 18 halvings the ends differ by less than 1e-4.
+    _, high = bisected(low, high, 18, lambda middle: not _holds(suffices, planned_at, middle))
     found = tried = rounded_up(math.exp(high))
     # Where a release begins to pay, a little more budget may have a little more noise.
     while tried < min(2.0 * found, LARGEST_EPSILON):
