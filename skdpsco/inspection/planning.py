@@ -242,11 +242,7 @@ _PLAN_HEAD = (
 
 
 class _ReachedCharge(Exception):
-    """Ends a fit where it would be charged; it carries what the fit would be charged for."""
-
-    def __init__(self, event: Event, budget: Any, warnings: Sequence[str]) -> None:
-        super().__init__()
-        self.event, self.budget, self.warnings = event, budget, tuple(warnings)
+    """Ends a fit where it would be charged; it carries the event, the budget and the warnings."""
 
 
 def _watched(
@@ -377,7 +373,7 @@ def plan(
     try:
         _watched(estimator, shape.n_samples, plans, problems, fits).fit(X, y, **others)
     except _ReachedCharge as reached:
-        event, budget, warnings = reached.event, reached.budget, reached.warnings
+        event, budget, warnings = reached.args
     else:
         raise TypeError(f"{type(estimator).__name__} cannot be planned: a fit charges nothing.")
     kept: dict[type, Any] = {}
