@@ -313,7 +313,7 @@ def declared_column(name: str, given: Any) -> Column:
     return Column(bounds=(low, high), fill=float(fill), **common)
 
 
-def read_declaration(name: str, column: Any, categorical: bool) -> dict[str, Any] | None:
+def read_declaration(column: Any, categorical: bool) -> dict[str, Any] | None:
     """Guess a declaration from the values of a column; None if that is impossible."""
     kind, lost = kind_of(column), missing_in(column)
     values = objects_of(column)[~lost].tolist()

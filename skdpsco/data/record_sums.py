@@ -254,14 +254,15 @@ class Reader(NamedTuple):
     n_targets: int = 1
     missing: bool = False
 
-    def __call__(self, X: Any, y: Any, n_rows: int | None) -> tuple[Any, np.ndarray]:
-        """Features and targets of a block, checked."""
+    def read(self, part: Any) -> tuple[Any, np.ndarray]:
+        """Features and targets of a part, checked."""
+        X, y = part.read()
         X = transformed(X, self.steps)
         if self.names is not None and tuple(getattr(X, "columns", self.names)) != self.names:
             raise ValueError("its columns must be those of X, in the same order.")
         columns = self.n_features, self.n_targets
         finite = False if self.checked else "allow-nan" if self.missing else True
-        X, y = check_block(X, y, n_rows, columns, self.sparse, finite)
+        X, y = check_block(X, y, part.n_rows, columns, self.sparse, finite)
         if self.sparse and not self.checked:
             X = canonical(X)
         y = self.encode(y)
@@ -270,11 +271,6 @@ class Reader(NamedTuple):
         if self.expected is not None and digest(self.key.value, X, y) != self.expected.value:
             raise ValueError(CHANGED)
         return X, y
-
-    def read(self, part: Any) -> tuple[Any, np.ndarray]:
-        """Features and targets of a part."""
-        X, y = part.read()
-        return self(X, y, part.n_rows)
 
     def look_at(self, X: Any, y: np.ndarray) -> tuple[int, bytes]:
         """Return the number of records in a block and its digest."""

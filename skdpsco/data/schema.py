@@ -264,8 +264,7 @@ class Schema:
         if unknown := [name for name in categories if name not in names]:
             raise ValueError(f"categories must name columns of the frame, which lacks {unknown}.")
         columns = {
-            name: read_quietly(read_declaration, name, opened[name], name in categories)
-            for name in names
+            name: read_quietly(read_declaration, opened[name], name in categories) for name in names
         }
         wrong = [name for name, declared in columns.items() if declared is None]
         if wrong:

@@ -1,9 +1,10 @@
 """Sums over the blocks of a stream, which is evaluated anew in every pass."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, starmap
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -62,22 +63,12 @@ def _n_held(sizes: list[int], reader: Reader, memory: float) -> int:
     return int((totals <= memory).sum())
 
 
-class Coming(NamedTuple):
-    """A part that a thread reads."""
-
-    future: Future[tuple[Any, Any]]
-    n_rows: int | None
-
-    def read(self) -> tuple[Any, Any]:
-        """Features and targets."""
-        return self.future.result()
-
-
-def _read_ahead(parts: list[Any], thread: ThreadPoolExecutor) -> Iterator[Coming]:
-    """The parts, each of which is read while the one before it is in use."""
-    coming: list[Coming] = []
+def _read_ahead(parts: list[Any], thread: ThreadPoolExecutor) -> Iterator[Any]:
+    """The parts, each of which a thread reads while the one before it is in use."""
+    coming: list[Any] = []
     for part in parts:
-        coming.append(Coming(thread.submit(part.read), part.n_rows))
+        future = thread.submit(part.read)
+        coming.append(SimpleNamespace(read=future.result, n_rows=part.n_rows))
         if len(coming) > 1:
             yield coming.pop(0)
     yield from coming

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from skdpsco.privacy._checks import abridged, check_real
 from skdpsco.privacy.relations import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
 from skdpsco.privacy.report import html_table
 
+from ._cost import params_named
 from ._trade_off import (
     ApproximateGuarantee,
     GaussianGuarantee,
@@ -286,8 +288,8 @@ def _claim_of(fitted: Any, added: bool) -> _Claim:
 
 
 def _refuse_ledgers(estimator: Any) -> None:
-    for name, value in estimator.get_params(deep=True).items():
-        if name.rsplit("__", 1)[-1] == "ledger" and value is not None:
+    for name, value in params_named(estimator, "ledger").items():
+        if value is not None:
             raise ValueError(
                 f"{name} must be None: an audit fits public or made-up data many times, for which "
                 "no ledger has to pay. Do not audit on private data."
@@ -296,11 +298,7 @@ def _refuse_ledgers(estimator: Any) -> None:
 
 def _seeds(estimator: Any, seed: int | None, fit: int) -> dict[str, int | None]:
     """A different seed for every ``random_state`` of a fit."""
-    names = [
-        name
-        for name in estimator.get_params(deep=True)
-        if name.rsplit("__", 1)[-1] == "random_state"
-    ]
+    names = list(params_named(estimator, "random_state"))
     if seed is None:
         return dict.fromkeys(names)
     start = int(np.random.SeedSequence(seed).generate_state(1)[0])
@@ -430,7 +428,7 @@ def _is_by_record(value: Any, n: int) -> bool:
 
 def _check_one_more(given: dict[str, Any], other: Mapping[str, Any]) -> None:
     """Check that one data set has one record more than the other, where this can be seen."""
-    n, places = np.shape(given["X"])[0], None
+    n, places = np.shape(given["X"])[0], []
     for name, old in given.items():
         if not _is_by_record(old, n):
             continue
@@ -443,13 +441,9 @@ def _check_one_more(given: dict[str, Any], other: Mapping[str, Any]) -> None:
             long, short = short, long
         if long.shape[1:] != short.shape[1:] or len(long) != len(short) + 1:
             raise ValueError(f"neighbour must have {name} with one record more, or one less.")
-        found = set()
-        for i in range(len(long)):
-            changed = _changed_rows(name, np.delete(long, i, 0), short)
-            if changed is None or not len(changed):
-                found.add(i)
-        places = found if places is None else places & found
-    if places is not None and not places:
+        rows = (_changed_rows(name, np.delete(long, i, 0), short) for i in range(len(long)))
+        places.append({i for i, changed in enumerate(rows) if changed is None or not len(changed)})
+    if places and not set.intersection(*places):
         raise ValueError("neighbour must add or remove one record, and keep all others.")
 
 
@@ -566,10 +560,7 @@ def _threshold(
 
 def _result(claim: _Claim, hits: tuple[int, int], n: int, confidence: float) -> AuditResult:
     alpha, delta = 1.0 - confidence, claim.delta
-
-    def approximate(epsilon: float) -> Guarantee:
-        return ApproximateGuarantee(epsilon, delta)
-
+    approximate = partial(ApproximateGuarantee, delta=delta)
     if claim.mu is None or delta == 0:  # no mu has an epsilon at delta=0
         detectable = least_found(claim.guarantees(), approximate, n, alpha)
     else:

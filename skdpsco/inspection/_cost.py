@@ -26,6 +26,7 @@ __all__ = [
     "budget_of",
     "declared_rho",
     "frozen_steps",
+    "params_named",
     "planned",
     "private_steps",
     "relation_of",
@@ -61,6 +62,12 @@ def private_steps(estimator: Any) -> list[tuple[str, PrivateEstimator]]:
         for name, value in params.items()
         if isinstance(value, PrivateEstimator) and not name.startswith(inside)
     ]
+
+
+def params_named(estimator: Any, name: str) -> dict[str, Any]:
+    """The parameters of this name, of an estimator and of the estimators within it."""
+    params = estimator.get_params(deep=True)
+    return {key: value for key, value in params.items() if key.rsplit("__", 1)[-1] == name}
 
 
 def frozen_steps(estimator: Any) -> list[tuple[str, FrozenEstimator]]:

@@ -1,7 +1,7 @@
 """Plots: utility against epsilon, and coefficients against the radius."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -22,7 +22,7 @@ from skdpsco.privacy import Budget, Ledger
 from skdpsco.privacy._checks import abridged
 from skdpsco.privacy._history import axes, literal, pyplot
 
-from ._cost import budget_of, declared_rho, private_steps
+from ._cost import budget_of, declared_rho, params_named, private_steps
 from ._public_tables import check_plannable, check_shape, planted
 from .pipeline_report import check_private_steps
 
@@ -63,12 +63,6 @@ class PrivacyUtilityDisplay:
     baseline: float | None = None
     score_name: str = "score"
     delta: float | None = None
-
-    line_: Any = field(init=False)
-    range_: Any = field(init=False)
-    baseline_: Any = field(init=False)
-    ax_: Any = field(init=False)
-    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -340,8 +334,7 @@ def _check_baseline(baseline: Any) -> None:
 
 def _check_estimator(estimator: Any, record_wise: Any, X: Any) -> None:
     check_private_steps(estimator, record_wise=record_wise, X=X)
-    params = estimator.get_params(deep=True)
-    if any(name.rsplit("__", 1)[-1] == "ledger" and params[name] is not None for name in params):
+    if any(ledger is not None for ledger in params_named(estimator, "ledger").values()):
         raise ValueError(
             "estimator must have ledger=None: a ledger means that the data are private, and the "
             "scores of this plot are releases that are not charged to it. Use public or synthetic "
@@ -400,10 +393,6 @@ class RadiusPathDisplay:
     radius: ArrayLike
     coef: ArrayLike
     names: Sequence[str]
-
-    lines_: Any = field(init=False)
-    ax_: Any = field(init=False)
-    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(

@@ -1,8 +1,9 @@
 """A plot of the loss or score of every group."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -63,11 +64,6 @@ class GroupLossDisplay:
     overall: Sequence[Any] | np.ndarray
     names: Sequence[str]
     metric_name: str = "loss"
-
-    points_: Any = field(init=False)
-    overall_: Any = field(init=False)
-    ax_: Any = field(init=False)
-    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -136,7 +132,7 @@ class GroupLossDisplay:
             score: Any = metric
             if metric == "log_loss":
                 score = _log_loss(which, model, y)
-                model = _Probabilities(model)
+                model = SimpleNamespace(predict=model.predict_proba)  # what a report scores
             elif isinstance(metric, str):
                 score = accuracy_score if metric == "accuracy" else mean_squared_error
             reports.append(
@@ -217,16 +213,6 @@ class GroupLossDisplay:
         ]
         ax.set_yticks(np.arange(len(labels))[::step], labels[::step])
         ax.tick_params(axis="y", labelsize=min(10.0, max(row * step, 6.0)), length=0)
-
-
-class _Probabilities:
-    """A wrapper that predicts probabilities, so that `group_report` can score them."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def predict(self, X: MatrixLike) -> np.ndarray:
-        return self.model.predict_proba(X)
 
 
 def _models(estimator: Any, baseline: Any, name: Any) -> list[tuple[str, str, Any]]:

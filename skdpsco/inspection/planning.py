@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from sklearn.base import clone
 
@@ -25,6 +25,7 @@ from skdpsco.privacy import (
     rho_of,
 )
 from skdpsco.privacy._checks import library
+from skdpsco.privacy._numerics import bisected
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.events import leaves
 from skdpsco.privacy.relations import ADD_OR_REMOVE
@@ -241,26 +242,25 @@ _PLAN_HEAD = (
 
 
 class _ReachedCharge(Exception):
-    """Ends a fit where it would be charged; it carries what the fit would be charged for."""
-
-    def __init__(self, event: Event, budget: Any, warnings: Sequence[str]) -> None:
-        super().__init__()
-        self.event, self.budget, self.warnings = event, budget, tuple(warnings)
+    """Ends a fit where it would be charged; it carries the event, the budget and the warnings."""
 
 
-def _watched(
-    estimator: PrivateEstimator,
-    n_samples: int,
-    plans: list[Any],
-    problems: list[Any],
-    fits: list[Any],
-) -> Any:
-    """A clone whose fit records its plans, and ends before it charges anything.
+class _Seen(NamedTuple):
+    """The plans and problems of a fit, in lists.
 
     Where several targets have a fit each, their plans are in ``fits``, a list for each, and those
-    of the first are left.
+    of the first are in ``plans``.
     """
+
+    plans: list[Any]
+    problems: list[Any]
+    fits: list[list[Any]]
+
+
+def _watched(estimator: PrivateEstimator, n_samples: int, seen: _Seen) -> Any:
+    """A clone whose fit records its plans, and ends before it charges anything."""
     kind: Any = type(estimator)
+    plans, problems, fits = seen
 
     def _planned(self, *arguments, **sizes):
         plans.append(kind._planned(self, *arguments, **sizes))
@@ -289,7 +289,7 @@ def _watched(
         return list(given.values())
 
     def _linear_model(self):  # of an additive model: the model that charges for it
-        return _watched(kind._linear_model(self), n_samples, plans, problems, fits)
+        return _watched(kind._linear_model(self), n_samples, seen)
 
     watched = {"_planned": _planned, "_releasing": _releasing, "_of_units": _of_units}
     if hasattr(kind, "_problem"):
@@ -369,18 +369,16 @@ def plan(
         n_targets=n_targets,
         sparse=sparse,
     )
-    plans: list[Any] = []
-    problems: list[Any] = []
-    fits: list[Any] = []
+    seen = _Seen([], [], [])
     X, y, others = placeholder(estimator, shape)
     try:
-        _watched(estimator, shape.n_samples, plans, problems, fits).fit(X, y, **others)
+        _watched(estimator, shape.n_samples, seen).fit(X, y, **others)
     except _ReachedCharge as reached:
-        event, budget, warnings = reached.event, reached.budget, reached.warnings
+        event, budget, warnings = reached.args
     else:
         raise TypeError(f"{type(estimator).__name__} cannot be planned: a fit charges nothing.")
     kept: dict[type, Any] = {}
-    for one in plans:  # for a solver, the last rehearsal
+    for one in seen.plans:  # for a solver, the last rehearsal
         kept.pop(type(one), None)
         kept[type(one)] = one
     order = sorted(kept.values(), key=lambda one: isinstance(one, AnyCalibration))
@@ -404,8 +402,8 @@ def plan(
         releases=tuple(r for one in order for r in _releases(one, moved, n, total, k)),
         n_iter=0 if solver is None else solver.n_iter,
         warnings=tuple(dict.fromkeys(warnings)),
-        coefficient_noise=None if noise is None else noise(problems[-1]),
-        n_fits=max(len(fits), 1),
+        coefficient_noise=None if noise is None else noise(seen.problems[-1]),
+        n_fits=max(len(seen.fits), 1),
     )
 
 
@@ -481,9 +479,8 @@ def epsilon_for(
     low, high = math.log(LEAST_EPSILON), math.log(LARGEST_EPSILON)
     if not suffices(planned_at(high)):
         raise ValueError(_never(f"epsilon up to {LARGEST_EPSILON:g}", planned_at(high)))
-    while high - low > 1e-4:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if _holds(suffices, planned_at, middle) else (middle, high)
+    # After 18 halvings the ends differ by less than 1e-4.
+    _, high = bisected(low, high, 18, lambda middle: not _holds(suffices, planned_at, middle))
     found = tried = rounded_up(math.exp(high))
     # Where a release begins to pay, a little more budget may have a little more noise.
     while tried < min(2.0 * found, LARGEST_EPSILON):

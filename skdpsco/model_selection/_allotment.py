@@ -21,7 +21,7 @@ from skdpsco.base.private_estimator import MIN_RHO, PrivateEstimator, Release
 from skdpsco.data.block_records import first_record
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.inspection import check_private_steps, privacy_report, private_steps
-from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps
+from skdpsco.inspection._cost import budget_of, declared_rho, frozen_steps, params_named
 from skdpsco.inspection._steps import check_record_wise
 from skdpsco.preprocessing.pca import PrivatePCA
 from skdpsco.preprocessing.splines import PrivateSplineTransformer
@@ -137,8 +137,8 @@ def to_fit(allotted: Any, release: Release) -> Any:
 
 def quieten(estimator: Any) -> Any:
     """Turn off the messages of steps, which would reveal the number of fits."""
-    for name, value in estimator.get_params(deep=True).items():
-        if name.rsplit("__", 1)[-1] == "verbose" and value:
+    for name, value in params_named(estimator, "verbose").items():
+        if value:
             estimator.set_params(**{name: type(value)(0)})
     return estimator
 

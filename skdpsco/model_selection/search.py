@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -12,10 +13,10 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._random import public_generator, without_warnings
-from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, Self, TargetLike
-from skdpsco._validation import HasMethods, Interval, StrOptions, with_hints
+from skdpsco._typing import Auto, MatrixLike, Self, TargetLike
+from skdpsco._validation import HasMethods, Interval, StrOptions
 from skdpsco.base.grants import Grant
-from skdpsco.base.parameters import PrivacyParameters
+from skdpsco.base.parameters import Constraints, with_parameters
 from skdpsco.base.private_estimator import LABELS_OF_UNITS, PrivateEstimator, plan_within
 from skdpsco.data.block_records import is_blocks
 from skdpsco.inspection._cost import relation_of
@@ -85,6 +86,9 @@ class SearchTask(NamedTuple):
     public: np.random.RandomState
 
 
+@with_parameters(
+    cv="One public random split takes the place of cross-validation: `validation_fraction`."
+)
 class PrivateGridSearchCV(  # type: ignore[override]
     BestEstimatorMixin, MetaEstimatorMixin, PrivateEstimator
 ):
@@ -168,17 +172,29 @@ class PrivateGridSearchCV(  # type: ignore[override]
     True
     """
 
-    cv_results_: dict[str, Any]
-    best_index_: int
-    best_params_: dict[str, Any]
-    best_estimator_: Any
-    scorer_: Any
-    n_splits_: int
-    best_score_: float
+    estimator: Any = field(kw_only=False)
+    param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] = field(kw_only=False)
+    strategy: Literal["auto", "random-stopping", "composition"] = "auto"
+    scoring: Literal["accuracy", "r2"] | PrivateScorer | None = None
+    n_jobs: int | None = None
+    refit: bool | Auto = "auto"
+    validation_fraction: float | Auto = "auto"
+    search_share: float | Auto = "auto"
+    return_scores: bool = False
+    tries: Any = "auto"
+    pre_dispatch: int | str = "2*n_jobs"
+    record_wise: Iterable[Any] = ()
+
+    cv_results_: dict[str, Any] = field(init=False)
+    best_index_: int = field(init=False)
+    best_params_: dict[str, Any] = field(init=False)
+    best_estimator_: Any = field(init=False)
+    scorer_: Any = field(init=False)
+    n_splits_: int = field(init=False)
+    best_score_: float = field(init=False)
 
     _in_blocks = False  # of a draft: whether the records come in blocks
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PrivacyParameters._parameter_constraints,
+    _parameter_constraints: ClassVar[Constraints] = {
         "estimator": [HasMethods(["fit"])],
         "param_grid": [dict, list],
         "strategy": [StrOptions({"auto", "random-stopping", "composition"})],
@@ -191,48 +207,6 @@ class PrivateGridSearchCV(  # type: ignore[override]
         "pre_dispatch": [Interval(Integral, 1, 2**31 - 1, closed="both"), str],
         "record_wise": ["array-like"],
     }
-
-    @with_hints(
-        cv="One public random split takes the place of cross-validation: `validation_fraction`."
-    )
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        strategy: Literal["auto", "random-stopping", "composition"] = "auto",
-        scoring: Literal["accuracy", "r2"] | PrivateScorer | None = None,
-        n_jobs: int | None = None,
-        refit: bool | Auto = "auto",
-        validation_fraction: float | Auto = "auto",
-        search_share: float | Auto = "auto",
-        return_scores: bool = False,
-        tries: Any = "auto",
-        pre_dispatch: int | str = "2*n_jobs",
-        record_wise: Iterable[Any] = (),
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.strategy = strategy
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.refit = refit
-        self.validation_fraction = validation_fraction
-        self.search_share = search_share
-        self.return_scores = return_scores
-        self.tries = tries
-        self.pre_dispatch = pre_dispatch
-        self.record_wise = record_wise
-        self.random_state = random_state
 
     def fit(
         self, X: MatrixLike, y: TargetLike = None, *, units: Any = None, **fit_params: Any

@@ -70,10 +70,6 @@ class LeastSquares(NamedTuple):
         descend(self.A, self.c, penalty, weight, 1.0 / self.unit, v, PATH_TOLERANCE)
         return v / self.unit
 
-    def largest_weight(self, l1_ratio: float) -> float:
-        """The smallest weight of the penalty for which all coefficients are 0."""
-        return float(np.abs(self.c * self.unit).max()) / l1_ratio * (1.0 + 1e-12)
-
     def path(self, l1_ratio: float, n_alphas: int, eps: float, alphas: Any) -> WeightPath:
         """Follow the path; see `skdpsco.moments.ReleasedMoments.path`."""
         l1_ratio = check_within("l1_ratio", l1_ratio, 0.0, 1.0)
@@ -83,7 +79,8 @@ class LeastSquares(NamedTuple):
             if l1_ratio == 0.0:
                 raise ValueError("l1_ratio must be above 0 where alphas are to be chosen.")
             eps = check_within("eps", eps, 1e-10, 1.0)
-            largest = self.largest_weight(l1_ratio)
+            # The smallest weight for which all coefficients are 0.
+            largest = float(np.abs(self.c * self.unit).max()) / l1_ratio * (1.0 + 1e-12)
             weights = largest * np.geomspace(1.0, eps, n_alphas)
         else:
             weights = np.sort(np.atleast_1d(np.asarray(alphas, dtype=np.float64)))[::-1]

@@ -74,7 +74,10 @@ NOISE_OF_VARIANCES = (
 
 
 class MomentRelease:
-    """Attributes that `release_moments_of` reads from an estimator; these are the defaults."""
+    """Attributes that `release_moments_of` reads from an estimator, which takes sparse records.
+
+    These are the defaults.
+    """
 
     row_norm: Any = None  # the norm is found privately
     groups: Any = None  # there are no groups
@@ -84,6 +87,11 @@ class MomentRelease:
     _sample_weight: Any = None  # the weights of records
     _said: tuple[str, ...] = ()  # further lines of the report
     target_bound: Any = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        return tags
 
     def _declared_groups(self) -> list[Any]:
         """Labels of groups; none if there are none.
@@ -206,11 +214,6 @@ class PrivateMoments(
         "groups": [None, "array-like"],
     }
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     @property
     def _labelled(self) -> bool:

@@ -1,6 +1,7 @@
 """Transformers that bring records into public bounds, and learn nothing from the data."""
 
 from collections.abc import Mapping
+from dataclasses import field
 from math import fsum
 from typing import Any, ClassVar, Literal
 
@@ -26,7 +27,7 @@ from skdpsco._validation import (
     in_column_order,
 )
 from skdpsco.base.documentation import Documented
-from skdpsco.base.parameters import Constraints
+from skdpsco.base.parameters import Constraints, with_parameters
 from skdpsco.base.plain import clipped_steps, scaler_between
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
@@ -78,6 +79,7 @@ class _Stateless(Documented, OneToOneFeatureMixin, BlockTransformerMixin, BaseEs
         return tags
 
 
+@with_parameters()
 class RowClipper(_Stateless):
     """Scale every record that is too long down onto a ball of public radius.
 
@@ -116,6 +118,9 @@ class RowClipper(_Stateless):
            [ 1. , -2. ]])
     """
 
+    norm: Literal["l1", "l2", "max"] = field(default="l2", kw_only=False)
+    bound: ArrayLike | Mapping[str, Any] = field(default=1.0, kw_only=False)
+
     _parameter_constraints: ClassVar[Constraints] = {
         "norm": [StrOptions({"l1", "l2", "max"})],
         "bound": [
@@ -125,12 +130,6 @@ class RowClipper(_Stateless):
             BY_SCHEMA,
         ],
     }
-
-    def __init__(
-        self, norm: Literal["l1", "l2", "max"] = "l2", bound: ArrayLike | Mapping[str, Any] = 1.0
-    ) -> None:
-        self.norm = norm
-        self.bound = bound
 
     def _check(self, X, reset: bool):
         self._validate_params()
@@ -181,6 +180,7 @@ class RowClipper(_Stateless):
         return _rebuild(X, design, data)
 
 
+@with_parameters()
 class PublicBoundsScaler(_Stateless):
     """Map public bounds of every column onto a range, after clipping into the bounds.
 
@@ -218,15 +218,9 @@ class PublicBoundsScaler(_Stateless):
            [-1. ,  1. ]])
     """
 
-    def __init__(
-        self,
-        lower: ArrayLike = -1.0,
-        upper: ArrayLike = 1.0,
-        feature_range: tuple[float, float] = (-1.0, 1.0),
-    ) -> None:
-        self.lower = lower
-        self.upper = upper
-        self.feature_range = feature_range
+    lower: ArrayLike = field(default=-1.0, kw_only=False)
+    upper: ArrayLike = field(default=1.0, kw_only=False)
+    feature_range: tuple[float, float] = field(default=(-1.0, 1.0), kw_only=False)
 
     def _keeps_zeros(self) -> bool:
         try:
@@ -297,6 +291,7 @@ class PublicBoundsScaler(_Stateless):
         return map_range(X, ends, bounds)
 
 
+@with_parameters()
 class ColumnClipper(_Stateless):
     """Clip every column into its public bounds, and keep the units.
 
@@ -331,13 +326,8 @@ class ColumnClipper(_Stateless):
            [18.  ,  1.  ]])
     """
 
-    def __init__(
-        self,
-        lower: ArrayLike | Mapping[str, Any] = -1.0,
-        upper: ArrayLike | Mapping[str, Any] = 1.0,
-    ) -> None:
-        self.lower = lower
-        self.upper = upper
+    lower: ArrayLike | Mapping[str, Any] = field(default=-1.0, kw_only=False)
+    upper: ArrayLike | Mapping[str, Any] = field(default=1.0, kw_only=False)
 
     def _check(self, X, reset: bool):
         """X, and the lower and upper bounds of its columns."""

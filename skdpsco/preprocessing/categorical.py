@@ -1,5 +1,6 @@
 """One-hot columns of public categories. Nothing is learnt from the data."""
 
+from dataclasses import field
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -19,7 +20,7 @@ from skdpsco._validation import (
 )
 from skdpsco.base.column_functions import ColumnFunction, feature_steps
 from skdpsco.base.documentation import Documented
-from skdpsco.base.parameters import Constraints
+from skdpsco.base.parameters import Constraints, with_parameters
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record
 from skdpsco.data.categories import check_categories, codes_among, is_list
@@ -35,6 +36,7 @@ HOLDS: dict[tuple[str, ...], type] = {
 }
 
 
+@with_parameters()
 class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator):
     """One-hot columns of public categories.
 
@@ -83,23 +85,15 @@ class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator)
            [0., 0., 0., 0., 1.]])
     """
 
+    categories: Any = field(kw_only=False)
+    unknown: Literal["ignore"] = "ignore"
+    dtype: Any = np.float64
+    sparse_output: bool = False
+
     _parameter_constraints: ClassVar[Constraints] = {
         "unknown": [StrOptions({"ignore"})],  # an error would reveal that a value occurs
         "sparse_output": ["boolean"],
     }
-
-    def __init__(
-        self,
-        categories: Any,
-        *,
-        unknown: Literal["ignore"] = "ignore",
-        dtype: Any = np.float64,
-        sparse_output: bool = False,
-    ) -> None:
-        self.categories = categories
-        self.unknown = unknown
-        self.dtype = dtype
-        self.sparse_output = sparse_output
 
     def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Check the parameters against the columns of X. Nothing is learnt from its values.

@@ -36,11 +36,8 @@ def abridged(value: object) -> str:
     whole = isinstance(value, (str, bytes)) or shape == ()
     size = len(value) if isinstance(value, Sized) and not whole else 0
     short = len(text) <= LONGEST_TEXT and size <= MOST_SHOWN and not shape
-    if (
-        short
-        or isinstance(value, Real)
-        or any(hasattr(value, a) for a in ("get_params", "_fields"))
-    ):
+    in_parts = hasattr(value, "get_params") or hasattr(value, "_fields")
+    if short or in_parts or isinstance(value, Real):
         return text
     extent = f" of shape {shape}" if shape else f" of length {size}" if size else ""
     return f"a {type(value).__name__}{extent}"

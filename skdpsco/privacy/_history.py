@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import reprlib
 from typing import Any
 
@@ -82,9 +83,8 @@ def plot_charges(ledger: Any, ax: Any, unit: str) -> Any:
     numbers = range(1, len(charges) + 1)
     names = [brief(charge.estimator or "release", 40) for charge in charges]
     few = len(charges) <= _NAMES
-    groups = names  # colours group the bars if there are too many for names
-    if few:
-        groups = ["all records" if charge.part is None else "a part" for charge in charges]
+    parts = ["all records" if charge.part is None else "a part" for charge in charges]
+    groups = parts if few else names  # colours group the bars if there are too many for names
     kinds = list(dict.fromkeys(groups))
     colours = {kind: f"C{j}" for j, kind in enumerate(kinds[:_COLOURS])}
     colour = [colours.get(group, "0.5") for group in groups]
@@ -156,12 +156,6 @@ def brief(value: Any, length: int = 200) -> str:
 
 def plain(value: Any) -> Any:
     """A parameter in a form that JSON can hold."""
-    if (
-        value is None
-        or isinstance(value, bool)
-        or (isinstance(value, int) and -_BIG < value < _BIG)
-    ):
-        return value
-    if isinstance(value, float) and abs(value) < float("inf"):
-        return value
-    return brief(value)
+    whole = isinstance(value, int) and -_BIG < value < _BIG  # or True or False
+    finite = isinstance(value, float) and math.isfinite(value)
+    return value if value is None or whole or finite else brief(value)

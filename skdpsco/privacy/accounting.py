@@ -333,18 +333,10 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
             break
     # For delta near 1 the slack is divided by a small b: subtract what it added. It is little for
     # others, and what is below a value that is too small is not tried.
-    low, high = 0.0, max(epsilon, 0.0)
+    high = max(epsilon, 0.0)
     near = high * (1 - 1e-9)
     too_small = near if zcdp_delta(rho, near) > delta else 0.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        if middle > too_small and zcdp_delta(rho, middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisected(0.0, high, 60, lambda x: x <= too_small or zcdp_delta(rho, x) > delta)[1]
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:

@@ -112,8 +112,8 @@ def read_table(estimator: Any, X: Any, dates: Collection[str] = ()) -> ColumnTab
             X = X.astype(dtype)
         kept = object if dtype is None else None  # otherwise lists would become strings
         values = read_X(X, validate_data, estimator, X, dtype=kept, ensure_all_finite=False)
-        d = values.shape[1]
-        return ColumnTable(None, None, [dtype] * d, [values[:, j] for j in range(d)])
+        columns = columns_in(values)
+        return ColumnTable(None, None, [dtype] * len(columns), columns)
     read_X(X, validate_data, estimator, X, skip_check_array=True)
     if 0 in X.shape:
         raise ValueError(f"X must have at least one row and one column, got shape {X.shape}.")
@@ -126,11 +126,8 @@ def read_table(estimator: Any, X: Any, dates: Collection[str] = ()) -> ColumnTab
 
 def columns_in(X: Any) -> list[Any]:
     """The columns of an array or a frame."""
-    if hasattr(X, "iloc"):
-        return [X.iloc[:, j] for j in range(X.shape[1])]
-    if hasattr(X, "to_series"):
-        return [X.to_series(j) for j in range(X.shape[1])]
-    return [X[:, j] for j in range(X.shape[1])]
+    cells = getattr(X, "iloc", X)
+    return [cells[:, j] for j in range(X.shape[1])]
 
 
 def public_dtype(dtype: Any, library: str | None, declared: list[Any]) -> Any:

@@ -170,8 +170,6 @@ def possible_in(
 
     forbidden = []
     for constraint in constraints:
-        given, boxes = masks(constraint.given), []
-        for j, mask in masks(constraint.then).items():
-            boxes.append({**given, j: given.get(j, True) & ~mask})
-        forbidden.append(boxes)
+        given, then = masks(constraint.given), masks(constraint.then)
+        forbidden.append([{**given, j: given.get(j, True) & ~then[j]} for j in then])
     return linked_columns(forbidden, tuple(int(entry.size) for entry in entries))
