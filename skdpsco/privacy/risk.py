@@ -102,7 +102,7 @@ class Risk:
         least, *others = zip(FALSE_ALARMS, self._rates(FALSE_ALARMS), strict=True)
         found = (f"at {percent(a)}, at most {percent(rate)}" for a, rate in others)
         fails = (
-            "This may fail: at worst, everything is revealed with probability "
+            "More is possible: at worst, everything is revealed with probability "
             f"{_one_in(self.delta)}."
         )
         return [
