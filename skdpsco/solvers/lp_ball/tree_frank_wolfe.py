@@ -17,7 +17,7 @@ from skdpsco._validation import check_bool, check_choice
 from skdpsco.constraints.sets import BALLS, L1Ball, minimiser
 from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_change, bounded_entries
-from skdpsco.losses.library import derivative, derivatives, for_kernels
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.generalised_gaussian import (
     GAMMA_ACCURACY,
     generalised_gaussian_error,
@@ -34,7 +34,7 @@ from skdpsco.mechanisms.samplers import (
 )
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose
 from skdpsco.privacy.accounting import zcdp_beside
-from skdpsco.solvers.base import Plan, Result, check_smooth
+from skdpsco.solvers.base import DERIVATIVES, Plan, Result, check_smooth
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
 from skdpsco.solvers.lp_ball.tree_bounds import (
     LEAST_CHANGE,
@@ -128,10 +128,7 @@ class TreeFrankWolfe:
     in l1 Geometry. ICML 2021.
     """
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "constraint": ((minimiser,),),
-    }
+    requires: ClassVar[dict[str, Any]] = {"loss": DERIVATIVES, "constraint": ((minimiser,),)}
     by_blocks = streams = fills_range = True
 
     def __init__(self, noise: str = "auto", shuffle: bool = True) -> None:

@@ -20,7 +20,7 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism, summa
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 from skdpsco.scaling.column_scales import NOTHING, ScalePlan, Scales, plan_scales, release_scales
-from skdpsco.solvers.base import Plan, Result, check_derivatives
+from skdpsco.solvers.base import DERIVATIVES, Plan, Result, check_derivatives
 from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
 
 __all__ = [
@@ -157,10 +157,7 @@ class CoordinateDescent:
 
     conditioned = True
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "penalty": ((prox,),),
-    }
+    requires: ClassVar[dict[str, Any]] = {"loss": DERIVATIVES, "penalty": ((prox,),)}
     fixed_cost = True
 
     def __init__(

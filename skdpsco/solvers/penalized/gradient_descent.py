@@ -10,14 +10,14 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_bound
 from skdpsco.data.pieces import one_record
 from skdpsco.data.record_sums import in_pieces, map_reduce
-from skdpsco.losses.library import derivative, derivatives, lipschitz_l2, unweighted
+from skdpsco.losses.library import lipschitz_l2, unweighted
 from skdpsco.losses.traits import traits_of, usual_curvature
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.column_scales import NOTHING, ScalePlan, plan_scales, release_scales
-from skdpsco.solvers.base import Plan, Result, check_bound_on, check_derivatives
+from skdpsco.solvers.base import DERIVATIVES, Plan, Result, check_bound_on, check_derivatives
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.solvers.penalized.metric import METRIC, metric_grid, metric_pays, release_metric
 from skdpsco.solvers.penalized.problem import CompositeProblem
@@ -244,10 +244,7 @@ class GradientDescent:
     Error Bounds. FOCS 2014. (Full batches with momentum instead of single records.)
     """
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "penalty": ((prox,),),
-    }
+    requires: ClassVar[dict[str, Any]] = {"loss": DERIVATIVES, "penalty": ((prox,),)}
     by_blocks = fixed_cost = fixed_plan = clips_gradients = for_added = reads_centred = True
     conditioned = True
     in_metric: ClassVar[bool] = True  # whether steps may be taken in a metric of second moments

@@ -10,7 +10,6 @@ from skdpsco._clipping import clip
 from skdpsco._kernels import kernel, njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import CSC, Columns, add_column, as_columns
-from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
     exponential_grid,
@@ -21,7 +20,7 @@ from skdpsco.penalties import PENALTIES, prox, scaled_prox, stationarity_gap, su
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 from skdpsco.scaling.column_scales import NOTHING, ScalePlan, plan_scales, release_scales
 from skdpsco.scaling.quantiles import choose_score
-from skdpsco.solvers.base import LARGEST_PRODUCT, LEAST_PRODUCT, Plan, Result
+from skdpsco.solvers.base import DERIVATIVES, LARGEST_PRODUCT, LEAST_PRODUCT, Plan, Result
 from skdpsco.solvers.penalized.coordinate_descent import (
     PARTIAL_SUMS,
     check_clip,
@@ -123,7 +122,7 @@ class GreedyCoordinateDescent:
     conditioned = True
 
     requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
+        "loss": DERIVATIVES,
         "penalty": ((prox,), (subdifferential,)),
     }
 

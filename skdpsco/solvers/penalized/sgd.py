@@ -12,8 +12,6 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound, check_choice
 from skdpsco.data.design import CSR, Dense, as_matrix, read_only
 from skdpsco.data.record_sums import in_pieces
-from skdpsco.losses.library import derivative, derivatives
-from skdpsco.penalties import prox
 from skdpsco.privacy import (
     AddedPoissonSampledGaussianEvent,
     Event,
@@ -122,10 +120,7 @@ class SGD:
     clip: Any
     preconditioned: bool
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "penalty": ((prox,),),
-    }
+    requires: ClassVar[dict[str, Any]] = GradientDescent.requires
     fixed_cost = samples = for_added = True
 
     def __init__(
