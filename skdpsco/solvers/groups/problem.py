@@ -116,9 +116,8 @@ def mixtures(problem: GroupProblem, sizes: np.ndarray) -> tuple[np.ndarray, np.n
 class GroupResult(Result):
     """A `Result` with the weights of the groups at the saddle point, and their sizes.
 
-    The sizes are public or released. ``doubt``, from 0 to 1, says how far theta may be noise.
+    The sizes are public or released.
     """
 
     theta: Any = None
     sizes: Any = None
-    doubt: float = 0.0
