@@ -38,9 +38,8 @@ class _VectorGame:
         # Bound on the factor of a vector. Targets, if any, are within the bound too.
         self._most = self.bound * (2.0 * (1.0 + self.curvature) if self.curvature else 1.0)
         largest = self._most * self.bound
-        simplex: Any = Simplex
         sizes = check_int("n_rows", n_rows), check_int("n_columns", n_columns)
-        self.blocks: Any = tuple(Block(simplex(), size, largest) for size in sizes)
+        self.blocks: Any = tuple(Block(Simplex(), size, largest) for size in sizes)
         # Attained if both residuals are twice the bound; without curvature there are no targets.
         self.value_bound: float = 4.0 * square if self.curvature else square
         k = self.curvature * square
