@@ -229,37 +229,27 @@ class GreedyCoordinateDescent:
 
 
 @kernel
-def clipped_dot(X, j, r, bound, sums):
-    """Sum over records ``r`` times column j, with every record's term clipped to ``bound``.
+def add_clipped(X, j, r, bound, sums):
+    """Add to partial sums over records ``r`` times column j, every term clipped to ``bound``.
 
     Partial sums are those of `skdpsco.solvers.penalized.coordinate_descent`.
     """
     raise NotImplementedError
 
 
-@clipped_dot.register(Columns)
+@add_clipped.register(Columns)
 def _(X, j, r, bound, sums):
-    sums[:] = 0.0
     for start in range(0, r.shape[0], PARTIAL_SUMS):
         x, mine = X.values[j, start : start + PARTIAL_SUMS], r[start : start + PARTIAL_SUMS]
         for i in range(x.shape[0]):
             sums[i] += clip(mine[i] * x[i], bound)
-    total = 0.0
-    for i in range(PARTIAL_SUMS):
-        total += sums[i]
-    return total
 
 
-@clipped_dot.register(CSC)
+@add_clipped.register(CSC)
 def _(X, j, r, bound, sums):
-    sums[:] = 0.0
     for p in range(X.indptr[j], X.indptr[j + 1]):
         i = X.indices[p]
         sums[i % PARTIAL_SUMS] += clip(r[i] * X.data[p], bound)
-    total = 0.0
-    for i in range(PARTIAL_SUMS):
-        total += sums[i]
-    return total
 
 
 @njit
@@ -268,7 +258,12 @@ def write_gradient(X, loss, Z, y, bound, R, sums, g):
     slopes(loss, Z, y, R)
     D = g.shape[0] // R.shape[1]
     for j in range(g.shape[0]):
-        g[j] = clipped_dot(X, j % D, R[:, j // D], bound[j], sums)
+        sums[:] = 0.0
+        add_clipped(X, j % D, R[:, j // D], bound[j], sums)
+        total = 0.0
+        for i in range(PARTIAL_SUMS):
+            total += sums[i]
+        g[j] = total
 
 
 @njit
