@@ -444,24 +444,18 @@ def clip_growth(problem: CompositeProblem, ratio: float) -> float:
     tuning, growth, traits = GRADIENT_DESCENT, ratio**0.25, traits_of(problem.loss)
     if traits.exponential:
         growth *= tuning.skewed**0.25
-    elif traits.residuals:
-        growth = max(growth, growth_of_residuals(ratio))
+    elif traits.residuals:  # norms of residuals grow where noise is not yet small
+        soon = (ratio * tuning.plenty / tuning.residual_plenty) ** 0.5
+        growth = max(growth, min(soon, tuning.residual_growth))
     return max(growth, 1.0)
-
-
-def growth_of_residuals(ratio: float) -> float:
-    """Factor, at least 1, of the clipping norm of residuals where noise is not yet small."""
-    soon = (ratio * GRADIENT_DESCENT.plenty / GRADIENT_DESCENT.residual_plenty) ** 0.5
-    return min(max(soon, 1.0), GRADIENT_DESCENT.residual_growth)
 
 
 def passes(ratio: float) -> int:
     """Number of passes over sampled batches, determined like `full_passes`."""
-    few = max(
-        ratio * GRADIENT_DESCENT.plenty / GRADIENT_DESCENT.sampled_noise, GRADIENT_DESCENT.fewest
-    )
-    few = min(few, GRADIENT_DESCENT.passes)
-    return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), GRADIENT_DESCENT.max_passes))
+    tuning = GRADIENT_DESCENT
+    few = max(ratio * tuning.plenty / tuning.sampled_noise, tuning.fewest)
+    few = min(few, tuning.passes)
+    return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), tuning.max_passes))
 
 
 def full_passes(problem: CompositeProblem, mu: float, n_features: float | None = None) -> int:
@@ -487,27 +481,20 @@ def slope_clip_of(problem: CompositeProblem, ratio: float) -> float:
     return min(max(GRADIENT_DESCENT.class_slope_clip, most * ratio**0.25), most)
 
 
-def likely_smoothness(loss: Any) -> float:
-    """The largest curvature; for a mean that is an exponential, twice the usual one."""
-    return 2.0 * usual_curvature(loss) if traits_of(loss).exponential else loss.smoothness()
-
-
 def first_length(plan: Any, problem: CompositeProblem, trace: float) -> float:
     """Length of the first step; the curvatures that show shorten later ones.
 
     ``trace`` is the sum of all curvatures, in units of the loss's. Of many independent columns,
     none has a large part of it.
     """
-    smoothness = likely_smoothness(problem.loss) * problem.mean_weight
+    loss = problem.loss
+    # The curvature of a mean that is an exponential is hardly ever as large as its bound.
+    likely = 2.0 * usual_curvature(loss) if traits_of(loss).exponential else loss.smoothness()
+    smoothness = likely * problem.mean_weight
     if plan.metric_grid is not None:
         return METRIC.length / smoothness
     longer = GRADIENT_DESCENT.first / math.sqrt(trace) if problem.centred else 0.0
     return max(GRADIENT_DESCENT.length / trace, longer) / smoothness
-
-
-def least_clip(plan: GradientDescentPlan, loss: Any) -> float:
-    """What no automatic clipping norm of derivatives is below."""
-    return plan.counted * traits_of(loss).jump
 
 
 def share_scales(solver: Any, problem: CompositeProblem, mu: float) -> tuple[ScalePlan, float]:
@@ -571,7 +558,7 @@ def release_coordinates(
         # If a loss clips residuals far below their size, they are no longer than its slope.
         of_residuals = min(of_residuals, of_slopes) if traits.robust else of_residuals
         clip = plan.slack * (of_residuals if traits.residuals else of_slopes)
-        clip = max(clip, least_clip(plan, loss))
+        clip = max(clip, plan.counted * traits_of(loss).jump)
     # Only records of a `Mixture` of quantiles whose weights have moved may exceed the second bound.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
     bound = min(clip * math.sqrt(mean_square_norm), most)
