@@ -1,7 +1,7 @@
 """Problems with a penalty: mean loss plus a separable convex function of the coefficients."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,20 +92,9 @@ class CompositeProblem(Problem):
 
 def unpenalised(problem: Problem) -> CompositeProblem:
     """The problem without a ball."""
-    return CompositeProblem(
-        problem.loss,
-        None,
-        problem.n_samples,
-        problem.n_features,
-        problem.intercept,
-        problem.target_bound,
-        sparse=problem.sparse,
-        centred=problem.centred,
-        mean_square=problem.mean_square,
-        added=problem.added,
-        penalty=L2(0.0),
-        unit=(0.0,) * problem.n_features,
-    )
+    known = {field.name: getattr(problem, field.name) for field in fields(Problem)}
+    known |= {"constraint": None, "row_norm": math.inf}
+    return CompositeProblem(**known, penalty=L2(0.0), unit=(0.0,) * problem.n_features)
 
 
 def anchored(problem: Problem) -> CompositeProblem:
