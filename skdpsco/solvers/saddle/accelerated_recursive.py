@@ -219,10 +219,7 @@ class _Space(NamedTuple):
         factor = np.array([b.size ** (1.0 / b.p - 0.5) for b in blocks])
         matrix = factor[:, None] * np.asarray(problem.operator.smoothness) * factor
         bounds = [w * b.lipschitz_l2 for w, b in zip(largest, blocks, strict=True)]
-        changes = [
-            2.0 * bound if b.sensitivity is None else w * b.sensitivity
-            for w, bound, b in zip(largest, bounds, blocks, strict=True)
-        ]
+        changes = [w * b.change_l2 for w, b in zip(largest, blocks, strict=True)]
         entries = [
             w * math.sqrt(b.size) * b.lipschitz for w, b in zip(largest, blocks, strict=True)
         ]

@@ -112,6 +112,11 @@ class Block:
         """Bound on a record's part of the operator in the l2 norm."""
         return max(1.0, self.size ** (0.5 - 1.0 + 1.0 / self.p)) * self.lipschitz
 
+    @property
+    def change_l2(self) -> float:
+        """Bound on the l2 norm of the change of the sum over records; see ``sensitivity``."""
+        return 2.0 * self.lipschitz_l2 if self.sensitivity is None else self.sensitivity
+
     def start(self) -> np.ndarray:
         """The centre of the set, a public point."""
         if isinstance(self.constraint, Simplex):
