@@ -243,9 +243,9 @@ class MirrorProx:
         sizes = even_sizes(problem.n_samples, schedule.n_batches)
         parts = random_parts(rng, data, sizes) if len(sizes) > 1 else [data]
         batches = cycle(list(zip(sizes, map(runs_of, parts), strict=True)))
-        centre = geometry.start() if pull is None else pull.centre
+        pull_weight, centre = pull or Pull(0.0, geometry.start())
         n_iter, step = schedule.n_iter, schedule.step
-        weight = geometry.kappa + step * (pull.weight if pull is not None else 0.0)
+        weight = geometry.kappa + step * pull_weight
         chosen = -1 if problem.operator.saddle else below(rng, n_iter)
 
         def oracle(z: np.ndarray) -> np.ndarray:
