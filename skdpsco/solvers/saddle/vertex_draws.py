@@ -108,8 +108,7 @@ def second_smoothness(operator: Any) -> float | None:
         return None
     if not is_number(value):
         raise TypeError(f"second_smoothness must be a number or None, got {value!r}.")
-    number: Any = value  # unconverted, since a huge int does not fit into a float
-    if not 0.0 <= number <= 1e100:
+    if not 0.0 <= value <= 1e100:  # unconverted, since a huge int does not fit into a float
         raise ValueError(f"second_smoothness must be in [0, 1e+100], got {value!r}.")
     return float(value)
 
