@@ -248,7 +248,11 @@ class TreeFrankWolfe:
                     chunk, problem.row_norm, loss, point, points[parent], clip, total
                 )
             if not plan.grid:
-                release_sum(bounds, plan, size, limit, rng, total)
+                sigma, grid = noise_of(bounds, plan, size, limit)
+                if plan.noise == "gaussian":
+                    gaussian_mechanism(rng, total, grid)
+                else:
+                    generalised_gaussian_mechanism(rng, total, plan.order, sigma, grid)
             gradient = total / size
             if difference:
                 gradient += gradients[parent]
@@ -293,22 +297,6 @@ def noise_of(
         return deviation_on(grid), grid
     sigma = generalised_gaussian_scale(sensitivity, plan.rho, plan.order)
     return sigma, generalised_gaussian_grid(sigma, magnitude)
-
-
-def release_sum(
-    bounds: BallBounds,
-    plan: TreeFrankWolfePlan,
-    size: int,
-    limit: float,
-    rng: np.random.Generator,
-    total: Any,
-) -> None:
-    """Add noise to the sum of a batch, in place."""
-    sigma, grid = noise_of(bounds, plan, size, limit)
-    if plan.noise == "gaussian":
-        gaussian_mechanism(rng, total, grid)
-    else:
-        generalised_gaussian_mechanism(rng, total, plan.order, sigma, grid)
 
 
 def draw_grids(
