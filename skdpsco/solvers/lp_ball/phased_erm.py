@@ -185,7 +185,7 @@ class PhasedERM:
 
     def run(
         self,
-        plan: Plan,
+        plan: Any,
         problem: Problem,
         X: MatrixLike,
         y: TargetLike,
@@ -195,7 +195,6 @@ class PhasedERM:
         """Follow ``plan`` on the data."""
         if isinstance(plan, SmoothedPlan):
             return run_smoothed(plan, problem, X, y, rng, progress)
-        assert isinstance(plan, PhasedERMPlan)
         n = problem.n_samples
         # The assignment of records to phases is independent of the data.
         order = rng.permutation(n) if len(plan.phases) > 1 else np.arange(n)

@@ -68,11 +68,11 @@ class SGDTuning(NamedTuple):
 STOCHASTIC = SGDTuning()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SGDPlan(GradientDescentPlan):
     """The plan of full batches, with the event of every step, which its sampler follows."""
 
-    sampling: PoissonSampledGaussianEvent | None = None
+    sampling: PoissonSampledGaussianEvent
 
     @property
     def only_gradients(self) -> bool:
@@ -207,7 +207,6 @@ class SGD:
         """Follow ``plan`` on the data."""
         if not isinstance(plan, SGDPlan):
             return self.full_batch.run(plan, problem, X, y, rng, progress)
-        assert plan.sampling is not None
         coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         grid = plan.grid * coordinates.clip
         expected = plan.sampling.sampling_probability * problem.n_samples
