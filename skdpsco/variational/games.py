@@ -1,5 +1,6 @@
 """Games whose records are pairs of vectors, and the duality gap of public ones."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,9 +14,30 @@ from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Block, Geometry
 from skdpsco.solvers.saddle.problem import in_chunks
 
-__all__ = ["BilinearGame", "QuadraticGame", "duality_gap"]
+__all__ = ["BilinearGame", "QuadraticGame", "check_shapes", "duality_gap"]
 
 MAX_RESPONSE_STEPS = 10_000  # most steps of the search for a best response
+
+
+def check_shapes(data: Data, shapes: Sequence[tuple[int, ...]], flat: int | None = None) -> Data:
+    """Check the arrays of a game against the shapes of a record, and return them.
+
+    The array with the number ``flat``, whose records have one entry each, may have a single axis.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many arrays, or one has another shape.
+    """
+    if len(data) != len(shapes):
+        raise ValueError(f"data must be a tuple of {len(shapes)} arrays, got {len(data)}.")
+    n = len(data[0])
+    legal = [(n, *shape) for shape in shapes]
+    for k, (array, shape) in enumerate(zip(data, legal, strict=True)):
+        if array.shape != shape and not (k == flat and array.shape == (n,)):
+            shown = [array.shape for array in data]
+            raise ValueError(f"data must be arrays of shapes {legal}, got {shown}.")
+    return data
 
 
 class _VectorGame:
@@ -95,17 +117,8 @@ class _VectorGame:
         return np.concatenate(found)
 
     def _check(self, data: Data) -> Data:
-        if len(data) != self.n_arrays:
-            raise ValueError(f"data must be a tuple of {self.n_arrays} arrays, got {len(data)}.")
-        n = len(data[0])
-        shapes = [(n, self.blocks[0].size), (n, self.blocks[1].size), (n,), (n,)]
-        for array, shape in zip(data, shapes, strict=False):
-            if array.shape != shape:
-                raise ValueError(
-                    f"data must be arrays of shapes {shapes[: self.n_arrays]}, got "
-                    f"{[a.shape for a in data]}."
-                )
-        return data
+        vectors = [(block.size,) for block in self.blocks]
+        return check_shapes(data, [*vectors, (), ()][: self.n_arrays])
 
     def _arrays(self, data: Data) -> list[np.ndarray]:
         """The arrays as float64, with zeros in place of missing targets."""
