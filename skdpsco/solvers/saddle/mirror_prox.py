@@ -24,7 +24,7 @@ from skdpsco.solvers.saddle.problem import (
     runs_of,
 )
 
-__all__ = ["MIRROR_PROX", "MirrorProx", "MirrorProxPlan", "Pull"]
+__all__ = ["MirrorProx", "MirrorProxPlan", "Pull", "prox_of_models"]
 
 
 @dataclass(frozen=True)
@@ -279,6 +279,11 @@ class MirrorProx:
             if progress is not None:
                 progress[0] += 1
         return geometry.point(average, np.zeros(geometry.size))
+
+
+def prox_of_models() -> MirrorProx:
+    """Mirror prox with as many calls as estimators may plan."""
+    return MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)
 
 
 def _calls(method: str, n_iter: int) -> int:
