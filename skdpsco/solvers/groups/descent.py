@@ -243,7 +243,7 @@ class _WeighingDescent(GradientDescent):
         y = weigh(self.targets)
         return composite, (in_pieces(self.X, y), y)
 
-    def before_pass(self, t, plan, problem, coordinates, data, point, rng):
+    def before_pass(self, t, problem, coordinates, data, point, rng):
         """The problem, and records whose weights follow from noisy losses of groups there."""
         if self.how.losses is None:
             return problem, data

@@ -339,7 +339,6 @@ class GradientDescent:
     def before_pass(
         self,
         t: int,
-        plan: Any,
         problem: CompositeProblem,
         coordinates: Coordinates,
         data: tuple[Any, Any],
@@ -378,7 +377,7 @@ class GradientDescent:
         model = release_metric(plan.metric_grid, problem, (coordinates.scale, trace), X, y, rng)
         for t in range(T):
             weight = problem.mean_weight
-            problem, (X, y) = self.before_pass(t, plan, problem, coordinates, (X, y), point, rng)
+            problem, (X, y) = self.before_pass(t, problem, coordinates, (X, y), point, rng)
             step *= weight / problem.mean_weight
             grid = plan.grid * coordinates.clip
             gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
