@@ -32,7 +32,7 @@ from skdpsco.solvers.penalized.coordinate_descent import (
     settle_slopes,
     slopes,
 )
-from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
+from skdpsco.solvers.penalized.problem import CompositeProblem, coordinate_model
 
 __all__ = ["GreedyCoordinateDescent"]
 
@@ -199,13 +199,7 @@ class GreedyCoordinateDescent:
         scales = release_scales(plan.scales, problem, X, y, rng)
         # From here on there is one entry per coefficient, for each output separately.
         bound = np.tile(clip_bounds(problem, scales, self.clip, plan.slack), K)
-        model = CoordinateModel(
-            problem.penalty,
-            problem.weight,
-            np.tile(problem.unit, K),
-            np.tile(loss.smoothness() * scales.mean_square, K),
-            np.tile(problem.penalty_curvature, K),
-        )
+        model = coordinate_model(problem, scales.mean_square, K)
         columns = as_columns(X)
         w, Z, R = np.zeros(K * D), column_major(n, K), column_major(n, K)
         g, score, size = np.empty(K * D), np.empty(K * D), np.empty(K * D)
