@@ -24,7 +24,6 @@ from skdpsco.privacy._cache import cached
 from skdpsco.privacy._pld import MOST_STEPS, pld_applies
 from skdpsco.solvers.base import Result
 from skdpsco.solvers.penalized.gradient_descent import (
-    GRADIENT_DESCENT,
     GradientDescent,
     GradientDescentPlan,
     gradient_grid,
@@ -214,7 +213,7 @@ class SGD:
         model = Model(np.ones(problem.n_features), problem, 1.0 / coordinates.scale)
         point = np.zeros(problem.n_coefficients)
         sums = np.zeros((2, len(point)))
-        n_averaged = max(1, round(GRADIENT_DESCENT.tail * plan.n_iter))
+        n_averaged = plan.averaged_passes
         members = np.empty(len(y), dtype=np.int64)
         rows = Rows(X)
         for t in range(plan.n_iter):
