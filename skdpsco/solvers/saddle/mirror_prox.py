@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._random import below
-from skdpsco._validation import check_choice, check_int
+from skdpsco._validation import check_choice, check_int, is_auto
 from skdpsco.data.record_functions import Data
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
@@ -120,7 +120,7 @@ class MirrorProx:
         self.method: str = check_choice("method", method, MIRROR_METHODS)
         self.max_calls: int = check_int("max_calls", max_calls)
         self.n_batches = n_batches
-        if n_batches is not None and not (isinstance(n_batches, str) and n_batches == "auto"):
+        if n_batches is not None and not is_auto(n_batches):
             self.n_batches = check_int("n_batches", n_batches, "None, 'auto' or ")
         self.n_epochs: int = check_int("n_epochs", n_epochs)
 
