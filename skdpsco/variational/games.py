@@ -90,9 +90,8 @@ class _VectorGame:
         total = np.zeros(sum(block.size for block in self.blocks))
         m = self.blocks[0].size
         for part in in_chunks(self._check(data)):
-            u, v, a, c = self._arrays(part)
             _add_operators(
-                _Records(u, v, a, c), z[:m], z[m:], self.bound, self._most, self.curvature,
+                _Records(*self._arrays(part)), z[:m], z[m:], self.bound, self._most, self.curvature,
                 total[:m], total[m:],
             )  # fmt: skip
         return total
