@@ -39,10 +39,6 @@ class GroupedTargets:
     def __getitem__(self, rows: slice) -> "GroupedTargets":
         return GroupedTargets(self.t[rows], self.membership[rows])
 
-    def by_group(self, terms: np.ndarray) -> np.ndarray:
-        """Sums of the records' terms by group, without touching records of no group."""
-        return self.membership.T @ terms
-
 
 @dataclass(frozen=True, kw_only=True)
 class GroupProblem(Problem):
