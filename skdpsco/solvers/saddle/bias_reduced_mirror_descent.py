@@ -22,7 +22,6 @@ from skdpsco.solvers.saddle.vertex_draws import (
     Scores,
     bound_on_gap,
     check_game,
-    linear_weights,
     lipschitz,
     second_smoothness,
     spend,
@@ -93,8 +92,7 @@ class BiasReducedPlan(Plan):
         """
         change = np.concatenate([[1.0], self.levels.change(level)])
         draws = np.concatenate([draws_of(level), [1]])[::-1].cumsum()[::-1]
-        weight = linear_weights(self.n_iter + 1)[:-1]
-        batches = spend(problem, weight, change, draws, self.rho, self.variance)
+        batches = spend(problem, change, draws, self.rho, self.variance)
         assert batches.rho <= self.rho * (1.0 + 1e-9)
         return batches
 
@@ -219,8 +217,7 @@ class BiasReducedMirrorDescent:
                 return problem.total(z, batch)
             return self._total(plan.levels, drawn, problem, batch, scores, rng)
 
-        weight = linear_weights(plan.n_iter + 1).tolist()
-        return mirror_steps(problem, batches, weight, 1, rng, progress, total)
+        return mirror_steps(problem, batches, plan.n_iter, 1, rng, progress, total)
 
     def _total(
         self,
