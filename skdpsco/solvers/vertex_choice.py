@@ -24,7 +24,7 @@ from skdpsco.constraints.sets import (
     vertex,
 )
 from skdpsco.losses.library import for_kernels
-from skdpsco.mechanisms.samplers import EXPONENTIAL, select, to_grid
+from skdpsco.mechanisms.samplers import select, to_grid
 from skdpsco.solvers.base import DERIVATIVES, check_smooth
 
 __all__ = [
@@ -135,10 +135,10 @@ def vertices_of(polytope: Any, D: int) -> VertexSet:
     return VertexSet(axes, length, np.empty((0, D)))
 
 
-def vertex_model(problem: Any, polytope: Any) -> VertexModel:
-    """A problem with the vertices of ``polytope``, to be drawn by the exponential mechanism."""
+def vertex_model(problem: Any, polytope: Any, mechanism: Any) -> VertexModel:
+    """A problem with the vertices of ``polytope`` as kernels take it."""
     vertices = vertices_of(polytope, problem.n_coefficients)
-    return VertexModel(for_kernels(problem.loss), vertices, EXPONENTIAL)
+    return VertexModel(for_kernels(problem.loss), vertices, mechanism)
 
 
 @n_vertices.register(VertexSet)

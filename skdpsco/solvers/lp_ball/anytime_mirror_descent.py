@@ -14,7 +14,7 @@ from skdpsco.constraints.sets import vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_entries
-from skdpsco.mechanisms.samplers import exponential_grid, summation_error
+from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Result, curvature_of
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import PolytopeBounds, polytope_bounds
@@ -227,7 +227,7 @@ class AnytimeMirrorDescent(OverPolytope):
             grid=plan.grid,
             limit=plan.bounds.slope,
         )
-        model = vertex_model(problem, plan.polytope)
+        model = vertex_model(problem, plan.polytope, EXPONENTIAL)
         counts, chosen = np.zeros(3, dtype=np.int64), np.zeros(len(when), dtype=np.int64)
         state = MirrorDescentState(counts, chosen, *np.zeros((4, D)))
         for chunk in one_pass(X, y, rng, self.shuffle).take(n):

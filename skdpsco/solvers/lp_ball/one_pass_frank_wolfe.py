@@ -14,7 +14,7 @@ from skdpsco.constraints.sets import n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_change, bounded_entries
-from skdpsco.mechanisms.samplers import exponential_grid, summation_error
+from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Result, check_scales, curvature_of
 from skdpsco.solvers.steps import MOST_PLANNED, steps_to_try
@@ -217,7 +217,7 @@ class OnePassFrankWolfe(OverPolytope):
         """Follow ``plan`` on the data."""
         steps = schedule(problem.n_samples, plan.n_iter, plan.batch_size, plan.bounds)
         grids = steps.spread * plan.grid
-        model = vertex_model(problem, plan.polytope)
+        model = vertex_model(problem, plan.polytope, EXPONENTIAL)
         state = FrankWolfeState(np.zeros(3, dtype=np.int64), *np.zeros((5, problem.n_coefficients)))
         for chunk in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
             frank_wolfe_pass(chunk, problem.row_norm, model, steps, grids, rng, progress, state)
