@@ -22,6 +22,7 @@ from skdpsco.solvers.saddle.vertex_draws import (
     Scores,
     bound_on_gap,
     check_game,
+    linear_weights,
     lipschitz,
     second_smoothness,
     spend,
@@ -92,7 +93,8 @@ class BiasReducedPlan(Plan):
         """
         change = np.concatenate([[1.0], self.levels.change(level)])
         draws = np.concatenate([draws_of(level), [1]])[::-1].cumsum()[::-1]
-        batches = spend(problem, change, draws, self.rho, self.variance)
+        weight = linear_weights(self.n_iter + 1)[:-1]
+        batches = spend(problem, weight, change, draws, self.rho, self.variance)
         assert batches.rho <= self.rho * (1.0 + 1e-9)
         return batches
 
@@ -217,7 +219,8 @@ class BiasReducedMirrorDescent:
                 return problem.total(z, batch)
             return self._total(plan.levels, drawn, problem, batch, scores, rng)
 
-        return mirror_steps(problem, batches, plan.n_iter, 1, rng, progress, total)
+        weight = linear_weights(plan.n_iter + 1).tolist()
+        return mirror_steps(problem, batches, weight, 1, rng, progress, total)
 
     def _total(
         self,

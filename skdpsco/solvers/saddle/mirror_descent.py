@@ -4,7 +4,7 @@ Proof: docs/proofs/mirror_descent.md.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +35,10 @@ MOST_DRAWS = 10**6  # sums over draws must fit into 64-bit integers
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorDescentPlan(Plan):
-    """The batches, and the number of vertices drawn for each point."""
+    """The batches, the weights of the points, and the number of vertices drawn for each point."""
 
     batches: Batches
+    weight: tuple[float, ...]
     n_draws: int
 
 
@@ -103,8 +104,9 @@ class MirrorDescent:
         """
         check_game(self, problem)
         steps, n_draws = self.schedule(problem, budget.rho, n_iter)
+        weight = linear_weights(steps + 1)
         draws = n_draws * np.arange(steps, 0, -1)
-        batches = spend(problem, np.ones(steps), draws, budget.rho)
+        batches = spend(problem, weight[:-1], np.ones(steps), draws, budget.rho)
         summary = (
             f"mirror-descent: {steps} steps on {min(batches.sizes)} to {max(batches.sizes)} "
             f"records, {n_draws} vertices of each player per step",
@@ -114,6 +116,7 @@ class MirrorDescent:
             n_iter=steps,
             summary=summary,
             batches=batches,
+            weight=tuple(weight.tolist()),
             n_draws=n_draws,
         )
 
@@ -159,25 +162,24 @@ class MirrorDescent:
     ) -> np.ndarray:
         """Follow ``plan`` on the data; see `MirrorProx.run`."""
         batches = walk_batches(rng, plan.batches, data)
-        return mirror_steps(problem, batches, plan.n_iter, plan.n_draws, rng, progress)
+        return mirror_steps(problem, batches, plan.weight, plan.n_draws, rng, progress)
 
 
 def mirror_steps(
     problem: VariationalProblem,
     batches: Iterable[tuple[list[Data], Any]],
-    n_iter: int,
+    weight: Sequence[float],
     n_draws: int,
     rng: np.random.Generator,
     progress: np.ndarray | None,
     total: Callable[..., np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Weighted mean of the start and of ``n_iter`` means of ``n_draws`` drawn vertices each.
+    """Weighted mean of the start and of points that are means of ``n_draws`` drawn vertices each.
 
     The vertices are drawn by the summed gradients of the batches so far. ``total(z, batch,
     scores)`` sums up the gradients of a batch, after the point z; None for those at z itself.
     """
     scores, z = Scores(problem), problem.geometry.start()
-    weight = linear_weights(n_iter + 1).tolist()
     result = weight[0] * z
     for (batch, grid), share in zip(batches, weight[1:], strict=True):
         gradient = problem.total(z, batch) if total is None else total(z, batch, scores)

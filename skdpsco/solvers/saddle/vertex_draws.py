@@ -208,6 +208,7 @@ def divide_records(need: np.ndarray, n_samples: int) -> np.ndarray:
 
 def spend(
     problem: VariationalProblem,
+    weight: np.ndarray,
     change: np.ndarray,
     draws: np.ndarray,
     rho: float,
@@ -215,11 +216,11 @@ def spend(
 ) -> Batches:
     """Batches with the best steps for which no record costs more than ``rho``.
 
-    A batch's gradient has the weight of the point at which it is taken; see `linear_weights`.
-
     Parameters
     ----------
     problem : VariationalProblem
+    weight : ndarray of shape (n_batches,)
+        Weight of each batch's gradient in the scores.
     change : ndarray of shape (n_batches,)
         Sum of the absolute coefficients with which one record's gradients enter its batch's sum.
     draws : ndarray of shape (n_batches,), int
@@ -233,15 +234,13 @@ def spend(
     ValueError
         If there are more batches than records, or more draws than the budget can pay for.
     """
-    n_iter = len(draws)
-    weight = linear_weights(n_iter + 1)[:-1]
     need = weight * change * np.sqrt(draws)
     sizes = divide_records(need, problem.n_samples)
     rest = left_for(rho, float(draws.max()))
     if not rest > 0.0:
-        raise ValueError(f"n_iter={n_iter} is too large for a budget of rho={rho:.3g}.")
+        raise ValueError(f"n_iter={len(weight)} is too large for a budget of rho={rho:.3g}.")
     squares = 0.5 * rest * float((sizes / need).min()) ** 2
-    step, _ = choose_steps(problem, squares, n_iter + 1, variance)
+    step, _ = choose_steps(problem, squares, len(weight) + 1, variance)
     bounds = lipschitz(problem)
     epsilon = np.maximum(4.0 * np.array(step) * (weight * change / sizes)[:, None], LEAST_RANGE)
     grid = []
