@@ -206,6 +206,47 @@ def divide_records(need: np.ndarray, n_samples: int) -> np.ndarray:
     return sizes
 
 
+def calibrate_draws(
+    problem: VariationalProblem,
+    sizes: np.ndarray,
+    weight: np.ndarray,
+    change: np.ndarray,
+    draws: np.ndarray,
+    step: tuple[float, float],
+) -> Batches:
+    """Grids for given batches and steps, and the largest cost of any record.
+
+    Parameters
+    ----------
+    problem : VariationalProblem
+    sizes : ndarray of shape (n_batches,), int
+    weight : ndarray of shape (n_batches,)
+        Weight of each batch's gradient in the scores.
+    change : ndarray of shape (n_batches,)
+        Sum of the absolute coefficients with which one record's gradients enter its batch's sum.
+    draws : ndarray of shape (n_batches,), int
+        Number of vertices that are drawn for each player after each batch.
+    step : tuple of (float, float)
+        Step sizes times the bounds on the gradients.
+
+    Returns
+    -------
+    batches : Batches
+    """
+    bounds = lipschitz(problem)
+    epsilon = np.maximum(4.0 * np.array(step) * (weight * change / sizes)[:, None], LEAST_RANGE)
+    grid = []
+    for size, a, (x, y) in zip(sizes.tolist(), change.tolist(), epsilon.tolist(), strict=True):
+        # Eight more terms cover the rounding when a few sums are combined.
+        ranges = [2.0 * a * replace_one(size + 8, bound) for bound in bounds]
+        most = [a * (size + 8) * bound for bound in bounds]
+        grid.append(
+            (exponential_grid(ranges[0], x, most[0]), exponential_grid(ranges[1], y, most[1]))
+        )
+    rho = float((draws * (epsilon**2).sum(axis=1)).max()) / 8.0
+    return Batches(tuple(sizes.tolist()), tuple(grid), rho)
+
+
 def spend(
     problem: VariationalProblem,
     weight: np.ndarray,
@@ -216,18 +257,7 @@ def spend(
 ) -> Batches:
     """Batches with the best steps for which no record costs more than ``rho``.
 
-    Parameters
-    ----------
-    problem : VariationalProblem
-    weight : ndarray of shape (n_batches,)
-        Weight of each batch's gradient in the scores.
-    change : ndarray of shape (n_batches,)
-        Sum of the absolute coefficients with which one record's gradients enter its batch's sum.
-    draws : ndarray of shape (n_batches,), int
-        Number of vertices that are drawn for each player after each batch.
-    rho : float
-    variance : tuple of (float, float)
-        As in `choose_steps`.
+    The parameters are those of `calibrate_draws`, and ``variance`` is that of `choose_steps`.
 
     Raises
     ------
@@ -241,18 +271,7 @@ def spend(
         raise ValueError(f"n_iter={len(weight)} is too large for a budget of rho={rho:.3g}.")
     squares = 0.5 * rest * float((sizes / need).min()) ** 2
     step, _ = choose_steps(problem, squares, len(weight) + 1, variance)
-    bounds = lipschitz(problem)
-    epsilon = np.maximum(4.0 * np.array(step) * (weight * change / sizes)[:, None], LEAST_RANGE)
-    grid = []
-    for size, a, (x, y) in zip(sizes.tolist(), change.tolist(), epsilon.tolist(), strict=True):
-        # Eight more terms cover the rounding when a few sums are combined.
-        ranges = [2.0 * a * replace_one(size + 8, bound) for bound in bounds]
-        most = [a * (size + 8) * bound for bound in bounds]
-        grid.append(
-            (exponential_grid(ranges[0], x, most[0]), exponential_grid(ranges[1], y, most[1]))
-        )
-    largest = float((draws * (epsilon**2).sum(axis=1)).max()) / 8.0
-    return Batches(tuple(sizes.tolist()), tuple(grid), largest)
+    return calibrate_draws(problem, sizes, weight, change, draws, step)
 
 
 def walk_batches(
