@@ -15,7 +15,6 @@ from skdpsco.losses import Logistic, SmoothHinge
 from skdpsco.losses.library import derivative
 from skdpsco.privacy import Budget, Ledger, ZCDPEvent, delta_of, epsilon_of
 from skdpsco.solvers import Allowance, Problem
-from skdpsco.solvers.lp_ball import tree_frank_wolfe as module
 from skdpsco.solvers.lp_ball.tree_frank_wolfe import NOISES, TreeFrankWolfe
 
 NOISELESS = Allowance(1e12)
