@@ -12,9 +12,9 @@ from skdpsco import PrivateLinearRegressor
 from skdpsco._clipping import shorten
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Polytope, Simplex, minimiser
 from skdpsco.losses import Logistic, SmoothHinge
+from skdpsco.losses.library import derivative
 from skdpsco.privacy import Budget, Ledger, ZCDPEvent, delta_of, epsilon_of
 from skdpsco.solvers import Allowance, Problem
-from skdpsco.solvers.lp_ball import tree_frank_wolfe as module
 from skdpsco.solvers.lp_ball.tree_frank_wolfe import NOISES, TreeFrankWolfe
 
 NOISELESS = Allowance(1e12)
@@ -72,7 +72,6 @@ def leaf_rho(event):
 
 def published_run(problem, X, y, batches):
     """Algorithm 1 by recursion on strings of bits, without noise, for a scalar loss."""
-    derivative = module.derivative
     records = iter(range(len(y)))
     sizes = iter(batches)
     state = {"x": np.zeros(X.shape[1])}

@@ -322,10 +322,7 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
         return min(k * float(smallest), float(n_samples))
 
     def _calibration_targets(self, result: Any, y: Any, n_samples: int) -> tuple[Any, float]:
-        # As far as losses of groups are noise, all records count alike.
-        shares = result.sizes / result.sizes.sum()
-        theta = result.theta + result.doubt * (shares - result.theta)
-        rates, membership = theta / result.sizes, self._membership
+        rates, membership = result.theta / result.sizes, self._membership
         if self.group_membership == "public":
             rates /= float((membership.matrix @ rates).max())
         else:  # by the largest weight that a record could have

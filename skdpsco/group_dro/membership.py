@@ -103,14 +103,11 @@ def membership_of(groups: Any, X: Any, sensitive_features: Any, n_samples: int) 
                 f"{names!r}, groups {declared!r}."
             )
         matrix = sparse.csr_array(member.astype(np.float64))
-        n_records = len(member)
     else:
         labels = labels_of("sensitive_features", X, values)
         declared = _distinct(labels) if groups is None else labels_of("groups", None, groups)
-        index = group_numbers(labels, declared)
-        n_records = len(index)
-        rows = (np.ones(n_records), index, np.arange(n_records + 1))
-        matrix = sparse.csr_array(rows, shape=(n_records, len(declared)))
+        matrix = in_one_group(group_numbers(labels, declared), len(declared))
+    n_records = matrix.shape[0]
     if len(set(declared)) != len(declared):
         raise ValueError(f"groups must hold different labels, got {abridged(declared)}.")
     if n_records != n_samples:
@@ -120,6 +117,12 @@ def membership_of(groups: Any, X: Any, sensitive_features: Any, n_samples: int) 
             f"{n_records} {what}s."
         )
     return Membership(declared, matrix, overlapping)
+
+
+def in_one_group(index: np.ndarray, n_groups: int) -> Any:
+    """The matrix of a `Membership` of records that are in one group each."""
+    n = len(index)
+    return sparse.csr_array((np.ones(n), index, np.arange(n + 1)), shape=(n, n_groups))
 
 
 def with_groups(t: np.ndarray, membership: Membership) -> np.ndarray:
@@ -137,12 +140,10 @@ def with_groups(t: np.ndarray, membership: Membership) -> np.ndarray:
 
 def from_groups(both: np.ndarray, n_groups: int) -> GroupedTargets:
     """What solvers see of an array made by `with_groups`."""
-    n = len(both)
     if "member" in (both.dtype.names or ()):
         matrix = sparse.csr_array(both["member"].astype(np.float64))
     else:
-        rows = (np.ones(n), both["group"], np.arange(n + 1))
-        matrix = sparse.csr_array(rows, shape=(n, n_groups))
+        matrix = in_one_group(both["group"], n_groups)
     return GroupedTargets(both["t"], matrix)
 
 

@@ -12,7 +12,7 @@ from skdpsco.privacy._checks import abridged
 from skdpsco.solvers.groups.descent import GroupDescent
 from skdpsco.solvers.groups.mirror_prox import GroupMirrorProx
 from skdpsco.solvers.saddle.accelerated_recursive import AcceleratedRecursive
-from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx, prox_of_models
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 __all__ = [
@@ -36,10 +36,8 @@ CLASSIFIERS = ("logistic", "hinge")
 # A function for each name that makes its solver; "auto" resolves to one of these.
 GROUP_SOLVERS: dict[str, Any] = {
     "gradient-descent": GroupDescent,
-    "mirror-prox": lambda: GroupMirrorProx(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)),
-    "recursive-regularisation": lambda: GroupMirrorProx(
-        RecursiveRegularisation(MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models))
-    ),
+    "mirror-prox": lambda: GroupMirrorProx(prox_of_models()),
+    "recursive-regularisation": lambda: GroupMirrorProx(RecursiveRegularisation(prox_of_models())),
 }
 LEAST_PRIOR = 1e-9
 NEEDED_RATIO = 10.0  # of the mean of a group's rows times targets to its noise; see `needed_size`

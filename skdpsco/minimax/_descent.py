@@ -66,7 +66,7 @@ class WeighingDescent(GradientDescent):
         self.losses, self.how = losses, plan
         self.theta: Any = None
 
-    def before_pass(self, t, plan, problem, coordinates, data, point, rng):
+    def before_pass(self, t, problem, coordinates, data, point, rng):
         """The problem with weights that follow from noisy mean losses there, and the data."""
         shape = np.shape(problem.loss.weights)
         if self.theta is None:

@@ -22,7 +22,7 @@ from skdpsco.minimax._tasks import (
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose, is_gaussian
 from skdpsco.privacy.spending import Allowance, check_cost
 from skdpsco.solvers import AcceleratedRecursive, MirrorDescent
-from skdpsco.solvers.saddle.mirror_prox import MIRROR_PROX, MirrorProx
+from skdpsco.solvers.saddle.mirror_prox import MirrorProx, prox_of_models
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 from skdpsco.variational.loss_tasks import PreparedBall, PreparedVertices
@@ -36,10 +36,8 @@ NON_SMOOTH_DRAWS = 8  # vertices per step of mirror descent for losses that are 
 # A function for each name that makes its solver; "auto" and "gradient-descent" are legal names too.
 MINIMAX_SOLVERS: dict[str, Any] = {
     **{name: made for name, made in VARIATIONAL_SOLVERS.items() if name != "accelerated-recursive"},
-    "mirror-prox": lambda: MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models),
-    "recursive-regularisation": lambda: RecursiveRegularisation(
-        MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)
-    ),
+    "mirror-prox": prox_of_models,
+    "recursive-regularisation": lambda: RecursiveRegularisation(prox_of_models()),
 }
 
 

@@ -13,10 +13,12 @@ from skdpsco._validation import LARGEST, SMALLEST
 from skdpsco.constraints.norms import conjugate
 from skdpsco.constraints.sets import minimiser
 from skdpsco.losses.check import TRIALS
+from skdpsco.losses.library import derivative, derivatives
 from skdpsco.penalties import prox, subdifferential
 from skdpsco.privacy import Event
 
 __all__ = [
+    "DERIVATIVES",
     "LARGEST_PRODUCT",
     "LEAST_PRODUCT",
     "Plan",
@@ -35,6 +37,9 @@ __all__ = [
 
 # Range of products of bounds, within which float64 numbers keep all digits and do not overflow.
 LEAST_PRODUCT, LARGEST_PRODUCT = 1e-250, 1e250
+
+# What solvers that follow derivatives require of a loss: see `check_supported`.
+DERIVATIVES = ((derivative, derivatives),)
 
 
 @dataclass

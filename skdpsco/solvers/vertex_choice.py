@@ -23,9 +23,9 @@ from skdpsco.constraints.sets import (
     n_vertices,
     vertex,
 )
-from skdpsco.losses.library import derivative, derivatives, for_kernels
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import select, to_grid
-from skdpsco.solvers.base import check_smooth
+from skdpsco.solvers.base import DERIVATIVES, check_smooth
 
 __all__ = [
     "OverPolytope",
@@ -42,7 +42,7 @@ class OverPolytope:
     """Base of solvers for smooth losses over polytopes, of which they choose vertices."""
 
     requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
+        "loss": DERIVATIVES,
         "constraint": ((n_vertices,), (vertex, coordinate)),
     }
 

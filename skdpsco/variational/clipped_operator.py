@@ -1,5 +1,6 @@
 """Operators of single records: clipped to their bounds, and tried on public records."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -64,27 +65,23 @@ def _game(function: Any, blocks: tuple[Block, ...]) -> Any:
     return game if game is not None and game.blocks == blocks else None
 
 
+@dataclass(eq=False, repr=False)
 class Clipped:
     """A user's operator, with every record clipped to its bounds whatever it returns."""
 
-    def __init__(
-        self,
-        function: Any,
-        blocks: tuple[Block, ...],
-        saddle: bool,
-        smoothness: Any,
-        monotone: bool,
-    ) -> None:
-        self.function: Any = function
-        self.blocks: tuple[Block, ...] = blocks
-        self.saddle: bool = saddle
-        self.smoothness: Any = smoothness
-        self.monotone: bool = monotone
-        self.geometry: Geometry = Geometry(blocks)
+    function: Any
+    blocks: tuple[Block, ...]
+    saddle: bool
+    smoothness: Any
+    monotone: bool
+
+    def __post_init__(self) -> None:
+        function = self.function
+        self.geometry: Geometry = Geometry(self.blocks)
         self.second_smoothness: Any = getattr(function, "second_smoothness", None)
         has_value = hasattr(function, "value")
         self.value_bound: Any = getattr(function, "value_bound", None) if has_value else None
-        self.game: Any = _game(function, blocks)
+        self.game: Any = _game(function, self.blocks)
 
     def records(self, z: np.ndarray, data: Data) -> np.ndarray:
         """The user's operator on records whose errors may be shown: public ones or the first."""

@@ -1,5 +1,6 @@
 """Games whose records are pairs of vectors, and the duality gap of public ones."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,9 +14,30 @@ from skdpsco.data.record_functions import Data
 from skdpsco.solvers.saddle.geometry import Block, Geometry
 from skdpsco.solvers.saddle.problem import in_chunks
 
-__all__ = ["BilinearGame", "QuadraticGame", "duality_gap"]
+__all__ = ["BilinearGame", "QuadraticGame", "check_shapes", "duality_gap"]
 
 MAX_RESPONSE_STEPS = 10_000  # most steps of the search for a best response
+
+
+def check_shapes(data: Data, shapes: Sequence[tuple[int, ...]], flat: int | None = None) -> Data:
+    """Check the arrays of a game against the shapes of a record, and return them.
+
+    The array with the number ``flat``, whose records have one entry each, may have a single axis.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many arrays, or one has another shape.
+    """
+    if len(data) != len(shapes):
+        raise ValueError(f"data must be a tuple of {len(shapes)} arrays, got {len(data)}.")
+    n = len(data[0])
+    legal = [(n, *shape) for shape in shapes]
+    for k, (array, shape) in enumerate(zip(data, legal, strict=True)):
+        if array.shape != shape and not (k == flat and array.shape == (n,)):
+            shown = [array.shape for array in data]
+            raise ValueError(f"data must be arrays of shapes {legal}, got {shown}.")
+    return data
 
 
 class _VectorGame:
@@ -38,9 +60,8 @@ class _VectorGame:
         # Bound on the factor of a vector. Targets, if any, are within the bound too.
         self._most = self.bound * (2.0 * (1.0 + self.curvature) if self.curvature else 1.0)
         largest = self._most * self.bound
-        simplex: Any = Simplex
         sizes = check_int("n_rows", n_rows), check_int("n_columns", n_columns)
-        self.blocks: Any = tuple(Block(simplex(), size, largest) for size in sizes)
+        self.blocks: Any = tuple(Block(Simplex(), size, largest) for size in sizes)
         # Attained if both residuals are twice the bound; without curvature there are no targets.
         self.value_bound: float = 4.0 * square if self.curvature else square
         k = self.curvature * square
@@ -69,9 +90,8 @@ class _VectorGame:
         total = np.zeros(sum(block.size for block in self.blocks))
         m = self.blocks[0].size
         for part in in_chunks(self._check(data)):
-            u, v, a, c = self._arrays(part)
             _add_operators(
-                _Records(u, v, a, c), z[:m], z[m:], self.bound, self._most, self.curvature,
+                _Records(*self._arrays(part)), z[:m], z[m:], self.bound, self._most, self.curvature,
                 total[:m], total[m:],
             )  # fmt: skip
         return total
@@ -96,17 +116,8 @@ class _VectorGame:
         return np.concatenate(found)
 
     def _check(self, data: Data) -> Data:
-        if len(data) != self.n_arrays:
-            raise ValueError(f"data must be a tuple of {self.n_arrays} arrays, got {len(data)}.")
-        n = len(data[0])
-        shapes = [(n, self.blocks[0].size), (n, self.blocks[1].size), (n,), (n,)]
-        for array, shape in zip(data, shapes, strict=False):
-            if array.shape != shape:
-                raise ValueError(
-                    f"data must be arrays of shapes {shapes[: self.n_arrays]}, got "
-                    f"{[a.shape for a in data]}."
-                )
-        return data
+        vectors = [(block.size,) for block in self.blocks]
+        return check_shapes(data, [*vectors, (), ()][: self.n_arrays])
 
     def _arrays(self, data: Data) -> list[np.ndarray]:
         """The arrays as float64, with zeros in place of missing targets."""

@@ -110,6 +110,8 @@ class LossTasks:
     """
 
     saddle = True
+    smoothness: Any
+    second_smoothness: float | None
 
     def __init__(
         self,
@@ -223,13 +225,10 @@ class VertexTasks(LossTasks):
         weight = float(self.weight_bounds.max())
         bound = check_bound("the bound on gradients", self.radius * weight * self.slope)
         self.value_bound: float = check_bound("the bound on losses", weight * self.centre)
-        simplex: Any = Simplex
         self.blocks: Any = (
-            Block(simplex(), 2 * self.n_coefficients, bound),
-            Block(simplex(), self.n_tasks, self.value_bound if self.n_tasks > 1 else IDLE * bound),
+            Block(Simplex(), 2 * self.n_coefficients, bound),
+            Block(Simplex(), self.n_tasks, self.value_bound if self.n_tasks > 1 else IDLE * bound),
         )
-        self.smoothness: Any
-        self.second_smoothness: float | None
         self.smoothness, self.second_smoothness = self._bends(weight, self.radius)
 
     def coef(self, z: np.ndarray) -> np.ndarray:
@@ -332,14 +331,10 @@ class PreparedBall(PreparedTasks):
         bound = check_bound("the bound on losses", self.centre)
         bound = bound if self.n_tasks > 1 else IDLE * slope
         sensitivity = 2.0 * bound * math.sqrt(len(self.losses) * self.n_targets)
-        ball: Any = L1Ball(self.radius)
-        simplex: Any = Simplex
         self.blocks: Any = (
-            Block(ball, self.n_coefficients, slope),
-            Block(simplex(), self.n_tasks, bound, sensitivity),
+            Block(L1Ball(self.radius), self.n_coefficients, slope),
+            Block(Simplex(), self.n_tasks, bound, sensitivity),
         )
-        self.smoothness: Any
-        self.second_smoothness: float | None
         self.smoothness, self.second_smoothness = self._bends(largest, 1.0)
         self.largest_weights: tuple[float, float] = (largest, largest)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from skdpsco._clipping import within
 from skdpsco.data.record_functions import Data
+from skdpsco.variational.games import check_shapes
 from skdpsco.variational.loss_tasks import (
     VertexTasks,
     check_losses,
@@ -116,20 +117,6 @@ class MaximalLoss(VertexTasks):
         return rows, targets.reshape(len(rows), -1), weights
 
     def _check(self, data: Data) -> Data:
-        if len(data) != self.n_arrays:
-            raise ValueError(f"data must be a tuple of {self.n_arrays} arrays, got {len(data)}.")
-        n = len(data[0])
-        legal: list[set[Any]] = [
-            {(n, self.n_features)},
-            {(n, self.n_targets)},
-            {(n, len(self.weight_bounds))},
-        ]
-        if self.n_targets == 1:
-            legal[1].add((n,))
-        for array, shapes in zip(data, legal, strict=False):
-            if array.shape not in shapes:
-                raise ValueError(
-                    f"data must be arrays of shapes {[max(s) for s in legal[: self.n_arrays]]}, "
-                    f"got {[a.shape for a in data]}."
-                )
-        return data
+        shapes = [(self.n_features,), (self.n_targets,), (len(self.weight_bounds),)]
+        flat = 1 if self.n_targets == 1 else None
+        return check_shapes(data, shapes[: self.n_arrays], flat)

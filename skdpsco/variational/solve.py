@@ -112,9 +112,8 @@ class MatrixGame:
     def __init__(self, n_rows: int, n_columns: int, bound: float = 1.0) -> None:
         self.bound: float = check_bound("bound", bound)
         self.value_bound: float = self.bound
-        simplex: Any = Simplex
         sizes = check_int("n_rows", n_rows), check_int("n_columns", n_columns)
-        self.blocks: Any = tuple(Block(simplex(), size, self.bound) for size in sizes)
+        self.blocks: Any = tuple(Block(Simplex(), size, self.bound) for size in sizes)
         self.smoothness: Any = [[0.0, self.bound], [self.bound, 0.0]]
 
     def __call__(self, z: np.ndarray, payoffs: np.ndarray) -> np.ndarray:

@@ -210,7 +210,7 @@ def losses_by_group(
 ) -> np.ndarray:
     """Sums of losses over ``bound``, clipped to [0, 1], times weights of classes, by group."""
     shares = shares_of_bound(X, within(y.t, -1.0, 1.0)[:, None], problem.loss, w, bound)
-    return y.by_group(weighed(problem, y.t, shares[:, 0]))
+    return y.membership.T @ weighed(problem, y.t, shares[:, 0])
 
 
 class _WeighingDescent(GradientDescent):
@@ -243,7 +243,7 @@ class _WeighingDescent(GradientDescent):
         y = weigh(self.targets)
         return composite, (in_pieces(self.X, y), y)
 
-    def before_pass(self, t, plan, problem, coordinates, data, point, rng):
+    def before_pass(self, t, problem, coordinates, data, point, rng):
         """The problem, and records whose weights follow from noisy losses of groups there."""
         if self.how.losses is None:
             return problem, data

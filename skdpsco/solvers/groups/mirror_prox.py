@@ -94,8 +94,7 @@ class GroupOperator:
         largest = self.player * largest_loss(loss)
         bound = largest - self.player * self.centre
         sensitivity = problem.max_memberships**0.5 * largest
-        simplex: Any = Simplex
-        return model, Block(simplex(), problem.n_groups, bound, sensitivity)
+        return model, Block(Simplex(), problem.n_groups, bound, sensitivity)
 
     @cached_property
     def smoothness(self) -> list[list[float]] | None:

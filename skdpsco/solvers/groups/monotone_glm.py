@@ -49,9 +49,8 @@ LARGEST_COEF = 1e6  # bound on coefficients, for features in [-1, 1]
 
 
 class PooledDescent(ProjectedDescent):
-    """`ProjectedDescent` for records in blocks, too, with the intercept outside of the ball."""
+    """`ProjectedDescent` with the intercept outside of the ball."""
 
-    by_blocks = True
     holds_intercept = False
 
 
@@ -80,7 +79,7 @@ class _Gradient:
     def __init__(self, problem: Problem, clip: float, moment: float) -> None:
         self.loss, self.clip = problem.loss, clip
         self.slope = float(problem.loss.lipschitz())
-        ball: Any = L2Ball(min(problem.constraint.radius, LARGEST_COEF))
+        ball = L2Ball(min(problem.constraint.radius, LARGEST_COEF))
         self.blocks: tuple[Block, ...] = (Block(ball, problem.n_features, self.slope),)
         self.smoothness: Any = [[problem.loss.smoothness() * moment / clip]]
 

@@ -39,10 +39,6 @@ class GroupedTargets:
     def __getitem__(self, rows: slice) -> "GroupedTargets":
         return GroupedTargets(self.t[rows], self.membership[rows])
 
-    def by_group(self, terms: np.ndarray) -> np.ndarray:
-        """Sums of the records' terms by group, without touching records of no group."""
-        return self.membership.T @ terms
-
 
 @dataclass(frozen=True, kw_only=True)
 class GroupProblem(Problem):
@@ -116,9 +112,8 @@ def mixtures(problem: GroupProblem, sizes: np.ndarray) -> tuple[np.ndarray, np.n
 class GroupResult(Result):
     """A `Result` with the weights of the groups at the saddle point, and their sizes.
 
-    The sizes are public or released. ``doubt``, from 0 to 1, says how far theta may be noise.
+    The sizes are public or released.
     """
 
     theta: Any = None
     sizes: Any = None
-    doubt: float = 0.0

@@ -12,10 +12,11 @@ from skdpsco._validation import LARGEST, check_choice
 from skdpsco.constraints.sets import Polytope, minimiser, n_vertices
 from skdpsco.data.pieces import one_record
 from skdpsco.data.record_sums import in_pieces, map_reduce
-from skdpsco.losses.library import derivative, derivatives, lipschitz_norm
+from skdpsco.losses.library import lipschitz_norm
 from skdpsco.mechanisms.samplers import EXPONENTIAL, LAPLACE, gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
 from skdpsco.solvers.base import (
+    DERIVATIVES,
     Plan,
     Result,
     check_bound_on,
@@ -121,10 +122,7 @@ class NoisyFrankWolfe:
     (algorithm A_Noise-FW of the full version, arXiv:1411.5417).
     """
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "constraint": ((minimiser,),),
-    }
+    requires: ClassVar[dict[str, Any]] = {"loss": DERIVATIVES, "constraint": ((minimiser,),)}
     by_blocks = fixed_cost = for_added = True
 
     def check(self, problem: Problem) -> None:

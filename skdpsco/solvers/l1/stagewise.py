@@ -12,13 +12,14 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
 from skdpsco.constraints.sets import L1Ball, project
 from skdpsco.data.record_sums import in_columns
-from skdpsco.losses.library import derivative, derivatives, lipschitz_l2, value, values
+from skdpsco.losses.library import lipschitz_l2, value, values
 from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid
 from skdpsco.privacy import GaussianEvent, NoOpEvent, ZCDPEvent, compose
 from skdpsco.privacy.spending import Allowance, check_cost
 from skdpsco.scaling.column_scales import COLUMN_SCALES
 from skdpsco.solvers.base import (
+    DERIVATIVES,
     Plan,
     Result,
     check_derivatives,
@@ -212,12 +213,7 @@ class Stagewise:
     adds to one coefficient, and does not shrink the others).
     """
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": (
-            (value, values),
-            (derivative, derivatives),
-        ),
-    }
+    requires: ClassVar[dict[str, Any]] = {"loss": ((value, values), *DERIVATIVES)}
     by_blocks = clips_gradients = for_added = reads_centred = conditioned = True
 
     def check(self, problem: Problem) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco._validation import check_bool, check_int
+from skdpsco._validation import check_bool, check_int, is_auto
 from skdpsco.constraints.sets import n_vertices, vertex
 from skdpsco.data.pieces import PIECE_ROWS
 from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
@@ -160,10 +160,9 @@ class OnePassFrankWolfe(OverPolytope):
     by_blocks = streams = fills_range = True
 
     def __init__(self, batch_size: int | str = "auto", shuffle: bool = True) -> None:
-        automatic = isinstance(batch_size, str) and batch_size == "auto"
-        self.batch_size: Any = (
-            batch_size if automatic else check_int("batch_size", batch_size, "'auto' or ")
-        )
+        if not is_auto(batch_size):
+            batch_size = check_int("batch_size", batch_size, "'auto' or ")
+        self.batch_size: Any = batch_size
         self.shuffle: bool = check_bool("shuffle", shuffle)
 
     def plan(

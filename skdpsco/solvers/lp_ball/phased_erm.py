@@ -13,10 +13,9 @@ from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound, check_choice
 from skdpsco.constraints.sets import BALLS, project
-from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import GaussianEvent
-from skdpsco.solvers.base import Plan, Result
+from skdpsco.solvers.base import DERIVATIVES, Plan, Result
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, euclidean_radius, step_grid
 from skdpsco.solvers.lp_ball.randomised_smoothing import SmoothedPlan, plan_smoothed, run_smoothed
 from skdpsco.solvers.penalized.gradient_descent import stable_step
@@ -127,10 +126,7 @@ class PhasedERM:
     Convex Optimization in Subquadratic Steps. NeurIPS 2021.
     """
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "constraint": ((project,),),
-    }
+    requires: ClassVar[dict[str, Any]] = {"loss": DERIVATIVES, "constraint": ((project,),)}
     fixed_cost = fills_range = True
 
     def __init__(self, schedule: str = "one-phase", smoothing: str = "none") -> None:
@@ -189,7 +185,7 @@ class PhasedERM:
 
     def run(
         self,
-        plan: Plan,
+        plan: Any,
         problem: Problem,
         X: MatrixLike,
         y: TargetLike,
@@ -199,7 +195,6 @@ class PhasedERM:
         """Follow ``plan`` on the data."""
         if isinstance(plan, SmoothedPlan):
             return run_smoothed(plan, problem, X, y, rng, progress)
-        assert isinstance(plan, PhasedERMPlan)
         n = problem.n_samples
         # The assignment of records to phases is independent of the data.
         order = rng.permutation(n) if len(plan.phases) > 1 else np.arange(n)

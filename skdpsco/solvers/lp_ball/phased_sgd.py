@@ -14,16 +14,10 @@ from skdpsco.constraints.norms import UNIT
 from skdpsco.constraints.sets import BALLS, project
 from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_derivatives
-from skdpsco.losses.library import (
-    derivative,
-    derivatives,
-    for_kernels,
-    lipschitz_norm,
-    taken_on_trust,
-)
+from skdpsco.losses.library import for_kernels, lipschitz_norm, taken_on_trust
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
-from skdpsco.solvers.base import Plan, Result, prediction_reach
+from skdpsco.solvers.base import DERIVATIVES, Plan, Result, prediction_reach
 from skdpsco.solvers.lp_ball.noisy_step import euclidean_radius
 
 __all__ = ["PhasedSGD"]
@@ -202,10 +196,7 @@ class PhasedSGD:
     Optimization. COLT 2021, Section 7: p > 2.
     """
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "constraint": ((project,),),
-    }
+    requires: ClassVar[dict[str, Any]] = {"loss": DERIVATIVES, "constraint": ((project,),)}
     by_blocks = streams = fixed_cost = fills_range = True
 
     def __init__(self, schedule: str = "practical", shuffle: bool = True) -> None:

@@ -12,9 +12,8 @@ from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound
 from skdpsco.constraints.sets import BALLS, project
-from skdpsco.losses.library import derivative, derivatives
 from skdpsco.losses.traits import traits_of
-from skdpsco.solvers.base import Result
+from skdpsco.solvers.base import DERIVATIVES, Result
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent, GradientDescentPlan
 from skdpsco.solvers.penalized.problem import anchored
 from skdpsco.solvers.steps import move_into
@@ -34,10 +33,7 @@ class ProjectedDescent:
     The parameters are those of `GradientDescent`. Proof: docs/proofs/gradient_descent.md.
     """
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "constraint": ((project,),),
-    }
+    requires: ClassVar[dict[str, Any]] = {"loss": DERIVATIVES, "constraint": ((project,),)}
     by_blocks = fixed_cost = clips_gradients = for_added = reads_centred = True
     holds_intercept: ClassVar[bool] = True  # whether the ball does
 

@@ -17,7 +17,7 @@ from skdpsco._validation import check_bool, check_choice
 from skdpsco.constraints.sets import BALLS, L1Ball, minimiser
 from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
 from skdpsco.losses.kernels import bounded_change, bounded_entries
-from skdpsco.losses.library import derivative, derivatives, for_kernels
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.generalised_gaussian import (
     GAMMA_ACCURACY,
     generalised_gaussian_error,
@@ -34,7 +34,7 @@ from skdpsco.mechanisms.samplers import (
 )
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose
 from skdpsco.privacy.accounting import zcdp_beside
-from skdpsco.solvers.base import Plan, Result, check_smooth
+from skdpsco.solvers.base import DERIVATIVES, Plan, Result, check_smooth
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
 from skdpsco.solvers.lp_ball.tree_bounds import (
     LEAST_CHANGE,
@@ -128,10 +128,7 @@ class TreeFrankWolfe:
     in l1 Geometry. ICML 2021.
     """
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "constraint": ((minimiser,),),
-    }
+    requires: ClassVar[dict[str, Any]] = {"loss": DERIVATIVES, "constraint": ((minimiser,),)}
     by_blocks = streams = fills_range = True
 
     def __init__(self, noise: str = "auto", shuffle: bool = True) -> None:
@@ -251,7 +248,11 @@ class TreeFrankWolfe:
                     chunk, problem.row_norm, loss, point, points[parent], clip, total
                 )
             if not plan.grid:
-                release_sum(bounds, plan, size, limit, rng, total)
+                sigma, grid = noise_of(bounds, plan, size, limit)
+                if plan.noise == "gaussian":
+                    gaussian_mechanism(rng, total, grid)
+                else:
+                    generalised_gaussian_mechanism(rng, total, plan.order, sigma, grid)
             gradient = total / size
             if difference:
                 gradient += gradients[parent]
@@ -296,22 +297,6 @@ def noise_of(
         return deviation_on(grid), grid
     sigma = generalised_gaussian_scale(sensitivity, plan.rho, plan.order)
     return sigma, generalised_gaussian_grid(sigma, magnitude)
-
-
-def release_sum(
-    bounds: BallBounds,
-    plan: TreeFrankWolfePlan,
-    size: int,
-    limit: float,
-    rng: np.random.Generator,
-    total: Any,
-) -> None:
-    """Add noise to the sum of a batch, in place."""
-    sigma, grid = noise_of(bounds, plan, size, limit)
-    if plan.noise == "gaussian":
-        gaussian_mechanism(rng, total, grid)
-    else:
-        generalised_gaussian_mechanism(rng, total, plan.order, sigma, grid)
 
 
 def draw_grids(

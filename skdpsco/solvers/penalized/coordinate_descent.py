@@ -20,8 +20,8 @@ from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism, summa
 from skdpsco.penalties import prox, scaled_prox
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 from skdpsco.scaling.column_scales import NOTHING, ScalePlan, Scales, plan_scales, release_scales
-from skdpsco.solvers.base import Plan, Result, check_derivatives
-from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
+from skdpsco.solvers.base import DERIVATIVES, Plan, Result, check_derivatives
+from skdpsco.solvers.penalized.problem import CompositeProblem, coordinate_model
 
 __all__ = [
     "PARTIAL_SUMS",
@@ -157,10 +157,7 @@ class CoordinateDescent:
 
     conditioned = True
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "penalty": ((prox,),),
-    }
+    requires: ClassVar[dict[str, Any]] = {"loss": DERIVATIVES, "penalty": ((prox,),)}
     fixed_cost = True
 
     def __init__(
@@ -215,13 +212,7 @@ class CoordinateDescent:
         loss, D, K = problem.loss, problem.n_features, problem.loss.n_outputs
         scales = release_scales(plan.scales, problem, X, y, rng)
         bound = clip_bounds(problem, scales, self.clip, plan.slack)
-        model = CoordinateModel(
-            problem.penalty,
-            problem.weight,
-            np.array(problem.unit),
-            loss.smoothness() * scales.mean_square,
-            problem.penalty_curvature,
-        )
+        model = coordinate_model(problem, scales.mean_square)
         columns = as_columns(X)
         Z_block, R, sums = (column_major(PARTIAL_SUMS, K) for _ in range(3))
         room = np.empty(K), (Z_block, np.empty(PARTIAL_SUMS), R, sums)

@@ -10,14 +10,14 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_bound
 from skdpsco.data.pieces import one_record
 from skdpsco.data.record_sums import in_pieces, map_reduce
-from skdpsco.losses.library import derivative, derivatives, lipschitz_l2, unweighted
+from skdpsco.losses.library import lipschitz_l2, unweighted
 from skdpsco.losses.traits import traits_of, usual_curvature
 from skdpsco.mechanisms.samplers import deviation_on, gaussian_grid, gaussian_mechanism
 from skdpsco.penalties import prox
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 from skdpsco.privacy.spending import share_mu
 from skdpsco.scaling.column_scales import NOTHING, ScalePlan, plan_scales, release_scales
-from skdpsco.solvers.base import Plan, Result, check_bound_on, check_derivatives
+from skdpsco.solvers.base import DERIVATIVES, Plan, Result, check_bound_on, check_derivatives
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.solvers.penalized.metric import METRIC, metric_grid, metric_pays, release_metric
 from skdpsco.solvers.penalized.problem import CompositeProblem
@@ -244,10 +244,7 @@ class GradientDescent:
     Error Bounds. FOCS 2014. (Full batches with momentum instead of single records.)
     """
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "penalty": ((prox,),),
-    }
+    requires: ClassVar[dict[str, Any]] = {"loss": DERIVATIVES, "penalty": ((prox,),)}
     by_blocks = fixed_cost = fixed_plan = clips_gradients = for_added = reads_centred = True
     conditioned = True
     in_metric: ClassVar[bool] = True  # whether steps may be taken in a metric of second moments
@@ -342,7 +339,6 @@ class GradientDescent:
     def before_pass(
         self,
         t: int,
-        plan: Any,
         problem: CompositeProblem,
         coordinates: Coordinates,
         data: tuple[Any, Any],
@@ -381,7 +377,7 @@ class GradientDescent:
         model = release_metric(plan.metric_grid, problem, (coordinates.scale, trace), X, y, rng)
         for t in range(T):
             weight = problem.mean_weight
-            problem, (X, y) = self.before_pass(t, plan, problem, coordinates, (X, y), point, rng)
+            problem, (X, y) = self.before_pass(t, problem, coordinates, (X, y), point, rng)
             step *= weight / problem.mean_weight
             grid = plan.grid * coordinates.clip
             gradient = noisy_gradient(problem, coordinates, X, y, point, grid, rng) / n
@@ -447,24 +443,18 @@ def clip_growth(problem: CompositeProblem, ratio: float) -> float:
     tuning, growth, traits = GRADIENT_DESCENT, ratio**0.25, traits_of(problem.loss)
     if traits.exponential:
         growth *= tuning.skewed**0.25
-    elif traits.residuals:
-        growth = max(growth, growth_of_residuals(ratio))
+    elif traits.residuals:  # norms of residuals grow where noise is not yet small
+        soon = (ratio * tuning.plenty / tuning.residual_plenty) ** 0.5
+        growth = max(growth, min(soon, tuning.residual_growth))
     return max(growth, 1.0)
-
-
-def growth_of_residuals(ratio: float) -> float:
-    """Factor, at least 1, of the clipping norm of residuals where noise is not yet small."""
-    soon = (ratio * GRADIENT_DESCENT.plenty / GRADIENT_DESCENT.residual_plenty) ** 0.5
-    return min(max(soon, 1.0), GRADIENT_DESCENT.residual_growth)
 
 
 def passes(ratio: float) -> int:
     """Number of passes over sampled batches, determined like `full_passes`."""
-    few = max(
-        ratio * GRADIENT_DESCENT.plenty / GRADIENT_DESCENT.sampled_noise, GRADIENT_DESCENT.fewest
-    )
-    few = min(few, GRADIENT_DESCENT.passes)
-    return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), GRADIENT_DESCENT.max_passes))
+    tuning = GRADIENT_DESCENT
+    few = max(ratio * tuning.plenty / tuning.sampled_noise, tuning.fewest)
+    few = min(few, tuning.passes)
+    return round(min(few * max(1.0, ratio) ** (1.0 / 3.0), tuning.max_passes))
 
 
 def full_passes(problem: CompositeProblem, mu: float, n_features: float | None = None) -> int:
@@ -490,27 +480,20 @@ def slope_clip_of(problem: CompositeProblem, ratio: float) -> float:
     return min(max(GRADIENT_DESCENT.class_slope_clip, most * ratio**0.25), most)
 
 
-def likely_smoothness(loss: Any) -> float:
-    """The largest curvature; for a mean that is an exponential, twice the usual one."""
-    return 2.0 * usual_curvature(loss) if traits_of(loss).exponential else loss.smoothness()
-
-
 def first_length(plan: Any, problem: CompositeProblem, trace: float) -> float:
     """Length of the first step; the curvatures that show shorten later ones.
 
     ``trace`` is the sum of all curvatures, in units of the loss's. Of many independent columns,
     none has a large part of it.
     """
-    smoothness = likely_smoothness(problem.loss) * problem.mean_weight
+    loss = problem.loss
+    # The curvature of a mean that is an exponential is hardly ever as large as its bound.
+    likely = 2.0 * usual_curvature(loss) if traits_of(loss).exponential else loss.smoothness()
+    smoothness = likely * problem.mean_weight
     if plan.metric_grid is not None:
         return METRIC.length / smoothness
     longer = GRADIENT_DESCENT.first / math.sqrt(trace) if problem.centred else 0.0
     return max(GRADIENT_DESCENT.length / trace, longer) / smoothness
-
-
-def least_clip(plan: GradientDescentPlan, loss: Any) -> float:
-    """What no automatic clipping norm of derivatives is below."""
-    return plan.counted * traits_of(loss).jump
 
 
 def share_scales(solver: Any, problem: CompositeProblem, mu: float) -> tuple[ScalePlan, float]:
@@ -574,7 +557,7 @@ def release_coordinates(
         # If a loss clips residuals far below their size, they are no longer than its slope.
         of_residuals = min(of_residuals, of_slopes) if traits.robust else of_residuals
         clip = plan.slack * (of_residuals if traits.residuals else of_slopes)
-        clip = max(clip, least_clip(plan, loss))
+        clip = max(clip, plan.counted * traits_of(loss).jump)
     # Only records of a `Mixture` of quantiles whose weights have moved may exceed the second bound.
     most = largest * float(np.sqrt((scale**-2.0).sum())) * (1 + 2.0**-40)
     bound = min(clip * math.sqrt(mean_square_norm), most)

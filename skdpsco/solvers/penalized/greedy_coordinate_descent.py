@@ -10,7 +10,6 @@ from skdpsco._clipping import clip
 from skdpsco._kernels import kernel, njit
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco.data.design import CSC, Columns, add_column, as_columns
-from skdpsco.losses.library import derivative, derivatives
 from skdpsco.mechanisms.samplers import (
     EXPONENTIAL,
     exponential_grid,
@@ -21,7 +20,7 @@ from skdpsco.penalties import PENALTIES, prox, scaled_prox, stationarity_gap, su
 from skdpsco.privacy import GaussianEvent, RepeatedEvent, compose
 from skdpsco.scaling.column_scales import NOTHING, ScalePlan, plan_scales, release_scales
 from skdpsco.scaling.quantiles import choose_score
-from skdpsco.solvers.base import LARGEST_PRODUCT, LEAST_PRODUCT, Plan, Result
+from skdpsco.solvers.base import DERIVATIVES, LARGEST_PRODUCT, LEAST_PRODUCT, Plan, Result
 from skdpsco.solvers.penalized.coordinate_descent import (
     PARTIAL_SUMS,
     check_clip,
@@ -33,7 +32,7 @@ from skdpsco.solvers.penalized.coordinate_descent import (
     settle_slopes,
     slopes,
 )
-from skdpsco.solvers.penalized.problem import CompositeProblem, CoordinateModel
+from skdpsco.solvers.penalized.problem import CompositeProblem, coordinate_model
 
 __all__ = ["GreedyCoordinateDescent"]
 
@@ -123,7 +122,7 @@ class GreedyCoordinateDescent:
     conditioned = True
 
     requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
+        "loss": DERIVATIVES,
         "penalty": ((prox,), (subdifferential,)),
     }
 
@@ -200,13 +199,7 @@ class GreedyCoordinateDescent:
         scales = release_scales(plan.scales, problem, X, y, rng)
         # From here on there is one entry per coefficient, for each output separately.
         bound = np.tile(clip_bounds(problem, scales, self.clip, plan.slack), K)
-        model = CoordinateModel(
-            problem.penalty,
-            problem.weight,
-            np.tile(problem.unit, K),
-            np.tile(loss.smoothness() * scales.mean_square, K),
-            np.tile(problem.penalty_curvature, K),
-        )
+        model = coordinate_model(problem, scales.mean_square, K)
         columns = as_columns(X)
         w, Z, R = np.zeros(K * D), column_major(n, K), column_major(n, K)
         g, score, size = np.empty(K * D), np.empty(K * D), np.empty(K * D)
@@ -230,37 +223,27 @@ class GreedyCoordinateDescent:
 
 
 @kernel
-def clipped_dot(X, j, r, bound, sums):
-    """Sum over records ``r`` times column j, with every record's term clipped to ``bound``.
+def add_clipped(X, j, r, bound, sums):
+    """Add to partial sums over records ``r`` times column j, every term clipped to ``bound``.
 
     Partial sums are those of `skdpsco.solvers.penalized.coordinate_descent`.
     """
     raise NotImplementedError
 
 
-@clipped_dot.register(Columns)
+@add_clipped.register(Columns)
 def _(X, j, r, bound, sums):
-    sums[:] = 0.0
     for start in range(0, r.shape[0], PARTIAL_SUMS):
         x, mine = X.values[j, start : start + PARTIAL_SUMS], r[start : start + PARTIAL_SUMS]
         for i in range(x.shape[0]):
             sums[i] += clip(mine[i] * x[i], bound)
-    total = 0.0
-    for i in range(PARTIAL_SUMS):
-        total += sums[i]
-    return total
 
 
-@clipped_dot.register(CSC)
+@add_clipped.register(CSC)
 def _(X, j, r, bound, sums):
-    sums[:] = 0.0
     for p in range(X.indptr[j], X.indptr[j + 1]):
         i = X.indices[p]
         sums[i % PARTIAL_SUMS] += clip(r[i] * X.data[p], bound)
-    total = 0.0
-    for i in range(PARTIAL_SUMS):
-        total += sums[i]
-    return total
 
 
 @njit
@@ -269,7 +252,12 @@ def write_gradient(X, loss, Z, y, bound, R, sums, g):
     slopes(loss, Z, y, R)
     D = g.shape[0] // R.shape[1]
     for j in range(g.shape[0]):
-        g[j] = clipped_dot(X, j % D, R[:, j // D], bound[j], sums)
+        sums[:] = 0.0
+        add_clipped(X, j % D, R[:, j // D], bound[j], sums)
+        total = 0.0
+        for i in range(PARTIAL_SUMS):
+            total += sums[i]
+        g[j] = total
 
 
 @njit

@@ -1,7 +1,7 @@
 """Problems with a penalty: mean loss plus a separable convex function of the coefficients."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from skdpsco._problem import Problem
 from skdpsco.losses.traits import traits_of
 from skdpsco.penalties import L2, checked
 
-__all__ = ["CompositeProblem", "CoordinateModel", "anchored", "unpenalised"]
+__all__ = ["CompositeProblem", "anchored", "coordinate_model", "unpenalised"]
 
 
 class CoordinateModel(NamedTuple):
@@ -31,6 +31,25 @@ class CoordinateModel(NamedTuple):
     unit: np.ndarray
     smooth: np.ndarray
     curved: np.ndarray
+
+
+def coordinate_model(
+    problem: "CompositeProblem", mean_square: np.ndarray, n_outputs: int = 1
+) -> CoordinateModel:
+    """The objective along the coordinates of all features, or of their coefficients one by one.
+
+    Parameters
+    ----------
+    problem : CompositeProblem
+    mean_square : ndarray of shape (n_features,)
+        Mean squares of the columns.
+    n_outputs : int, default=1
+        Number of times that every feature comes.
+    """
+    smooth = problem.loss.smoothness() * mean_square
+    curvatures = problem.unit, smooth, problem.penalty_curvature
+    unit, smooth, curved = (np.tile(values, n_outputs) for values in curvatures)
+    return CoordinateModel(problem.penalty, problem.weight, unit, smooth, curved)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,20 +111,9 @@ class CompositeProblem(Problem):
 
 def unpenalised(problem: Problem) -> CompositeProblem:
     """The problem without a ball."""
-    return CompositeProblem(
-        problem.loss,
-        None,
-        problem.n_samples,
-        problem.n_features,
-        problem.intercept,
-        problem.target_bound,
-        sparse=problem.sparse,
-        centred=problem.centred,
-        mean_square=problem.mean_square,
-        added=problem.added,
-        penalty=L2(0.0),
-        unit=(0.0,) * problem.n_features,
-    )
+    known = {field.name: getattr(problem, field.name) for field in fields(Problem)}
+    known |= {"constraint": None, "row_norm": math.inf}
+    return CompositeProblem(**known, penalty=L2(0.0), unit=(0.0,) * problem.n_features)
 
 
 def anchored(problem: Problem) -> CompositeProblem:

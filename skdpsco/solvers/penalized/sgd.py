@@ -12,8 +12,6 @@ from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bound, check_choice
 from skdpsco.data.design import CSR, Dense, as_matrix, read_only
 from skdpsco.data.record_sums import in_pieces
-from skdpsco.losses.library import derivative, derivatives
-from skdpsco.penalties import prox
 from skdpsco.privacy import (
     AddedPoissonSampledGaussianEvent,
     Event,
@@ -26,7 +24,6 @@ from skdpsco.privacy._cache import cached
 from skdpsco.privacy._pld import MOST_STEPS, pld_applies
 from skdpsco.solvers.base import Result
 from skdpsco.solvers.penalized.gradient_descent import (
-    GRADIENT_DESCENT,
     GradientDescent,
     GradientDescentPlan,
     gradient_grid,
@@ -70,11 +67,11 @@ class SGDTuning(NamedTuple):
 STOCHASTIC = SGDTuning()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SGDPlan(GradientDescentPlan):
     """The plan of full batches, with the event of every step, which its sampler follows."""
 
-    sampling: PoissonSampledGaussianEvent | None = None
+    sampling: PoissonSampledGaussianEvent
 
     @property
     def only_gradients(self) -> bool:
@@ -122,10 +119,7 @@ class SGD:
     clip: Any
     preconditioned: bool
 
-    requires: ClassVar[dict[str, Any]] = {
-        "loss": ((derivative, derivatives),),
-        "penalty": ((prox,),),
-    }
+    requires: ClassVar[dict[str, Any]] = GradientDescent.requires
     fixed_cost = samples = for_added = True
 
     def __init__(
@@ -212,7 +206,6 @@ class SGD:
         """Follow ``plan`` on the data."""
         if not isinstance(plan, SGDPlan):
             return self.full_batch.run(plan, problem, X, y, rng, progress)
-        assert plan.sampling is not None
         coordinates = release_coordinates(self.clip, plan, problem, X, y, rng)
         grid = plan.grid * coordinates.clip
         expected = plan.sampling.sampling_probability * problem.n_samples
@@ -220,7 +213,7 @@ class SGD:
         model = Model(np.ones(problem.n_features), problem, 1.0 / coordinates.scale)
         point = np.zeros(problem.n_coefficients)
         sums = np.zeros((2, len(point)))
-        n_averaged = max(1, round(GRADIENT_DESCENT.tail * plan.n_iter))
+        n_averaged = plan.averaged_passes
         members = np.empty(len(y), dtype=np.int64)
         rows = Rows(X)
         for t in range(plan.n_iter):

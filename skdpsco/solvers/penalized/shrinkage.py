@@ -204,16 +204,18 @@ def own_factors(x: np.ndarray, variance: float, square: float, reached: float) -
     total = laws + 1.0
     logs = -0.5 * np.log(total) - 0.5 * squares[:, None] / total
     likely = np.exp(logs - logs.max(axis=1, keepdims=True))
+
+    def by_law(shares: np.ndarray) -> np.ndarray:
+        """Probabilities that entries come from each law."""
+        joint = likely * shares
+        return joint / joint.sum(axis=1, keepdims=True)
+
     shares = np.full(len(laws), 1.0 / len(laws))
     for _ in range(SHRINKAGE.mixture_steps):
-        by_law = likely * shares
-        by_law /= by_law.sum(axis=1, keepdims=True)
-        shares = by_law.sum(axis=0) / max(x.size, 1)
+        shares = by_law(shares).sum(axis=0) / max(x.size, 1)
     shares *= x.size
     shares[0] += SHRINKAGE.alike
-    by_law = likely * shares
-    by_law /= by_law.sum(axis=1, keepdims=True)
-    return np.minimum(by_law @ (laws / total) / reached, 1.0).reshape(x.shape)
+    return np.minimum(by_law(shares) @ (laws / total) / reached, 1.0).reshape(x.shape)
 
 
 def prior_sizes(problem: Any) -> np.ndarray:
@@ -283,7 +285,8 @@ def set_length(
         What clipping leaves of curvatures, if that is known to be less than usual.
     """
     traits = traits_of(problem.loss)
-    curvature = min(typical_curvature(problem.loss), kept) * problem.mean_weight
+    typical = usual_curvature(problem.loss) * (1.0 if traits.exponential else SHRINKAGE.curved)
+    curvature = min(typical, kept) * problem.mean_weight
     K, d = problem.loss.n_outputs, problem.n_features - problem.intercept
     if traits.sums_to_zero:  # so do gradients over classes
         steps = steps._replace(noises=steps.noises * math.sqrt(1.0 - 1.0 / K))
@@ -379,8 +382,3 @@ def best_length(
     bent = max(own * size, along**2 / total) + ridged
     sure = along**2 / max(along**2 + size * variances[0], 1e-300)
     return min(sure * along / max(bent, 1e-300), SHRINKAGE.longest)
-
-
-def typical_curvature(loss: Any) -> float:
-    """A guess of the mean second derivative of a loss."""
-    return usual_curvature(loss) * (1.0 if traits_of(loss).exponential else SHRINKAGE.curved)

@@ -214,18 +214,14 @@ class _Space(NamedTuple):
 
     @classmethod
     def of(cls, problem: VariationalProblem) -> "_Space":
-        blocks, largest = problem.geometry.blocks, problem.largest_weights
+        blocks = problem.geometry.blocks
+        weighted = list(zip(problem.largest_weights, blocks, strict=True))
         # Convert l_p to l2 norms of points, and l2 to dual norms of operators.
         factor = np.array([b.size ** (1.0 / b.p - 0.5) for b in blocks])
         matrix = factor[:, None] * np.asarray(problem.operator.smoothness) * factor
-        bounds = [w * b.lipschitz_l2 for w, b in zip(largest, blocks, strict=True)]
-        changes = [
-            2.0 * bound if b.sensitivity is None else w * b.sensitivity
-            for w, bound, b in zip(largest, bounds, blocks, strict=True)
-        ]
-        entries = [
-            w * math.sqrt(b.size) * b.lipschitz for w, b in zip(largest, blocks, strict=True)
-        ]
+        bounds = [w * b.lipschitz_l2 for w, b in weighted]
+        changes = [w * b.change_l2 for w, b in weighted]
+        entries = [w * math.sqrt(b.size) * b.lipschitz for w, b in weighted]
         return cls(
             size=problem.geometry.size,
             diameter=math.hypot(*(b.constraint.diameter(2) for b in blocks)),

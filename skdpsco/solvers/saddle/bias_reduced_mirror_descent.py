@@ -176,13 +176,7 @@ class BiasReducedMirrorDescent:
         laws = [Levels(k) for k in range(MAX_LEVEL + 1)]
         if self.max_level != "auto":
             laws = [Levels(int(self.max_level))]
-        moments = {}
-        for levels in laws:  # the variance of the levels is noise, and is eased less
-            x, y = relative_second_moments(problem, levels, curvature)
-            moments[levels] = (
-                1.0 + DESCENT.level_noise * (x - 1.0),
-                1.0 + DESCENT.level_noise * (y - 1.0),
-            )
+        moments = {levels: eased_second_moments(problem, levels, curvature) for levels in laws}
 
         def bound(steps: int, levels: Levels) -> float:
             level, p = np.arange(levels.most + 1), levels.probability
@@ -202,9 +196,8 @@ class BiasReducedMirrorDescent:
             rho=rho,
             variance=moments[levels],
         )
-        plan.batches(
-            problem, np.full(steps - 1, levels.most)
-        )  # the worst case fails here, if any does: no other levels need more
+        # The worst case fails here, if any does: no other levels need more.
+        plan.batches(problem, np.full(steps - 1, levels.most))
         return plan
 
     def run(
@@ -254,12 +247,13 @@ class BiasReducedMirrorDescent:
         return gain * many - gain * few[0] + first
 
 
-def relative_second_moments(
+def eased_second_moments(
     problem: VariationalProblem, levels: Levels, curvature: float
 ) -> tuple[float, float]:
-    """Bounds on the mean squared sup norm of a step's gradient, relative to that of a plain one.
+    """Mean squared sup norms of a step's gradient, relative to that of a plain one.
 
-    There is one bound per player; see section 3 of the proof.
+    There is one for each player: the bound of section 3 of the proof, of which what the levels add
+    is multiplied by ``level_noise``.
     """
     smoothness = np.asarray(problem.operator.smoothness, dtype=np.float64)
     level, found = np.arange(levels.most + 1.0), []
@@ -272,5 +266,6 @@ def relative_second_moments(
         )
         apart = np.minimum((few + many) / bound, 2.0)
         size = np.minimum(levels.total * 2.0**level * apart + 1.0, levels.change(level))
-        found.append(float(levels.probability @ size**2))
+        moment = float(levels.probability @ size**2)
+        found.append(1.0 + DESCENT.level_noise * (moment - 1.0))
     return found[0], found[1]

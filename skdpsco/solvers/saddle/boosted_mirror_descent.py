@@ -104,14 +104,12 @@ class BoostedMirrorDescent:
     """
 
     def __init__(self, failure: float = 0.1, solver: Any = None) -> None:
-        given: Any = failure
         legal = f"failure must be a number in [{LEAST_FAILURE:g}, 1], got {failure!r}."
-        if not is_number(given):
+        if not is_number(failure):
             raise TypeError(legal)
-        number: Any = given  # unconverted, since a huge int does not fit into a float
-        if not LEAST_FAILURE <= number <= 1.0:
+        if not LEAST_FAILURE <= failure <= 1.0:
             raise ValueError(legal)
-        self.failure: float = float(given)
+        self.failure: float = float(failure)
         made = not isinstance(solver, type) and hasattr(solver, "plan") and hasattr(solver, "run")
         if solver is not None and not made:
             raise TypeError(f"solver must be None or an object with plan and run, got {solver!r}.")

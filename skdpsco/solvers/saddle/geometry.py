@@ -21,15 +21,6 @@ from skdpsco.solvers.saddle.prox import order_of, unit_prox
 __all__ = ["Block", "Geometry", "finite_lp_norm"]
 
 
-def smooth_order(p: float, size: int) -> float:
-    """``pbar``, an order near p and at most 2 whose squared norm is strongly convex.
-
-    It is max(p, 1 + 1 / log d), capped at 2. The formula exceeds 2 for d = 2 and is undefined for
-    d = 1; where it is capped, the l_p norm is at most sqrt(2) times the l2 norm.
-    """
-    return 2.0 if size <= 2 else min(2.0, max(p, 1.0 + 1.0 / math.log(size)))
-
-
 def finite_lp_norm(x: np.ndarray, p: float) -> float:
     """The l_p norm of a vector, computed without overflow."""
     top = float(np.abs(x).max())
@@ -84,8 +75,12 @@ class Block:
 
     @cached_property
     def pbar(self) -> float:
-        """Order of the norm."""
-        return smooth_order(self.p, self.size)
+        """Order of the norm, near p and at most 2, whose square is strongly convex.
+
+        It is max(p, 1 + 1 / log d), capped at 2. The formula exceeds 2 for d = 2 and is undefined
+        for d = 1; where it is capped, the l_p norm is at most sqrt(2) times the l2 norm.
+        """
+        return 2.0 if self.size <= 2 else min(2.0, max(self.p, 1.0 + 1.0 / math.log(self.size)))
 
     @cached_property
     def kappa(self) -> float:
@@ -111,6 +106,11 @@ class Block:
     def lipschitz_l2(self) -> float:
         """Bound on a record's part of the operator in the l2 norm."""
         return max(1.0, self.size ** (0.5 - 1.0 + 1.0 / self.p)) * self.lipschitz
+
+    @property
+    def change_l2(self) -> float:
+        """Bound on the l2 norm of the change of the sum over records; see ``sensitivity``."""
+        return 2.0 * self.lipschitz_l2 if self.sensitivity is None else self.sensitivity
 
     def start(self) -> np.ndarray:
         """The centre of the set, a public point."""

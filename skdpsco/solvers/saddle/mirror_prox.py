@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._random import below
-from skdpsco._validation import check_choice, check_int
+from skdpsco._validation import check_choice, check_int, is_auto
 from skdpsco.data.record_functions import Data
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import GaussianEvent
@@ -24,7 +24,7 @@ from skdpsco.solvers.saddle.problem import (
     runs_of,
 )
 
-__all__ = ["MIRROR_PROX", "MirrorProx", "MirrorProxPlan", "Pull"]
+__all__ = ["MirrorProx", "MirrorProxPlan", "Pull", "prox_of_models"]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class MirrorProx:
         self.method: str = check_choice("method", method, MIRROR_METHODS)
         self.max_calls: int = check_int("max_calls", max_calls)
         self.n_batches = n_batches
-        if n_batches is not None and not (isinstance(n_batches, str) and n_batches == "auto"):
+        if n_batches is not None and not is_auto(n_batches):
             self.n_batches = check_int("n_batches", n_batches, "None, 'auto' or ")
         self.n_epochs: int = check_int("n_epochs", n_epochs)
 
@@ -243,9 +243,9 @@ class MirrorProx:
         sizes = even_sizes(problem.n_samples, schedule.n_batches)
         parts = random_parts(rng, data, sizes) if len(sizes) > 1 else [data]
         batches = cycle(list(zip(sizes, map(runs_of, parts), strict=True)))
-        centre = geometry.start() if pull is None else pull.centre
+        pull_weight, centre = pull or Pull(0.0, geometry.start())
         n_iter, step = schedule.n_iter, schedule.step
-        weight = geometry.kappa + step * (pull.weight if pull is not None else 0.0)
+        weight = geometry.kappa + step * pull_weight
         chosen = -1 if problem.operator.saddle else below(rng, n_iter)
 
         def oracle(z: np.ndarray) -> np.ndarray:
@@ -279,6 +279,11 @@ class MirrorProx:
             if progress is not None:
                 progress[0] += 1
         return geometry.point(average, np.zeros(geometry.size))
+
+
+def prox_of_models() -> MirrorProx:
+    """Mirror prox with as many calls as estimators may plan."""
+    return MirrorProx(max_calls=MIRROR_PROX.max_calls_of_models)
 
 
 def _calls(method: str, n_iter: int) -> int:

@@ -145,10 +145,7 @@ def random_parts(rng: np.random.Generator, data: Data, sizes: Sequence[int]) -> 
 def _block_sensitivity(block: Block, n_samples: int) -> float:
     """l2 sensitivity of a block's float64 sum over all records or fewer."""
     slack = 1.0 + block.size * 2.0**-50  # rounding of norms and of points on the boundary
-    exact = block.sensitivity
-    if exact is None:
-        exact = 2.0 * block.lipschitz_l2
-    return replace_one(n_samples, block.lipschitz_l2 * slack, exact * slack)
+    return replace_one(n_samples, block.lipschitz_l2 * slack, block.change_l2 * slack)
 
 
 def calibration(problem: VariationalProblem, mu: float) -> tuple[list[float], np.ndarray, float]:

@@ -209,9 +209,7 @@ def respect(constraint, signed, c, g, sigma, q, u):
         low, f_low = -top, displace(constraint, c, g, sigma, q, -top, top, u)
         if f_low <= 0.0:
             return
-        stride = sigma
-        high = largest - top + stride
-        f_high = displace(constraint, c, g, sigma, q, high, top, u)
+        stride, high, f_high = 0.25 * sigma, low, f_low
         while f_high > 0.0 and stride < 1e300:
             low, f_low = high, f_high
             stride *= 4.0

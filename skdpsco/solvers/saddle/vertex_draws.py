@@ -61,15 +61,12 @@ class Batches(NamedTuple):
         Number of records in each batch.
     grid : tuple of (float, float)
         Grid of each batch, for both players; a unit of the scores is 2**-SCALE_BITS nats.
-    step : tuple of (float, float)
-        Step size of each player times the bound on its gradient.
     rho : float
         Largest cost of the draws for any record, in zCDP.
     """
 
     sizes: tuple[int, ...]
     grid: tuple[tuple[float, float], ...]
-    step: tuple[float, float]
     rho: float
 
 
@@ -108,8 +105,7 @@ def second_smoothness(operator: Any) -> float | None:
         return None
     if not is_number(value):
         raise TypeError(f"second_smoothness must be a number or None, got {value!r}.")
-    number: Any = value  # unconverted, since a huge int does not fit into a float
-    if not 0.0 <= number <= 1e100:
+    if not 0.0 <= value <= 1e100:  # unconverted, since a huge int does not fit into a float
         raise ValueError(f"second_smoothness must be in [0, 1e+100], got {value!r}.")
     return float(value)
 
@@ -248,7 +244,7 @@ def calibrate_draws(
             (exponential_grid(ranges[0], x, most[0]), exponential_grid(ranges[1], y, most[1]))
         )
     rho = float((draws * (epsilon**2).sum(axis=1)).max()) / 8.0
-    return Batches(tuple(sizes.tolist()), tuple(grid), step, rho)
+    return Batches(tuple(sizes.tolist()), tuple(grid), rho)
 
 
 def spend(

@@ -216,13 +216,9 @@ def sensitivity(
         sizes of a subset's columns, and ``squared_weights`` holds all subsets with these sizes.
     """
     columns = sorted({j for subset in squared_weights for j in subset})
-    sizes = [shape[j] for j in columns]
-    groups = sorted(set(sizes)) if alike else list(range(len(columns)))
-    group = (
-        dict(zip(columns, map(groups.index, sizes), strict=True))
-        if alike
-        else {j: g for g, j in enumerate(columns)}
-    )
+    kinds = [shape[j] for j in columns] if alike else columns
+    groups = sorted(set(kinds))
+    group = dict(zip(columns, map(groups.index, kinds), strict=True))
     members = [[shape[j] for j in columns if group[j] == g] for g in range(len(groups))]
     order = max(map(len, squared_weights))
     if math.prod(len(m) + 1 for m in members) > MAX_PATTERNS:

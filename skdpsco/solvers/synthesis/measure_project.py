@@ -222,11 +222,8 @@ def plan_contrasts(problem: QueryProblem, mu: float, worth: dict[Subset, float])
     low, high = 0.0, total / (costs @ ratio) + (known / ratio).max()
     for _ in range(100):  # bisection
         level = (low + high) / 2
-        low, high = (
-            (low, level)
-            if costs @ np.maximum(level * ratio - known, 0.0) > MEASURE.prior_share * total
-            else (level, high)
-        )
+        spent = costs @ np.maximum(level * ratio - known, 0.0)
+        low, high = (low, level) if spent > MEASURE.prior_share * total else (level, high)
     p = np.maximum(low * ratio - known, 0.0) + (1 - MEASURE.prior_share) * total * ratio / (
         costs @ ratio
     )

@@ -120,8 +120,7 @@ class MultiplicativeWeights:
                 f"MultiplicativeWeights, got {problem.n_cells} and {problem.n_columns}: use "
                 "SelectMeasure or MeasureProject, or merge categories."
             )
-        n, factor = problem.n_samples, _factor(problem)
-        log_queries = math.log(2.0 * problem.n_answers)
+        n, log_queries = problem.n_samples, math.log(2.0 * problem.n_answers)
         if n_iter is None:
             work = problem.n_cells + problem.n_answers
             if isinstance(problem.workload, LinearQueries):
@@ -152,7 +151,8 @@ class MultiplicativeWeights:
             k: _draw_grid(problem, k, epsilon) if k else 1.0
             for k, epsilon in dict(zip(multiples, epsilons, strict=True)).items()
         }
-        error = factor * float(errors[least])
+        # The workload's scale leads from queries in [-1, 1] to answers.
+        error = problem.workload.scale * float(errors[least])
         return WeightsPlan(
             compose(*(ExponentialMechanismEvent(e) for e in epsilons if e)),
             n_draws,
@@ -204,22 +204,12 @@ def _per_multiple(rho: float, count: Any, sums: Any, squares: Any) -> np.ndarray
     return left / (np.sqrt(linear**2 + np.maximum(squares, 1e-9) * left) + linear)
 
 
-def _factor(problem: QueryProblem) -> float:
-    """The factor from errors of queries in [-1, 1], as in `_answers`, to errors of answers."""
-    return problem.workload.scale if isinstance(problem.workload, LinearQueries) else 0.5
-
-
-def _width(problem: QueryProblem) -> float:
-    """Largest change of an answer's sum over records when one record is replaced."""
-    return 2.0 if isinstance(problem.workload, LinearQueries) else 1.0
-
-
 def _draw_grid(problem: QueryProblem, multiple: int, epsilon0: float) -> float:
     n = float(problem.n_samples)
-    rounding = n * 2.0**-50
+    width, rounding = 1.0, n * 2.0**-50  # of a sum over records of answers in [0, 1]
     if isinstance(problem.workload, LinearQueries):  # counts are exact, products are not
-        rounding += (problem.n_cells + 2) * 2.0**-52 * n
-    change = 2.0 * _width(problem) + 4.0 * rounding
+        width, rounding = 2.0, rounding + (problem.n_cells + 2) * 2.0**-52 * n
+    change = 2.0 * width + 4.0 * rounding
     return exponential_grid(multiple * change, epsilon0, 2.0 * multiple * n)
 
 

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -60,6 +60,8 @@ class Marginals:
     """
 
     tables: Any
+
+    scale: ClassVar[float] = 0.5  # as of `LinearQueries`: a record is in a cell or not
 
     def __post_init__(self) -> None:
         if isinstance(self.tables, (list, tuple)):
