@@ -1,7 +1,7 @@
 """Plots: utility against epsilon, and coefficients against the radius."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
@@ -63,6 +63,12 @@ class PrivacyUtilityDisplay:
     baseline: float | None = None
     score_name: str = "score"
     delta: float | None = None
+
+    line_: Any = field(init=False)
+    range_: Any = field(init=False)
+    baseline_: Any = field(init=False)
+    ax_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -393,6 +399,10 @@ class RadiusPathDisplay:
     radius: ArrayLike
     coef: ArrayLike
     names: Sequence[str]
+
+    lines_: Any = field(init=False)
+    ax_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(

@@ -1,7 +1,7 @@
 """A plot of the loss or score of every group."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -64,6 +64,11 @@ class GroupLossDisplay:
     overall: Sequence[Any] | np.ndarray
     names: Sequence[str]
     metric_name: str = "loss"
+
+    points_: Any = field(init=False)
+    overall_: Any = field(init=False)
+    ax_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(

@@ -1,7 +1,7 @@
 """The epsilon for a wanted risk, and a plot of what attacks find."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from skdpsco._typing import Self
@@ -123,6 +123,12 @@ class RiskDisplay:
     """
 
     risk: Risk
+
+    line_: Any = field(init=False)
+    marks_: Any = field(init=False)
+    guess_: Any = field(init=False)
+    ax_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_report(cls, report: Any, *, ax: Any = None, name: Any = None, **kwargs: Any) -> Self:

@@ -1,7 +1,7 @@
 """Plots of the functions of a private additive model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
@@ -69,6 +69,11 @@ class ShapeDisplay:
     densities: Sequence[Density | Shares]
     labels: Sequence[Any] = ()
     value_name: str = "value"
+
+    lines_: Any = field(init=False)
+    bars_: Any = field(init=False)
+    axes_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -225,6 +230,10 @@ class PairDisplay:
     pairs: Sequence[PairFunction]
     densities: Sequence[tuple[Density | Shares, Density | Shares]]
     value_name: str = "value"
+
+    meshes_: Any = field(init=False)
+    axes_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(

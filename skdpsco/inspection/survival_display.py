@@ -1,7 +1,7 @@
 """A plot of survival curves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,11 @@ class SurvivalDisplay:
     survival: Any
     band: Any = None
     names: Sequence[str] | None = None
+
+    lines_: Any = field(init=False)
+    band_: Any = field(init=False)
+    ax_: Any = field(init=False)
+    figure_: Any = field(init=False)
 
     @classmethod
     def from_estimator(
