@@ -241,6 +241,9 @@ class Records:
         Draws the order, independently of the data. None keeps the order of the arrays.
     """
 
+    y: np.ndarray
+    taken: int
+
     def __init__(
         self, X: Dense | CentredDense | CSR, y: np.ndarray, rng: np.random.Generator | None
     ) -> None:
@@ -269,6 +272,8 @@ class Blocks:
     ----------
     design : BlockDesign
     """
+
+    taken: int
 
     def __init__(self, design: BlockDesign) -> None:
         self._blocks = design.each()

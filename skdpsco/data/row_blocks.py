@@ -135,6 +135,16 @@ class RowBlocks:
     True
     """
 
+    parts: list[Any]
+    n_samples: int
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    has_target: bool
+    n_targets: int
+    sparse: bool
+    engine: str | None
+    n_jobs: int | None
+
     def __init__(
         self,
         parts: list[Any],

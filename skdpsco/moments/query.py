@@ -106,6 +106,12 @@ class MomentsQuery:
     (1,)
     """
 
+    table: str
+    target: Any
+    n_samples: int
+    n_targets: int
+    steps: int
+
     def __init__(
         self, table: str, bounds: Mapping[str, float], n_samples: int, target: Any = None
     ) -> None:
@@ -130,7 +136,7 @@ class MomentsQuery:
             for name in (*features, *targets)
         }
         bits = (SUM_BITS - (self.n_samples - 1).bit_length()) // 2
-        self.steps: int = min(2**bits, MOST_STEPS_OF_A_VALUE)
+        self.steps = min(2**bits, MOST_STEPS_OF_A_VALUE)
 
     def __repr__(self) -> str:
         return f"MomentsQuery({self.table!r}, {self.bounds!r}, {self.n_samples}, {self.target!r})"
