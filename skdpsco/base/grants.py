@@ -65,5 +65,6 @@ class Rehearsal(Grant):
     """Ends a fit before it would draw its first noise."""
 
     def charge(self, event: Event, estimator: str = "", *args: Any) -> None:
+        """Stop a fit that has reached its noise, after the same checks."""
         super().charge(event, estimator, *args)
         raise ReachedNoise(self.prefix)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
@@ -86,7 +87,7 @@ class PrivateMinimaxRegressor(LinearRegressorMixin, TargetParameters, MinimaxMod
 
     def _set_ranges(self, units: Units) -> None:
         super()._set_ranges(units)
-        self.target_range_ = units.target.range
+        self.target_range_: np.ndarray = units.target.range
 
     def score(  # type: ignore[override]
         self, X: MatrixLike, y: TargetLike, sample_weight: ArrayLike | None = None

@@ -101,6 +101,7 @@ class Clipped:
             real_numbers("value", partial(self.value, z), twice)
 
     def total(self, z: np.ndarray, data: Data) -> np.ndarray:
+        """Sum of the operator over all records."""
         if self.game is not None:
             return self.game.total(z, data)
         total = np.zeros(self.geometry.size)

@@ -110,8 +110,6 @@ class LossTasks:
     """
 
     saddle = True
-    smoothness: Any
-    second_smoothness: float | None
 
     def __init__(
         self,
@@ -229,6 +227,8 @@ class VertexTasks(LossTasks):
             Block(Simplex(), 2 * self.n_coefficients, bound),
             Block(Simplex(), self.n_tasks, self.value_bound if self.n_tasks > 1 else IDLE * bound),
         )
+        self.smoothness: Any
+        self.second_smoothness: float | None
         self.smoothness, self.second_smoothness = self._bends(weight, self.radius)
 
     def coef(self, z: np.ndarray) -> np.ndarray:
@@ -335,6 +335,8 @@ class PreparedBall(PreparedTasks):
             Block(L1Ball(self.radius), self.n_coefficients, slope),
             Block(Simplex(), self.n_tasks, bound, sensitivity),
         )
+        self.smoothness: Any
+        self.second_smoothness: float | None
         self.smoothness, self.second_smoothness = self._bends(largest, 1.0)
         self.largest_weights: tuple[float, float] = (largest, largest)
 

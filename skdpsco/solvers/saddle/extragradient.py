@@ -109,6 +109,7 @@ class Solve:
         return self.round.mu * (z - self.centre)
 
     def nearest(self, v: np.ndarray) -> np.ndarray:
+        """The point of the sets that is closest to v."""
         return project_blocks(self.problem.geometry, v)
 
     def solution(self, coins: np.random.Generator) -> np.ndarray:
