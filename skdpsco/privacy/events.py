@@ -33,7 +33,6 @@ __all__ = [
     "without_errors",
 ]
 
-_NUMBERS = {"noise_multiplier", "epsilon0", "rho", "eta", "beta"}  # all of them positive
 _POSITIVE = 1e-100, 1e100  # the range of "positive": squares neither vanish nor overflow
 
 
@@ -46,10 +45,9 @@ class Event:
         # The only write to a frozen event: a validated field, during construction.
         object.__setattr__(self, name, value)
 
-    def __post_init__(self) -> None:
-        for name, value in list(vars(self).items()):
-            if name in _NUMBERS:
-                self._store(name, check_real(name, value, *_POSITIVE, closed=True))
+    def _store_positive(self, name: str) -> None:
+        value = check_real(name, getattr(self, name), *_POSITIVE, closed=True)
+        self._store(name, value)
 
 
 @dataclass(frozen=True)
@@ -79,6 +77,9 @@ class GaussianEvent(Event):
 
     noise_multiplier: float
 
+    def __post_init__(self) -> None:
+        self._store_positive("noise_multiplier")
+
 
 @dataclass(frozen=True)
 class ExponentialMechanismEvent(Event):
@@ -102,6 +103,9 @@ class ExponentialMechanismEvent(Event):
 
     epsilon0: float
 
+    def __post_init__(self) -> None:
+        self._store_positive("epsilon0")
+
 
 @dataclass(frozen=True)
 class PureDPEvent(Event):
@@ -120,6 +124,9 @@ class PureDPEvent(Event):
 
     epsilon0: float
 
+    def __post_init__(self) -> None:
+        self._store_positive("epsilon0")
+
 
 @dataclass(frozen=True)
 class LaplaceNoisyMaxEvent(Event):
@@ -137,6 +144,9 @@ class LaplaceNoisyMaxEvent(Event):
 
     epsilon0: float
 
+    def __post_init__(self) -> None:
+        self._store_positive("epsilon0")
+
 
 @dataclass(frozen=True)
 class ZCDPEvent(Event):
@@ -149,6 +159,9 @@ class ZCDPEvent(Event):
     """
 
     rho: float
+
+    def __post_init__(self) -> None:
+        self._store_positive("rho")
 
 
 @dataclass(frozen=True)
@@ -170,6 +183,10 @@ class SamplerErrorEvent(Event):
 
     eta: float
     beta: float
+
+    def __post_init__(self) -> None:
+        self._store_positive("eta")
+        self._store_positive("beta")
 
 
 @dataclass(frozen=True)
@@ -196,7 +213,7 @@ class RandomStoppingEvent(Event):
     tries: Tries
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        self._store_positive("rho")
         if type(self.tries) not in (TruncatedNegativeBinomial, Poisson):
             raise TypeError(
                 f"tries must be a TruncatedNegativeBinomial or a Poisson, got {self.tries!r}."

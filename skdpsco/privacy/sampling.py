@@ -65,7 +65,7 @@ class PoissonSampledGaussianEvent(Event):
     sampling_probability: float
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        self._store_positive("noise_multiplier")
         probability = check_real("sampling_probability", self.sampling_probability, 0, 1)
         self._store("sampling_probability", math.ceil(probability * _WORD) / _WORD)
 
