@@ -43,9 +43,9 @@ class ShapeTuning(NamedTuple):
     rare : float
         Least share of the records that a step of their own is for.
     unseen : float
-        Share of the records that every knot is taken to have besides those that were counted, with
-        little data. So the straight line is among the functions however few records a tail has, and
-        no function is huge where counts saw nobody.
+        Mass of every knot beside what was counted, in shares of the records; with much data it is
+        smaller. It keeps the straight line among the functions, however few records a tail has, and
+        keeps functions from being huge where counts saw nobody.
     """
 
     rough_ratio: float = 600.0
@@ -274,11 +274,12 @@ def of_numbers(
     rows, hats = np.arange(len(points)), np.zeros((len(points), len(knots)))
     hats[rows, place] = 1.0 - after
     hats[rows, place + 1] += after
-    mean, unseen = weights @ hats, SHAPES.unseen * min(roughness_of(ratio), 1.0)
-    total = mean + unseen
+    mean = weights @ hats
+    unseen = SHAPES.unseen * min(roughness_of(ratio), 1.0)
+    masses = mean + unseen  # of the knots
     gram = (hats.T * weights) @ hats + unseen * np.eye(len(knots))
-    gram -= np.outer(total, total) / total.sum()
-    smooth = smooth_first(gram / total.sum(), knots)[:, :n_known]
+    gram -= np.outer(masses, masses) / masses.sum()
+    smooth = smooth_first(gram / masses.sum(), knots)[:, :n_known]
     order = np.arange(smooth.shape[1])
     deviation = np.sqrt(variances_of(column, ratio)[: len(order)])
     values, variances = np.zeros((len(knots), n_smooth + 2)), np.zeros(n_smooth + 2)

@@ -24,8 +24,8 @@ max_records_per_unit : int or None, default=None
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
-    Public bound that clips ``|X|``. By default it is found with at most 7 % of the budget, or is 1
-    with a warning. See :doc:`/clipping`.
+    Public bound that clips ``|X|``. "auto" and None find it with at most 7 % of the budget, or warn
+    and use 1. See :doc:`/clipping`.
 
 [target_bound]
 target_bound : float, Schema or None, default=None
