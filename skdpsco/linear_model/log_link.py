@@ -178,8 +178,8 @@ class PrivatePoissonRegressor(LogLinkModel):
     Notes
     -----
     {guarantee}
-    The unit of y matters: do not rescale counts, but multiply rates that are mostly below 1.
-    Predictions add up to the targets, but for noise and very large targets.
+    Do not rescale counts, but multiply rates that are mostly below 1. Apart from noise,
+    predictions add up to the targets.
     Proofs: :doc:`/proofs/gradient_descent`, :doc:`/proofs/calibration`.
 
     References
