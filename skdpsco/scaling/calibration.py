@@ -478,7 +478,7 @@ class MeanPlan:
     share: float
     n_samples: int
 
-    name: ClassVar[str] = "sum of the targets, and of predictions"
+    name: ClassVar[str] = "calibration of predictions"
 
     def release(
         self,
