@@ -11,6 +11,7 @@ from sklearn.metrics import log_loss
 
 from skdpsco import (
     PrivateAdditiveClassifier,
+    PrivateGammaRegressor,
     PrivateGroupDRO,
     PrivateLinearClassifier,
     PrivateLinearSVC,
@@ -18,6 +19,7 @@ from skdpsco import (
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
     PrivateMonotoneGLM,
+    PrivatePoissonRegressor,
     RowBlocks,
 )
 from skdpsco.data.design import as_design
@@ -33,6 +35,7 @@ from skdpsco.scaling.calibration import (
     plan_calibration,
     typical_scores,
 )
+from skdpsco.solvers import GradientDescent
 from skdpsco.solvers.base import Result
 from skdpsco.solvers.groups.problem import GroupResult
 
@@ -283,6 +286,24 @@ def test_a_rare_class_of_wide_records_is_not_drowned(make):
         new = rng.uniform(-1, 1, (500, 200))
         scores.append(np.mean(model.predict(new) == 0))
     assert np.median(scores) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("make", "room"), [(PrivatePoissonRegressor, 0.02), (PrivateGammaRegressor, 0.07)]
+)
+def test_predictions_and_targets_balance_however_much_is_clipped(make, room):
+    """The sums of counts; of the gamma law the ratios of targets to means."""
+    balances = []
+    for one in (make, uncalibrated(make)):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (6000, 4))
+        z = X @ [0.5, -0.5, 0.3, 0.1]
+        is_gamma = make is PrivateGammaRegressor
+        y = np.exp(z) * rng.gamma(0.7, size=6000) if is_gamma else rng.poisson(np.exp(z))
+        m = one(epsilon=100.0, solver=GradientDescent(clip=0.1)).fit(X, y).predict(X)
+        balances.append((y / m).mean() if is_gamma else y.sum() / m.sum())
+    assert abs(balances[0] - 1.0) < room
+    assert balances[1] > 1.0 + room  # the largest targets are clipped
 
 
 def test_short_scores_are_lengthened():

@@ -69,7 +69,7 @@ class Prepared:
     n_samples : int
     solver : Solver
     stages : tuple of Stage
-    calibration : CalibrationPlan, ClassPlan, ShorteningPlan or None
+    calibration : CalibrationPlan, ClassPlan, MeanPlan, ShorteningPlan or None
     first : Units
         The smallest that may be found.
     left : object or None

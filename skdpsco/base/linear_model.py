@@ -572,7 +572,8 @@ class PrivateLinearModel(PrivateEstimator):
             targets, total = self._calibration_targets(result, y, prepared.n_samples)
             if callable(targets):
                 design, targets = design.with_targets(targets), None
-            found = calibration.release(result, design, targets, total, rng, units.sizes)
+            known = units.sizes, problem
+            found = calibration.release(result, design, targets, total, rng, *known)
             units = units._replace(calibration=found)
             steps = (*steps, (calibration.name, calibration.event, ""))
         return Found(units, problem, plan, result, steps)

@@ -25,6 +25,7 @@ from skdpsco.losses.log_link import (
     highest,
     usual_mean,
 )
+from skdpsco.scaling.calibration import Curve, MeanCurve
 from skdpsco.scaling.stages import Units
 from skdpsco.scaling.target import Target
 
@@ -75,6 +76,10 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
         return partial(
             checked_target, owner=type(self._known_as).__name__, positive=self._power == 2
         )
+
+    def _curve(self, loss: Any) -> Curve | None:
+        """Predictions add up to the targets, whatever clipping has taken off these."""
+        return None if self._init is not None else MeanCurve()
 
     def _of(self, target: Target) -> LogLink:
         """The loss for targets in these units."""
@@ -173,8 +178,9 @@ class PrivatePoissonRegressor(LogLinkModel):
     Notes
     -----
     {guarantee}
-    The unit of y matters: do not rescale counts, but multiply rates that are mostly below 1.
-    Proof: :doc:`/proofs/gradient_descent`.
+    Do not rescale counts, but multiply rates that are mostly below 1. Apart from noise,
+    predictions add up to the targets.
+    Proofs: :doc:`/proofs/gradient_descent`, :doc:`/proofs/calibration`.
 
     References
     ----------

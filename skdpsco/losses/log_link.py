@@ -9,6 +9,8 @@ mean does.
 import math
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+
 from skdpsco._kernels import inner
 from skdpsco.losses.kernels import curvature, derivative, value
 from skdpsco.losses.traits import Traits
@@ -67,6 +69,10 @@ class LogLink(NamedTuple):
         """Largest loss of the prediction 0."""
         return max(value(self, 0.0, -target_bound), value(self, 0.0, target_bound))
 
+    def means(self, z: np.ndarray) -> np.ndarray:
+        """Predicted means, none of which is above any target."""
+        return self.start * np.exp(np.minimum(z, math.log(highest(self) / self.start)))
+
 
 class PoissonDeviance(LogLink):
     """Half the Poisson deviance, ``m - y + y log(y / m)``, linear in z for means above any y."""
@@ -74,6 +80,11 @@ class PoissonDeviance(LogLink):
     __slots__ = ()
     n_outputs: ClassVar[int] = 1
     proven: ClassVar[bool] = True
+
+    def balance(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """Targets and means: the sum of predictions is that of targets."""
+        most = highest(self)
+        return np.array([np.clip(self.centre + t, 0.0, most), self.means(z)]) / most
 
 
 class GammaDeviance(LogLink):
@@ -86,6 +97,12 @@ class GammaDeviance(LogLink):
     __slots__ = ()
     n_outputs: ClassVar[int] = 1
     proven: ClassVar[bool] = True
+
+    def balance(self, z: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """Targets over their means, and 1, both times a usual mean: ratios are 1 on average."""
+        most, usual = highest(self), usual_mean(self)
+        ratios = np.clip(self.centre + t, LEAST_MEAN, most) / self.means(z)
+        return np.array([np.minimum(usual * ratios, most), np.full(len(t), usual)]) / most
 
 
 @inner

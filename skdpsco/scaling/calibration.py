@@ -19,6 +19,7 @@ from skdpsco.data.design import CSR, Dense
 from skdpsco.data.pieces import one_record
 from skdpsco.data.products import predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce, without_gil
+from skdpsco.losses.library import separated
 from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid, gaussian_mechanism
 from skdpsco.privacy import Event, NoOpEvent
@@ -33,6 +34,7 @@ __all__ = [
     "AnyCalibration",
     "Calibration",
     "Curve",
+    "MeanCurve",
     "TargetCurve",
     "calibration_pays",
     "curve_of",
@@ -210,7 +212,19 @@ class ClassCurve(NamedTuple):
         return scores - scores.mean()
 
 
-Curve = TargetCurve | ClassCurve
+class MeanCurve(NamedTuple):
+    """Means are exponentials of scores, of which only the offset is corrected.
+
+    Parameters
+    ----------
+    least_records : float
+        n mu of the sums above which they are more than noise.
+    """
+
+    least_records: float = 8.0
+
+
+Curve = TargetCurve | ClassCurve | MeanCurve
 
 
 def curve_of(loss: Any) -> Curve | None:
@@ -269,6 +283,7 @@ class CalibrationPlan:
         total: float,
         rng: np.random.Generator,
         sizes: float | np.ndarray = 1.0,
+        problem: Any = None,
     ) -> Calibration:
         """A slope and a shift of the scores of a solver's coefficients, the intercept last.
 
@@ -287,6 +302,8 @@ class CalibrationPlan:
         rng : numpy.random.Generator
         sizes : float or ndarray of shape (n_features,), default=1.0
             About three root mean squares of every feature.
+        problem : Problem
+            What was solved; it is not used here.
         """
         w, radius = result.coef.copy(), result.radius
         sizes = np.minimum(sizes, 1.0)
@@ -443,7 +460,60 @@ class ClassPlan:
         return Calibration(self.slope, (1.0 - self.slope) * (constant - offsets))
 
 
-AnyCalibration = CalibrationPlan | ClassPlan | ShorteningPlan
+@dataclass(frozen=True)
+class MeanPlan:
+    """The grid of two sums, the logarithm of whose ratio is added to the logarithms of means.
+
+    Parameters
+    ----------
+    event : Event
+    grid : float
+    share : float
+        Share of mu**2.
+    n_samples : int
+    """
+
+    event: Event
+    grid: float
+    share: float
+    n_samples: int
+
+    name: ClassVar[str] = "calibration of predictions"
+
+    def release(
+        self,
+        result: Any,
+        X: Any,
+        y: Any,
+        total: float,
+        rng: np.random.Generator,
+        sizes: Any,
+        problem: Any,
+    ) -> Calibration:
+        """The offset that makes the two sums of its loss equal. Parameters: see `CalibrationPlan`.
+
+        It is shrunk as if it were a normal number with the noise that it has.
+        """
+        sums = map_reduce(in_pieces(X, y), y, balance_of, problem.loss, result.coef)
+        noise = gaussian_mechanism(rng, sums, self.grid)
+        above, below = np.maximum(sums, noise)
+        offset = math.log(above / below)
+        variance = (noise / above) ** 2 + (noise / below) ** 2
+        return Calibration(1.0, offset * max(1.0 - variance / max(offset * offset, variance), 0.0))
+
+
+AnyCalibration = CalibrationPlan | ClassPlan | MeanPlan | ShorteningPlan
+
+
+@without_gil
+def balance_of(X: Dense | CSR, y: np.ndarray, loss: Any, coef: np.ndarray) -> np.ndarray:
+    """Sums of the two numbers of all records that the loss balances."""
+    scores = np.empty((len(y), 1))
+    predict_all(X, coef, scores)
+    loss, targets, weights = separated(loss, y)
+    numbers = within(loss.balance(scores[:, 0], targets), 0.0, 1.0)
+    sums: np.ndarray = (numbers * weights).sum(axis=1)
+    return sums
 
 
 def likely_shares(counts: np.ndarray, deviation: float) -> np.ndarray:
@@ -465,6 +535,8 @@ def counts_of(X: Dense | CSR, y: np.ndarray, n_classes: int) -> np.ndarray:
 
 def calibration_pays(n_known: float, n_features: int, mu: float, curve: Curve) -> bool:
     """Whether calibration can still improve the scores, and what it releases is more than noise."""
+    if isinstance(curve, MeanCurve):  # what clipping takes off does not vanish with noise
+        return n_known * mu * math.sqrt(CALIBRATION.share) >= curve.least_records
     if n_known * mu / math.sqrt(n_features) > CALIBRATION.most_ratio:
         return False
     if isinstance(curve, ClassCurve) or curve.noisy_ratio:
@@ -498,7 +570,7 @@ def plan_calibration(
     curve: Curve,
     added: bool = False,
 ) -> AnyCalibration:
-    """Spend a share of ``mu**2`` on a table of scores and targets, or on counts of classes.
+    """Spend a share of ``mu**2`` on a table of scores and targets, on counts, or on sums.
 
     Where the table would hold too few records nothing is spent, and scores are shortened.
 
@@ -510,7 +582,7 @@ def plan_calibration(
     n_features : int
     mu : float
         Budget of the whole fit.
-    curve : TargetCurve or ClassCurve
+    curve : TargetCurve, ClassCurve or MeanCurve
     added : bool, default=False
         As in `skdpsco._problem.Problem`.
 
@@ -527,6 +599,12 @@ def plan_calibration(
         grid = gaussian_grid(sensitivity, multiplier["counts"], curve.n_classes, n_samples)
         slope = signal_of(ratio, CALIBRATION.class_ratio)
         return ClassPlan(event, grid, slope, curve, share, n_samples)
+    if isinstance(curve, MeanCurve):
+        multiplier, event = share_mu(mu, {"sums": (CALIBRATION.share, 1)})
+        # Two numbers in [0, 1] are replaced, added or removed.
+        sensitivity = one_record(n_samples, added, 1.0, math.sqrt(2.0), parts=2)
+        grid = gaussian_grid(sensitivity, multiplier["sums"], 2, n_samples)
+        return MeanPlan(event, grid, CALIBRATION.share, n_samples)
     known, share = known_records(n_known, n_features, mu, curve)
     expected = curve.expected(ratio)
     if curve.noisy_ratio and known < curve.least_records:

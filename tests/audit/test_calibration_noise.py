@@ -7,6 +7,7 @@ one record.
 import functools
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from recorded_releases import RecordedReleases, charges_of
 from scipy import sparse
 
 from skdpsco.data.design import as_design
+from skdpsco.losses.library import Weighted, with_weights
+from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance
 from skdpsco.privacy import mu_of, rho_of
 from skdpsco.scaling import calibration as module
 from skdpsco.scaling import quantiles
@@ -21,6 +24,7 @@ from skdpsco.scaling.calibration import (
     CALIBRATION,
     SHORT_CURVE,
     ClassCurve,
+    MeanCurve,
     plan_calibration,
 )
 from skdpsco.solvers.base import Result
@@ -87,6 +91,41 @@ def test_counts_of_classes_change_by_what_is_charged(monkeypatch, layout, added)
     outputs = [np.array([9.0, 1.0, -3.0])]
     ratios = [releases.ratios(run, group, [charge], outputs)[0] for group in groups]
     assert 0.999 < max(ratios) <= 1.0
+
+
+@pytest.mark.parametrize("layout", [np.array, sparse.csr_matrix])
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("loss", [PoissonDeviance(0.1, 0.2, 0.5), GammaDeviance(0.0, 0.15)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_that_a_loss_balances_change_by_what_is_charged(
+    monkeypatch, layout, added, loss, weighted
+):
+    releases = RecordedReleases(monkeypatch, module, quantiles)
+    plan = plan_calibration(9, 9, 2, 40.0, MeanCurve(), added)
+    (charge,) = charges_of(plan.event)
+    assert charge == pytest.approx(40.0 * CALIBRATION.share**0.5)
+    # Scores and targets at their ends and between, and beyond bounds.
+    points = [(s, 0.0) for s in (-9.0, -1.0, 0.0, 1.0, 9.0)]
+    records = list(itertools.product(points, (-9.0, -1.0, -0.1, 0.5, 1.0, 9.0)))
+    if weighted:
+        loss, weights = Weighted(loss), (0.0, 0.4, 1.0)
+        records = [
+            (point, with_weights(np.clip(t, -1.0, 1.0), v))
+            for (point, t), v in itertools.product(records, weights)
+        ]
+    rest = [records[7 * i % len(records)] for i in range(8)]
+    sets = [[record, *rest] for record in records]
+    groups = [[one, rest] for one in sets] if added else [sets]
+
+    problem = SimpleNamespace(loss=loss)
+
+    def run(rows):
+        x, y = np.array([row for row, _ in rows]), np.array([target for _, target in rows])
+        records = as_design(layout(x), BOUNDS, True)
+        return plan.release(Result(10.0 * COEF, 1), records, y, len(y), None, 1.0, problem)
+
+    ratios = [releases.ratios(run, group, [charge], [np.ones(2)])[0] for group in groups]
+    assert 0.6 < max(ratios) <= 1.0
 
 
 def test_tables_of_all_layouts_are_alike():

@@ -67,8 +67,6 @@ class GradientDescentTuning(NamedTuple):
         residuals are part of a mean.
     residual_growth : float
         Largest factor of this growth.
-    skewed : float
-        How much sooner clipping norms grow for skewed residuals, whose mean is moved by clipping.
     counted : float
         n mu per feature above which a count of 1 is not clipped; before, a part of it in
         proportion. Where most counts are 0, it is the others that tell the mean.
@@ -109,7 +107,6 @@ class GradientDescentTuning(NamedTuple):
     plenty: float = 3000.0
     residual_plenty: float = 80.0
     residual_growth: float = 5.0
-    skewed: float = 75.0
     counted: float = 25.0
     max_passes: int = 5000
     length: float = 2.0
@@ -440,10 +437,8 @@ def plenty(problem: CompositeProblem, budget: Any) -> float:
 
 def clip_growth(problem: CompositeProblem, ratio: float) -> float:
     """Factor of an automatic clipping norm, above 1 where noise is small; ``ratio`` is `plenty`."""
-    tuning, growth, traits = GRADIENT_DESCENT, ratio**0.25, traits_of(problem.loss)
-    if traits.exponential:
-        growth *= tuning.skewed**0.25
-    elif traits.residuals:  # norms of residuals grow where noise is not yet small
+    tuning, growth = GRADIENT_DESCENT, ratio**0.25
+    if traits_of(problem.loss).residuals:  # norms of residuals grow where noise is not yet small
         soon = (ratio * tuning.plenty / tuning.residual_plenty) ** 0.5
         growth = max(growth, min(soon, tuning.residual_growth))
     return max(growth, 1.0)
