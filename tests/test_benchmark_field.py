@@ -2,13 +2,11 @@
 
 import importlib
 import json
-from itertools import permutations, product
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.stats import laplace
 
 import skdpsco
 from skdpsco.privacy import Budget
@@ -93,45 +91,6 @@ def test_categories_clipping_and_codes(field):
     np.testing.assert_array_equal(codes, [[4, 1, 1, 0], [7, 0, 0, 1]])
 
 
-def test_what_is_not_there_is_named(field):
-    missing = field.data.unavailable(None)
-    assert "Adult" in missing
-    assert "breast cancer" not in missing
-
-
-def test_failures_are_rows(field, monkeypatch):
-    def fail(problem, budget, rng):
-        assert problem.y_test is None
-        raise ZeroDivisionError
-
-    method = field.methods.Method(("regression",), fail)
-    monkeypatch.setattr(field.runs, "all_methods", lambda: {"m": method})
-    cell = field.runs.Cell("raw", "regression", "diabetes", "m", 0, (1.0,))
-    (row,) = field.runs.measure(cell)
-    assert row["failure"].startswith("ZeroDivisionError")
-    assert np.isnan(row["score"])
-
-
-def test_projected_marginals_are_those_of_the_records(field):
-    rng = np.random.default_rng(0)
-    X = np.repeat(rng.integers(0, 2, (200, 1)), 4, axis=1) ^ (rng.random((200, 4)) < 0.2)
-    problem = SimpleNamespace(X=X, sizes=(2,) * 4)
-    run = field.methods.all_methods()["Gaussian marginals, projected"].run
-    table = run(problem, SimpleNamespace(mu=1e4), rng)["table"]
-    errors = field.measures.marginal_errors(X, table, problem.sizes, 3)
-    assert max(error.max() for error in errors) < 0.02
-
-
-def test_settings_are_methods_of_their_own(field):
-    settings = field.methods.all_settings()
-    assert set(settings).isdisjoint(field.methods.all_methods())
-    found = field.__main__.chosen(["AdaSSP", "Ridge"], field.methods.all_methods())
-    assert set(found) == {"AdaSSP", "Ridge"}  # and not what has these in its name
-    assert len(field.__main__.chosen(["boosted"], settings)) > 1
-    setting = settings["AdaSSP [share=0.1]"].run
-    assert setting.keywords == {"share": 0.1}
-
-
 def test_the_readme_says_what_was_measured(field):
     _, rows = field.report.known_rows(field.results.FOLDER)
     readme = (BENCHMARKS.parents[1] / "README.md").read_text(encoding="utf-8")
@@ -199,145 +158,3 @@ def test_methods_with_few_splits_are_compared_on_these(field):
     assert public.loc[("binary", "a"), "constant"] == pytest.approx(0.6)
     assert table.loc[("binary", "a", 1.0), "m"] == pytest.approx(0.7)
     assert table.loc[("binary", "a", 1.0), "failed"] == pytest.approx(0.6)
-
-
-@pytest.fixture
-def tukey(field):
-    return importlib.import_module("field.methods.tukey")
-
-
-def depth_of(models, points):
-    """The least number of models on either side of a point, over all columns."""
-    below = (models[None] <= points[:, None]).sum(axis=1)
-    above = (models[None] >= points[:, None]).sum(axis=1)
-    return np.minimum(below, above).min(axis=1)
-
-
-def replaced(models, rng):
-    """Some models instead of one: within the others, far away, or equal to one of them."""
-    for value in (*rng.normal(size=(6, models.shape[1])), 3e6, -3e6, models[1]):
-        neighbour = models.copy()
-        neighbour[0] = value
-        yield neighbour
-
-
-def density_of(models, a, points, lengths):
-    """The density, in one dimension, of a draw without the test of a distance, on cells."""
-    depth = depth_of(models, points)
-    weight = np.where(depth >= len(models) // 4, np.exp(a * depth), 0.0)
-    return weight / (weight @ lengths)
-
-
-def test_tukey_em_counts_models_around_a_point(tukey):
-    rng = np.random.default_rng(0)
-    models, points = rng.normal(size=(13, 2)), 0.7 * rng.normal(size=(400, 2))
-    boxes, depth = tukey.Boxes(models, 0.3), depth_of(models, points)
-    within = (boxes.low[None] <= points[:, None]) & (points[:, None] <= boxes.high[None])
-    np.testing.assert_array_equal(within.all(axis=2).sum(axis=1), np.minimum(depth, 6))
-    for neighbour in replaced(models, rng):
-        assert np.abs(depth_of(neighbour, points) - depth).max() <= 1
-
-
-@pytest.mark.parametrize("far", range(9))  # models on either side: a quarter of them is 8
-def test_tukey_em_tests_a_distance_that_a_replaced_model_moves_by_one(tukey, far):
-    rng, delta, found = np.random.default_rng(far), 0.05, set()
-    for a, power in product((0.5, 1.0, 2.0, 4.0), (1, 9)):
-        models = rng.normal(size=(32, 1)) ** power
-        models[1 : 1 + far] += 1e6
-        models[32 - far :] -= 1e6
-        distance = tukey.Boxes(models, a).distance(delta)
-        found.add(distance)
-        for neighbour in replaced(models, rng):
-            moved = tukey.Boxes(neighbour, a).distance(delta)
-            assert abs(moved - distance) <= 1
-            ends = np.unique(np.vstack([models, neighbour]))
-            cells = 0.5 * (ends[1:] + ends[:-1])[:, None], np.diff(ends)
-            p, q = (density_of(x, a, *cells) for x in (models, neighbour))
-            for one, other, safe in ((p, q, distance), (q, p, moved)):
-                if safe:  # at most delta lies above exp(2 a) times the other density
-                    assert np.maximum(one - np.exp(2 * a) * other, 0.0) @ cells[1] <= delta
-    assert found > {0}
-    assert tukey.Boxes(np.ones((32, 1)), 1.0).distance(delta) == 0  # no volume
-
-
-def test_tukey_em_draws_deep_points(tukey):
-    rng, n = np.random.default_rng(2), 20_000
-    models = rng.normal(size=(16, 1))
-    boxes = tukey.Boxes(models, 0.4)
-    drawn = depth_of(models, np.array([boxes.draw(rng) for _ in range(n)]))
-    ends = np.sort(models[:, 0])
-    cells, lengths = 0.5 * (ends[1:] + ends[:-1])[:, None], np.diff(ends)
-    mass = density_of(models, 0.4, cells, lengths) * lengths
-    for depth in range(1, 9):
-        share = mass[depth_of(models, cells) == depth].sum()
-        error = np.sqrt(share * (1.0 - share) / n)
-        assert abs(np.mean(drawn == depth) - share) <= 4.5 * error
-
-
-def test_tukey_em_refuses_few_records(tukey):
-    rng = np.random.default_rng(3)
-    A, y = rng.random((200, 4)), rng.random(200)
-    for rows in (1.0, 20.0):
-        with pytest.raises(tukey.Refused):
-            tukey.tukey_em(A, y, 1.0, 1e-6, rng, rows)
-
-
-@pytest.mark.parametrize("distance", [0, 2, 9])
-def test_tukey_em_releases_with_the_probability_of_laplace_noise(tukey, monkeypatch, distance):
-    rng, n, epsilon, delta = np.random.default_rng(distance), 4000, 1.0, 0.1
-    A, y, released = rng.random((16, 2)), rng.random(16), 0
-    monkeypatch.setattr(tukey.Boxes, "distance", lambda self, delta: distance)
-    for _ in range(n):
-        try:
-            tukey.tukey_em(A, y, epsilon, delta, rng)
-            released += 1
-        except tukey.Refused:
-            pass
-    noise = laplace(scale=2.0 / epsilon)  # epsilon / 2 for a number that moves by 1
-    share = noise.sf(noise.isf(delta) - distance)
-    assert abs(released / n - share) <= 4.5 * np.sqrt(share * (1.0 - share) / n)
-
-
-def test_kendall_counts_pairs_of_which_a_record_moves_few(tukey):
-    rng = np.random.default_rng(4)
-    x, y = rng.integers(0, 6, 30), rng.integers(0, 9, 30)  # with ties
-
-    def pairs(x, y):
-        signs = [np.sign(z[:, None] - z[None]) for z in (x, y)]
-        return 0.5 * (signs[0] * signs[1]).sum() / (len(x) - 1)
-
-    for one, other in ((x, y), (y, x), (x, x), (x, 0 * y)):
-        assert tukey.correlation(one, other) == pytest.approx(pairs(one, other))
-    ordered = np.arange(30)
-    largest = 0.0
-    for one, other in ((x, y), (ordered, ordered)):
-        for k, (a, b) in enumerate(rng.integers(-40, 40, (30, 2))):
-            moved, with_it = one.copy(), other.copy()
-            moved[k], with_it[k] = a, b
-            change = tukey.correlation(moved, with_it) - tukey.correlation(one, other)
-            largest = max(largest, abs(change))
-    assert 1.0 < largest <= 2.0
-
-
-def test_kendall_leaves_out_copies_of_a_column(tukey):
-    rng = np.random.default_rng(5)
-    x, z = rng.normal(size=(2, 3000))
-    X = np.column_stack([x, x, rng.normal(size=3000), z])
-    chosen = tukey.dp_kendall(X, 2.0 * x + z, 2, 1e6, rng)
-    assert set(chosen) in ({0, 3}, {1, 3})
-
-
-def test_kendall_selects_columns_by_exponential_mechanisms(tukey, monkeypatch):
-    rng, n, epsilon = np.random.default_rng(6), 20_000, 4.0
-    table = np.abs(rng.normal(scale=5.0, size=(3, 4)))  # of a column and another, or the target
-    monkeypatch.setattr(tukey, "correlation", lambda x, y: table[x[0], y[0]])
-    X, y = np.arange(3)[None], np.array([3])
-    drawn = [tuple(tukey.dp_kendall(X, y, 2, epsilon, rng)) for _ in range(n)]
-    # A replaced record moves scores by 2, then by 4, and each of the two choices has epsilon / 2.
-    first = np.exp(table[:, 3] * epsilon / 8.0)
-    for one, other in permutations(range(3), 2):
-        rest = np.exp((table[:, 3] - table[:, one]) * epsilon / 16.0)
-        rest[one] = 0.0
-        share = first[one] / first.sum() * rest[other] / rest.sum()
-        error = np.sqrt(share * (1.0 - share) / n)
-        assert abs(drawn.count((one, other)) / n - share) <= 4.5 * error
