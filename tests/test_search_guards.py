@@ -49,7 +49,7 @@ from skdpsco.model_selection import (
     make_private_scorer,
     private_cross_val_score,
 )
-from skdpsco.model_selection._fitting import Part, in_parallel
+from skdpsco.model_selection._fitting import in_parallel
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
     ColumnClipper,
@@ -145,17 +145,6 @@ def test_a_layout_that_is_said_to_be_known_is_that_of_all_data(kind, threshold):
             found.add(layout_of_records(out))
         assert found <= {said}
     assert n_known == 28 if threshold == 0 else n_known >= 1
-
-
-def test_even_a_threshold_of_one_may_count():
-    """Two neighbours, all parts sparse."""
-    transformer = columns("passthrough", "passthrough", sparse_threshold=1)
-    cells = np.ones((5, 2))
-    other = cells.copy()
-    other[3, 1] = 0.0
-    assert not sparse.issparse(transformer.fit_transform(sparse.csr_array(cells)))
-    assert sparse.issparse(transformer.fit_transform(sparse.csr_array(other)))
-    assert not privacy_report(transformer, X=sparse.csr_array(cells)).private
 
 
 SPARSE_FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).astype(pd.SparseDtype(float, 0.0))
@@ -330,14 +319,6 @@ def test_maps_of_targets_need_bounds_of_their_own_after_a_private_step():
     clip = make_pipeline(ColumnClipper(), target.transformer)
     target = clone(target).set_params(transformer=clip)
     assert privacy_report(make_pipeline(PrivateStandardScaler(), target)).private
-
-
-def test_fits_of_a_search_warn_of_nothing_in_whatever_thread():
-    """Filters of warnings belong to the process, and other threads may change them."""
-    part = Part(X, Y, {})
-    allotted = _allotment.allot(MODEL, 1e-4, 1e-6, np.random.RandomState(0))
-    assert "80 records" in _allotment.rehearse(allotted, part)[0]
-    assert _allotment.fit_granted(_allotment.granted(allotted), part).privacy_
 
 
 @pytest.mark.parametrize("bad", [[3], [0, 5, 9], list(range(20))])
@@ -567,22 +548,6 @@ def test_no_process_state_counts_tries(monkeypatch, tries):
     assert len(caches) >= len(_cache._caches) >= 5  # it sees them all, and all are emptied
 
 
-def test_a_candidate_is_allotted_once(monkeypatch):
-    counts = []
-    budget_of = _allotment.budget_of
-    for n_tries in (1, 7):
-        calls = []
-        force_tries(monkeypatch, n_tries)
-        monkeypatch.setattr(
-            _allotment,
-            "budget_of",
-            lambda *args: calls.append(args) or budget_of(*args),  # noqa: B023
-        )
-        PrivateGridSearchCV(MODEL, {}, strategy="random-stopping").fit(X, Y)
-        counts.append(len(calls))
-    assert counts[0] == counts[1] > 0
-
-
 def test_threads_leave_the_filters_of_warnings_alone():
     """They share them: who restores what another thread has set changes them for good."""
 
@@ -744,14 +709,3 @@ def test_votes_and_thresholds():
     accepts(VotingRegressor([("a", lasso), ("b", lasso)]), y=X[:, 0])
     # One of three labels may be missing in a part: then the others' numbers would change.
     refuses(VotingClassifier([("a", MODEL)]), "must not be a VotingClassifier")
-
-
-def test_scores_of_a_threshold_are_those_of_its_estimator():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        scorer = make_private_scorer(lambda y, p: p[:, 1], 0, 1, response_method="predict_proba")
-        search = PrivateGridSearchCV(
-            FixedThresholdClassifier(MODEL), {"threshold": [0.2, 0.8]}, scoring=scorer, **SEARCH
-        )
-        search.fit(X, Y)
-    assert search.best_estimator_.estimator_.privacy_.rho < search.privacy_.rho
