@@ -348,14 +348,3 @@ def test_single_precision_is_not_copied(centred, request):
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < most * copy, (model, peak / copy)
-
-
-@pytest.mark.usefixtures("as_they_are")
-def test_blocks_of_single_precision():
-    single = X[:4000].astype(np.float32)
-    # Sparse features are not centred, and centred ones are rounded to single precision.
-    model = PrivateLasso(n_iter=4)
-    expected = fit(model, single.astype(np.float64), Y[:4000]).coef_.copy()
-    for given in (single, sparse.csr_matrix(single)):
-        blocks = RowBlocks.from_arrays(given, Y[:4000], block_size=1500)
-        np.testing.assert_allclose(fit(model, blocks).coef_, expected, rtol=1e-9, atol=1e-9)

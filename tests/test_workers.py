@@ -169,23 +169,6 @@ def test_sums_are_those_of_one_process_to_the_last_bit(anywhere, n_blocks):
     assert results[0][-1] == N
 
 
-def test_a_thread_gets_one_task_for_its_blocks(cluster):
-    """Sums are the same to the last bit, whichever worker computes them."""
-    w = 0.1 * np.arange(1.0, D + 1)
-    with cluster.as_current():
-        blocks = RowBlocks.from_dask(da.from_array(X, chunks=(100, -1)), Y, block_size=100)
-        design = opened(blocks)
-        sums = []
-        for groups in ([], [[3, 0], [*range(4, 12), 2, 1]], [list(range(12))]):
-            design.blocks._groups = groups
-            sums.append(map_reduce(design, None, total, w))
-        design.blocks._threads = {"tcp://127.0.0.1:1": 1}  # which is not there any more
-        sums.append(map_reduce(design, None, total, w))
-        assert design.blocks._threads == cluster.nthreads()
-        design.close()
-    assert all(np.array_equal(sums[0], other) for other in sums[1:])
-
-
 def test_large_arguments_are_sent_once(cluster, monkeypatch):
     monkeypatch.setattr(module, "INLINE", 3)
     with cluster.as_current():
@@ -317,15 +300,6 @@ def test_entries_of_a_sparse_row_may_come_in_any_order(anywhere):
     expected = fit(PrivateLasso(n_iter=3), matrix, Y)
     found = fit(PrivateLasso(n_iter=3), blocks)
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9, atol=1e-9)
-
-
-def test_targets_of_another_evaluation_are_refused(anywhere):
-    """Features and targets that Dask computes apart may come in two orders."""
-    frame = dd.from_pandas(FRAME.assign(target=Y), npartitions=4)
-    frame = frame.map_partitions(lambda part: part.sample(frac=1.0))
-    apart = frame.drop(columns="target"), frame["target"]
-    with pytest.raises(ValueError, match="it is not what it was"):
-        PrivateLasso(n_iter=3).fit(RowBlocks.from_dask(*apart, n_samples=N))
 
 
 @pytest.mark.parametrize("model", [SEVERAL_PASSES, ONE_PASS])
