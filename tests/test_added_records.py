@@ -33,7 +33,6 @@ from skdpsco import (
     RowBlocks,
 )
 from skdpsco.base import linear_model
-from skdpsco.base.grants import Grant
 from skdpsco.data import pieces
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import one_record, replace_one, sum_error
@@ -47,7 +46,6 @@ from skdpsco.privacy import (
     AddedPoissonSampledGaussianEvent,
     Budget,
     GaussianEvent,
-    ZCDPEvent,
     epsilon_of,
     rho_of,
 )
@@ -359,12 +357,6 @@ def test_moments_are_added_if_both_numbers_are_private():
 def test_bounds_must_be_declared(missing):
     match = "must be declared with relation='add-or-remove-one'"
     costs_nothing(PrivateMoments(**{**OPTIONS, missing: None}), match, X, Y)
-
-
-def test_a_search_grants_nothing_for_other_neighbours():
-    with pytest.raises(ValueError, match="must be 'replace-one' in a search"):
-        Grant(1.0).charge(ZCDPEvent(0.1), "Fit", {}, ADD_OR_REMOVE)
-    assert rho_of(GaussianEvent(1.0)) == 0.5
 
 
 # --- samples

@@ -15,7 +15,6 @@ from cases import each
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -189,19 +188,6 @@ def test_path(Estimator, n_classes, fit_intercept, n_iter, radius):
     assert norms.max() > 0
     if Estimator is PrivateLogisticL1:
         assert (np.abs(path.intercept[0]) == 0).all()
-
-
-@BOTH
-def test_score(Estimator):
-    X, y = data()
-    y = target_of(Estimator, y)
-    model = fitted(Estimator, X, y, epsilon=5.0)
-    weight = np.random.default_rng(1).uniform(0, 1, len(y))
-    metric = r2_score if Estimator is PrivateLasso else accuracy_score
-    assert model.score(X, y) == pytest.approx(metric(y, model.predict(X)))
-    expected = metric(y, model.predict(X), sample_weight=weight)
-    assert model.score(X, y, sample_weight=weight) == pytest.approx(expected)
-    assert model.score(X, y) > 0.7
 
 
 @BOTH

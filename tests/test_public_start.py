@@ -131,17 +131,6 @@ def test_the_optimum_of_counts_and_sizes(Model, y, loss, alpha, centred, request
     assert any("init" in line for line in model.privacy_.assumptions)
 
 
-@pytest.mark.usefixtures("as_they_are")
-@pytest.mark.parametrize(("Model", "y", "loss"), LAWS)
-def test_counts_and_sizes_begin_in_blocks_and_where_records_are_added(Model, y, loss):
-    params = {"epsilon": 1e4, "n_iter": 5, "target_bound": 60.0}
-    expected = fitted(Model, X, y, NEAR, **params)
-    blocks = RowBlocks.from_arrays(X, y, block_size=200)
-    assert_allclose(fitted(Model, blocks, None, NEAR, **params).coef_, expected.coef_, rtol=1e-6)
-    added = fitted(Model, X, y, NEAR, relation="add-or-remove-one", **params)
-    assert_allclose(added.coef_, expected.coef_, atol=0.1)
-
-
 TWO = SimpleNamespace(coef_=np.ones((2, 4)), intercept_=np.zeros(2))
 PUBLIC, PRIVATE = slice(200), slice(200, 600)
 DATA = {
@@ -305,18 +294,6 @@ def test_regressions_find_the_same_coefficients_from_anywhere(Model):
     assert_allclose(models[1].coef_, [3.0, -2.0, 0.0, 1.0], atol=0.03)
 
 
-@pytest.mark.usefixtures("as_they_are")
-@pytest.mark.parametrize(("Model", "y"), [(PrivateRidge, Y), (PrivateLogisticRegression, LABELS)])
-def test_dense_is_sparse_and_features_are_clipped(Model, y):
-    wide = X.copy()
-    wide[:50] *= 3.0
-    params = {"epsilon": 1e6}
-    dense = fitted(Model, np.clip(wide, -1, 1), y, **params)
-    assert_allclose(fitted(Model, wide, y, **params).coef_, dense.coef_, atol=1e-9)
-    by_rows = fitted(Model, sparse.csr_matrix(wide), y, **params)
-    assert_allclose(by_rows.coef_, dense.coef_, atol=1e-6)
-
-
 def test_names_of_columns_are_compared():
     frame = pd.DataFrame(X, columns=list("abcd"))
     public = Ridge().fit(frame, Y)
@@ -382,11 +359,3 @@ def test_public_centres_of_sparse_records_are_for_solvers_that_read_them(monkeyp
     model.fit(sparse.csr_matrix(X), Y, public_data=(X[:200], Y[:200]))
     assert seen[-1] == (("CSR", False) if params else ("CentredCSR", True))
     assert model.score(X, Y) > 0.9
-
-
-def test_solvers_refuse_rows_minus_a_centre_that_they_cannot_read(monkeypatch):
-    """A second lock, in case a rule about public centres is wrong."""
-    monkeypatch.setattr(PrivateRidge, "_reads_centred", lambda self, *sizes: True)
-    model = PrivateRidge(solver="coordinate-descent", target_bound=10.0, feature_bound=3.0)
-    with pytest.raises(ValueError, match="cannot read sparse rows minus a centre"):
-        model.fit(sparse.csr_matrix(X), Y, public_data=(X[:200], Y[:200]))

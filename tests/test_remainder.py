@@ -9,9 +9,9 @@ import pytest
 from cases import each
 from scipy import special
 
-from skdpsco.constraints import L1Ball, LpBall
+from skdpsco.constraints import LpBall
 from skdpsco.linear_model import PrivateElasticNet, PrivateLasso, PrivateLogisticRegression
-from skdpsco.losses import Hinge, Logistic, Multinomial, Squared
+from skdpsco.losses import Logistic, Multinomial, Squared
 from skdpsco.penalties import L2
 from skdpsco.privacy import (
     Budget,
@@ -34,7 +34,7 @@ from skdpsco.privacy import (
 )
 from skdpsco.privacy.events import leaves
 from skdpsco.privacy.spending import worst_of
-from skdpsco.solvers import Allowance, Problem, Remainder, check_cost
+from skdpsco.solvers import Problem, Remainder, check_cost
 from skdpsco.solvers.l1.frank_wolfe import NoisyFrankWolfe
 from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
 from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD
@@ -220,13 +220,6 @@ def test_a_fixed_cost_does_not_depend_on_the_set(solver):
         assert len({solver.plan(problem, rest).event for problem in problems}) == 1
 
 
-def test_randomised_smoothing_has_a_fixed_cost():
-    rest = Remainder(Budget(1.0, 1e-6), ExponentialMechanismEvent(0.05))
-    problems = [Problem(Hinge(), L1Ball(r), 2000, 5) for r in (1e-3, 1.0, 1e3)]
-    events = {PhasedERM(smoothing="randomised").plan(p, rest).event for p in problems}
-    assert len(events) == 1
-
-
 # ------------------------------------------------------------------------------ estimators
 
 RNG = np.random.default_rng(0)
@@ -292,11 +285,6 @@ def test_a_solver_that_breaks_its_promise_fails():
     with pytest.raises(RuntimeError, match="do not cost the same"):
         model.fit(X, TARGET)
     assert not hasattr(model, "coef_")
-
-
-def test_an_allowance_stays_in_zcdp():
-    allowance = Allowance(0.02).minus(ExponentialMechanismEvent(0.1))
-    assert allowance.mu == math.sqrt(2.0 * allowance.rho)
 
 
 def test_the_worst_of_two_costs_covers_both():

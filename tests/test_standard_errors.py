@@ -30,7 +30,7 @@ from skdpsco import (
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, SmoothQuantile, Squared
 from skdpsco.losses.hazards import ProportionalHazards
-from skdpsco.losses.library import Weighted, derivative, separated, with_weights
+from skdpsco.losses.library import Weighted, separated, with_weights
 from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance
 from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.penalties import L2
@@ -185,24 +185,6 @@ def test_the_variance_of_risks_moves_by_what_is_charged(monkeypatch):
         log.clear()
     assert max(changes) == 2.0
     assert 2.0 <= deviation_on(plan.risk_grid) / multiplier < 2.001
-
-
-def test_curvatures_of_classes_are_bounded_for_every_number():
-    rng = np.random.default_rng(12)
-    for k in (2, 3, 5):
-        basis = module.contrasts(k)
-        assert_allclose(basis.T @ basis, np.eye(k - 1), atol=1e-12)
-        assert_allclose(basis.sum(axis=0), 0.0, atol=1e-12)
-        labels = rng.integers(0, k, 400)
-        p = rng.dirichlet(np.full(k, 0.2), 400)
-        p[:2] = np.eye(k)[0] / 2 + np.eye(k)[1] / 2  # attains one half
-        found = module.class_curvatures(p - np.eye(k)[labels], labels, basis)
-        exact = [basis.T @ (np.diag(row) - np.outer(row, row)) @ basis for row in p]
-        assert_allclose(found, exact, atol=1e-12)
-        wild = module.class_curvatures(rng.uniform(-2.0, 2.0, (400, k)), labels, basis)
-        sizes = np.linalg.norm(np.vstack([found, wild]), axis=(1, 2))
-        assert 0.5 - 1e-12 < sizes.max() <= 0.5 + 1e-12
-        assert np.linalg.eigvalsh(np.vstack([found, wild])).min() > -1e-12
 
 
 # ------------------------------------------------------------------------------ what follows
@@ -369,20 +351,6 @@ def test_without_noise_margins_and_medians_have_the_classical_sandwich():
     exact = 0.25 * 2.0 * math.pi * np.linalg.inv(Z.T @ Z)  # 1/4 over a squared normal density
     assert_allclose(model.uncertainty_.covariance, exact, rtol=0.15, atol=1.5e-5 / 4.0)
     assert model.uncertainty_.residual_variance is None
-
-
-def test_piecewise_curvatures_are_derivatives_of_derivatives():
-    z, step = np.linspace(-3.0, 3.0, 301) + 1e-4, 1e-6
-    for loss, y in ((SmoothHinge(2.0), 1.0), (SmoothQuantile(0.3, 0.4), 0.2)):
-        targets = np.full(len(z), y)
-        slopes = [
-            [derivative(loss, one, target) for one, target in zip(moved, targets, strict=True)]
-            for moved in (z, z + step)
-        ]
-        exact = (np.array(slopes[1]) - slopes[0]) / step
-        found = loss.smoothness() * module.bent(loss, np.array(slopes[0]))
-        assert_allclose(found, exact, atol=1e-3)
-        assert 0.0 < found.mean() < loss.smoothness()
 
 
 # ------------------------------------------------------------------------- penalties of l1 norms

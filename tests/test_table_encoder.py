@@ -24,7 +24,6 @@ from skdpsco import (
     make_private_pipeline,
 )
 from skdpsco.inspection import privacy_report
-from skdpsco.preprocessing import PrivateQuantileClipper
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -101,16 +100,6 @@ def test_target_groups_and_persons_become_no_features():
     )
     out = TableEncoder(schema).fit_transform(frame.drop(columns="cost"))
     assert_array_equal(out, FEATURES_ONLY.encode(frame[FEATURES]))
-
-
-@pytest.mark.parametrize("sparse_output", [False, True])
-def test_reports_call_it_data_independent(sparse_output):
-    encoder = TableEncoder(FEATURES_ONLY, sparse_output=sparse_output)
-    steps = Pipeline([("encode", encoder), ("clip", PrivateQuantileClipper())])
-    report = privacy_report(steps)
-    assert [step.status for step in report.steps] == ["data-independent", "private"]
-    after = Pipeline([("clip", PrivateQuantileClipper()), ("encode", encoder)])
-    assert "may fail" not in str(privacy_report(after))  # it cannot
 
 
 def test_a_raw_frame_becomes_a_private_model():

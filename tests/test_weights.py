@@ -1,7 +1,5 @@
 """Weights of classes and of records: kernels, fits, and what does not take them."""
 
-import itertools
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -41,7 +39,6 @@ from skdpsco.losses import (
     curvatures,
     derivatives,
     is_proven,
-    lipschitz_norm,
     values,
 )
 from skdpsco.losses.library import (
@@ -51,9 +48,7 @@ from skdpsco.losses.library import (
     with_weights,
     without_weights,
 )
-from skdpsco.scaling.column_scales import target_squares
 from skdpsco.solvers import PhasedSGD
-from skdpsco.solvers.base import curvature_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
 PAIRS = [
@@ -138,16 +133,6 @@ def test_a_weight_proves_nothing_of_a_loss():
         assert not is_proven(holds(Own()))
 
 
-@EACH_PAIR
-def test_constants_are_those_of_weight_one(weighted, loss):
-    assert weighted.n_outputs == loss.n_outputs
-    assert weighted.smoothness() == loss.smoothness()
-    assert weighted.baseline() == loss.baseline()
-    assert curvature_of(weighted, 2.0) == curvature_of(loss, 2.0)
-    for order, spread in itertools.product((1.0, 2.0, np.inf), (0.5, np.inf)):
-        assert lipschitz_norm(weighted, order, spread) == lipschitz_norm(loss, order, spread)
-
-
 # --- fits
 
 
@@ -201,12 +186,6 @@ def test_class_weights_of_blocks(Model):
     assert_array_equal(Model(**params).fit(blocks).coef_, of_array.coef_)
     with pytest.raises(ValueError, match="sample_weight must be None where X is in blocks"):
         Model(max_weight=1.0, **params).fit(blocks, sample_weight=np.ones(N))
-
-
-def test_weights_do_not_change_what_is_measured_of_targets():
-    both = with_weights(Y, KNOWN / 1.5)
-    found, plain = target_squares(None, both, 1.0, True), target_squares(None, Y, 1.0, False)
-    assert_allclose(found, plain, rtol=1e-6)
 
 
 def solved(Model, weights=V, largest=1.5, X=X, Y=Y, **params):
