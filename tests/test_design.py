@@ -116,18 +116,6 @@ def test_a_nan_stays_in_its_record(form):
     assert (np.abs(columns_of(wrapped, 0, 12, np.arange(4))) <= 1.0).all()
 
 
-@pytest.mark.parametrize("checked", [False, True])
-def test_every_design_is_read_only(checked):
-    """So that a kernel is compiled once for a layout; the user's own arrays stay as they are."""
-    X, bounds = data(12, 6), np.ones(6)
-    conditioning = Conditioning(np.zeros(6), bounds)
-    for records, fields in ((X, ["values"]), (csr(X), ["data", "indices", "indptr"])):
-        wrapped = as_design(records, bounds, True, checked)
-        for seen in (wrapped, conditioning.apply(wrapped)):
-            assert not any(getattr(seen, field).flags.writeable for field in fields)
-    assert X.flags.writeable
-
-
 def test_what_arrays_hold_beyond_the_last_row_is_not_seen():
     X = sparse.csr_matrix(np.eye(3))
     X.indptr = np.array([0, 1, 2, 2], dtype=X.indptr.dtype)

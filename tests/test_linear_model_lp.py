@@ -24,13 +24,12 @@ from skdpsco.losses import (
     Quantile,
     SmoothHinge,
     Squared,
-    Traits,
     derivative,
     value,
 )
 from skdpsco.losses.check import loss_of
 from skdpsco.privacy import Budget
-from skdpsco.solvers import PhasedERM, ProjectedDescent
+from skdpsco.solvers import PhasedERM
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -178,13 +177,6 @@ def test_automatic_solvers(options, n, d, name):
     model = PrivateLinearClassifier(**options)
     loss, rho = loss_of(model, "loss", model.loss, "signs"), Budget(1.0, 1e-6).rho
     assert isinstance(model._resolved_solver(loss, n, d, rho), BALL_SOLVERS[name])
-
-
-def test_losses_of_users_that_state_their_targets_are_minimised_by_descent(monkeypatch):
-    for traits, found in ((Traits(), False), (Traits("numbers", residuals=True), True)):
-        monkeypatch.setattr(LogCosh, "traits", traits, raising=False)
-        solver = PrivateLinearRegressor(loss=LogCosh())._resolved_solver(LogCosh(), 600, 4, 0.02)
-        assert isinstance(solver, ProjectedDescent) == found
 
 
 @pytest.mark.usefixtures("as_they_are")

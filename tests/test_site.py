@@ -222,14 +222,6 @@ def test_a_phone_needs_no_horizontal_scrolling(browser, address):
             assert max(browser.execute_script(widths)) <= PHONE, page
 
 
-def test_pages_of_classes_list_methods_by_their_own_names(browser, address):
-    browser.get(f"{address}api/generated/skdpsco.PrivateLasso.html")
-    names = "return [...document.querySelectorAll('.page-toc a')].map((a) => a.textContent.trim())"
-    listed = browser.execute_script(names)
-    assert {"PrivateLasso", "fit()", "predict()"} <= set(listed)
-    assert not any("." in name for name in listed)
-
-
 def test_the_first_page_is_light_and_asks_only_this_machine(browser, address):
     browser.get_log("performance")  # forgets earlier pages
     for page in reversed(SOME_PAGES):
