@@ -175,9 +175,6 @@ def test_synthetic_tables_from_text(params, file):
     assert set(found.sample(50)["city"]) <= {"Bonn", "Oslo", "Rome"}
 
 
-# --- the functions of one record, without noise, for neighbours
-
-
 # ----------------------------------------------------------------------------------- map
 
 

@@ -1,4 +1,4 @@
-"""Fairlearn's reductions around a private model: what they charge, and what they do not protect."""
+"""Fairlearn's reductions around a private model: every fit is charged."""
 
 import numpy as np
 import pytest

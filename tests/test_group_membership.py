@@ -1,4 +1,4 @@
-"""Private membership of groups, overlapping groups, and a user's own solvers."""
+"""Private membership of groups, overlapping groups, and averages."""
 
 import warnings
 

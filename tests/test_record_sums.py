@@ -7,11 +7,11 @@ import warnings
 import numba
 import numpy as np
 import pytest
+from cases import fit
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from skdpsco import (
-    PrivacyWarning,
     PrivateLasso,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
@@ -50,12 +50,6 @@ LABELS = np.where(Y > 0.0, "yes", "no")
 
 def threads(monkeypatch, count):
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", count)
-
-
-def fit(model, *data):
-    """A fit with the same noise every time."""
-    with pytest.warns(PrivacyWarning, match="random_state"):
-        return model.set_params(random_state=0).fit(*data)
 
 
 def matrix(n, d, density, seed=0):

@@ -9,9 +9,8 @@ import pytest
 from cases import each
 from scipy import special
 
-from skdpsco.constraints import LpBall
 from skdpsco.linear_model import PrivateElasticNet, PrivateLasso, PrivateLogisticRegression
-from skdpsco.losses import Logistic, Multinomial, Squared
+from skdpsco.losses import Logistic, Squared
 from skdpsco.penalties import L2
 from skdpsco.privacy import (
     Budget,
@@ -34,15 +33,11 @@ from skdpsco.privacy import (
 )
 from skdpsco.privacy.events import leaves
 from skdpsco.privacy.spending import worst_of
-from skdpsco.solvers import Problem, Remainder, check_cost
-from skdpsco.solvers.l1.frank_wolfe import NoisyFrankWolfe
-from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
-from skdpsco.solvers.lp_ball.phased_sgd import PhasedSGD
+from skdpsco.solvers import Remainder, check_cost
 from skdpsco.solvers.newton_step import NewtonStep
 from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent
 from skdpsco.solvers.penalized.gradient_descent import GradientDescent
 from skdpsco.solvers.penalized.problem import CompositeProblem
-from skdpsco.solvers.penalized.sgd import SGD
 
 EPSILONS = (1e-3, 0.1, 0.5, 1.0, 3.0, 10.0)
 
@@ -179,21 +174,6 @@ def composite(loss, n, d, size):
     )
 
 
-@pytest.mark.parametrize("solver", [GradientDescent(), CoordinateDescent(), SGD()])
-@pytest.mark.parametrize("loss", [Logistic(), Multinomial(3), Squared()])
-def test_a_fixed_cost_does_not_depend_on_units(solver, loss):
-    assert solver.fixed_cost
-    if isinstance(loss, Squared):
-        loss = Squared(1.0)
-    for n, d in SIZES:
-        rest = Remainder(Budget(1.0, 1e-6), ExponentialMechanismEvent(0.05))
-        problems = [composite(loss, n, d, size) for size in (1e-9, 1.0, 1e9)]
-        plans = [solver.plan(problem, rest) for problem in problems]
-        assert len({plan.event for plan in plans}) == 1
-        if getattr(solver, "fixed_plan", False):
-            assert plans[0] == plans[1] == plans[2]
-
-
 def test_a_fixed_plan_does_not_depend_on_what_is_found():
     rest = Remainder(Budget(1.0, 1e-6), ExponentialMechanismEvent(0.05))
     solvers = GradientDescent(), GradientDescent(shrunk=True), NewtonStep(GradientDescent())
@@ -208,16 +188,6 @@ def test_a_fixed_plan_does_not_depend_on_what_is_found():
         ]
         plans = [solver.plan(problem, rest) for problem in problems]
         assert all(plan == plans[0] for plan in plans)
-
-
-@each("solver", [NoisyFrankWolfe(), PhasedERM(), PhasedERM("localised"), PhasedSGD()])
-def test_a_fixed_cost_does_not_depend_on_the_set(solver):
-    assert solver.fixed_cost
-    for n, d in SIZES:
-        rest = Remainder(Budget(1.0, 1e-6), ExponentialMechanismEvent(0.05))
-        balls = [LpBall(2.0, r) for r in (1e-3, 1.0, 1e3)]
-        problems = [Problem(Logistic(), ball, n, d) for ball in balls]
-        assert len({solver.plan(problem, rest).event for problem in problems}) == 1
 
 
 # ------------------------------------------------------------------------------ estimators

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import fit
 
 from skdpsco import (
     Ledger,
-    PrivacyWarning,
     PrivateLasso,
     PrivateLinearRegressor,
     PrivateLogisticRegression,
@@ -91,12 +91,6 @@ def numbers(spark, tmp_path):
 
     write(X[:, 0])
     return spark.range(0, 2, 1, 2).mapInArrow(read, SCHEMA), write
-
-
-def fit(model, data):
-    """A fit with the same noise every time."""
-    with pytest.warns(PrivacyWarning, match="random_state"):
-        return model.set_params(random_state=0).fit(data)
 
 
 def lose(blocks):
@@ -256,16 +250,6 @@ def test_a_frame_that_is_never_the_same_is_refused_before_the_charge(spark, chan
         PrivateLasso(ledger=ledger).fit(RowBlocks.from_spark(random, "y"))
     assert ledger.spent().epsilon == 0.0
     assert n_kept(spark) == 0
-
-
-def test_seeded_samples_are_the_same_in_every_pass(frame, monkeypatch):
-    some = frame.select(*(f"`{name}`" for name in NUMBERS), "y").sample(0.5)
-    some = some.withColumn("noise", functions.rand() - 0.5)
-    blocks = RowBlocks.from_spark(some, "y")
-    expected = fit(PrivateLasso(n_iter=3), RowBlocks.from_blocks(list(blocks)))
-    sums = before_sum(monkeypatch, 3, lose)
-    assert np.array_equal(fit(PrivateLasso(n_iter=3), blocks).coef_, expected.coef_)
-    assert len(sums) > 3
 
 
 def test_lost_blocks_are_read_again(numbers, monkeypatch):

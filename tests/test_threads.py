@@ -1,12 +1,7 @@
 """Contexts that threads enter together."""
 
-import os
-import warnings
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Event
 
-import pytest
 from threadpoolctl import ThreadpoolController
 
 from skdpsco._threads import Joint
@@ -30,45 +25,6 @@ def test_the_first_begins_and_the_last_ends():
     assert said == ["begins", "ends"]
     with joint:
         assert said[2:] == ["begins"]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-@pytest.mark.parametrize("by", ["this thread", "another thread"])
-def test_a_child_process_is_within_if_the_thread_that_forks_is(by):
-    said, entered, leave = [], Event(), Event()
-
-    @contextmanager
-    def context():
-        said.append("begins")
-        yield
-        said.append("ends")
-
-    joint = Joint(context)
-
-    def stay():
-        with joint:
-            entered.set()
-            leave.wait(60)
-
-    def said_in_child():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # fork in a process with threads
-            pid = os.fork()
-        if pid == 0:
-            with joint:
-                os._exit(len(said))
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-    with ThreadPoolExecutor(1) as pool:
-        if by == "another thread":
-            pool.submit(stay)
-            entered.wait(60)
-            assert said_in_child() == 3  # it has ended, and begins again
-            leave.set()
-        else:
-            with joint:
-                assert said_in_child() == 1
-    assert said == ["begins", "ends"]
 
 
 def test_blas_has_its_threads_again(monkeypatch):

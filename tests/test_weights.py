@@ -1,8 +1,11 @@
 """Weights of classes and of records: kernels, fits, and what does not take them."""
 
+from inspect import signature
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import is_classifier
 from sklearn.linear_model import (
     ElasticNet,
     LinearRegression,
@@ -13,19 +16,16 @@ from sklearn.linear_model import (
 
 from skdpsco import (
     PrivateElasticNet,
-    PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
-    PrivateLinearSVC,
-    PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateMoments,
     PrivateMonotoneGLM,
-    PrivatePoissonRegressor,
     PrivateQuantileRegressor,
     PrivateRidge,
+    linear_model,
 )
 from skdpsco.base.labels import as_targets
 from skdpsco.data import RowBlocks
@@ -61,18 +61,9 @@ PAIRS = [
     *((Weighted(loss), loss) for loss in (Squared(0.5), Absolute(), SmoothQuantile(0.8, 0.1))),
 ]
 EACH_PAIR = pytest.mark.parametrize(("weighted", "loss"), PAIRS, ids=str)
-MODELS = (PrivateLogisticRegression, PrivateLogisticL1, PrivateLinearClassifier, PrivateLinearSVC)
-EACH_MODEL = pytest.mark.parametrize("Model", MODELS)
-REGRESSORS = (
-    PrivateRidge,
-    PrivateElasticNet,
-    PrivateLasso,
-    PrivateHuberRegressor,
-    PrivateQuantileRegressor,
-    PrivateLinearRegressor,
-    PrivatePoissonRegressor,
-    PrivateGammaRegressor,
-)
+MODELS = [getattr(linear_model, name) for name in linear_model.__all__]
+MODELS = [model for model in MODELS if "max_weight" in signature(model).parameters]
+EACH_MODEL = pytest.mark.parametrize("Model", [m for m in MODELS if is_classifier(m())])
 N = 1500
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (N, 3))
@@ -217,7 +208,7 @@ def test_without_noise_regressions_are_those_of_scikit_learn(Model, params, refe
 
 
 @pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
-@pytest.mark.parametrize("Model", REGRESSORS)
+@pytest.mark.parametrize("Model", [m for m in MODELS if not is_classifier(m())])
 def test_weights_beyond_the_bound_are_clipped(Model):
     def fitted(weights):
         model = Model(epsilon=3.0, max_weight=1.0, random_state=0)

@@ -8,6 +8,7 @@ import time
 import joblib
 import numpy as np
 import pytest
+from cases import fit
 from scipy import sparse
 from sklearn.base import clone
 
@@ -69,12 +70,6 @@ def anywhere(request):
     client = request.getfixturevalue("cluster")
     with client.as_current():
         yield client
-
-
-def fit(model, *data):
-    """A fit with the same noise every time."""
-    with pytest.warns(PrivacyWarning, match="random_state"):
-        return model.set_params(random_state=0).fit(*data)
 
 
 def same(model, *data, y=Y):
@@ -333,24 +328,6 @@ def test_blocks_of_a_killed_worker_that_are_made_otherwise_end_the_fit(
     with cluster.as_current():
         ends(PrivateLasso(n_iter=6), permuted(seed), charges=1)
     assert len(sums) == 4
-
-
-@pytest.mark.parametrize("model", [SEVERAL_PASSES, ONE_PASS])
-def test_a_pass_that_mixes_two_evaluations_costs_nothing(model):
-    """A worker may be lost while blocks are checked, when nothing was compared before."""
-    records, orders = np.column_stack([X, Y]), [np.arange(N), np.arange(N)[::-1]]
-    taken = []
-
-    def take(start):
-        taken.append(start)
-        return records[orders[len(taken) > 3][start : start + 200]]
-
-    take = dask.delayed(take, pure=False)
-    pieces = [da.from_delayed(take(i), (200, D + 1), float) for i in range(0, N, 200)]
-    whole = da.concatenate(pieces)
-    blocks = RowBlocks.from_dask(whole[:, :D], whole[:, D], block_size=200)
-    with dask.config.set(scheduler="synchronous"):
-        ends(model, blocks)
 
 
 def test_targets_beside_blocks(anywhere):
