@@ -50,14 +50,7 @@ from skdpsco.privacy.events import leaves
 from skdpsco.privacy.relations import ADD_OR_REMOVE, replacements, unit_relation
 from skdpsco.scaling import record_count
 from skdpsco.scaling.record_count import RECORD_COUNT, plan_count
-from skdpsco.solvers import (
-    SGD,
-    Allowance,
-    CompositeProblem,
-    Problem,
-    Remainder,
-    row_check,
-)
+from skdpsco.solvers import SGD, Allowance, CompositeProblem, Problem, Remainder, row_check
 from skdpsco.solvers.l1 import screening
 from skdpsco.solvers.l1.screening import plan_screen, select_coordinates
 from skdpsco.solvers.penalized import gradient_descent

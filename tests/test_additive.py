@@ -126,10 +126,7 @@ def test_curved_effects_are_learnt():
     assert (income.of(np.array([500.0, 3000.0])) > income.of(np.zeros(1)) + 0.5).all()
 
 
-@each(
-    "loss, link",
-    [("huber", None), ("quantile", None), ("poisson", np.exp), ("gamma", np.exp)],
-)
+@each("loss, link", [("huber", None), ("quantile", None), ("poisson", np.exp), ("gamma", np.exp)])
 def test_losses(loss, link):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (8000, 2))

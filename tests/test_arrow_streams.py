@@ -216,26 +216,6 @@ def test_a_source_that_changes_is_refused_before_the_charge(kind, model):
     assert caught.value.__cause__ is caught.value.__context__ is None
 
 
-@pytest.mark.parametrize(("memory", "n_read"), [(0.0, 5), (0.05, 3), (0.1, 2), (1024.0, 0)])
-def test_passes_after_the_checks_read_the_blocks_that_memory_does_not_hold(memory, n_read):
-    reads = []
-
-    class Source:
-        def __arrow_c_stream__(self, requested_schema=None):
-            batches = (reads.append(batch) or batch for batch in TABLE.to_batches(SIZE))
-            reader = pa.RecordBatchReader.from_batches(TABLE.schema, batches)
-            return reader.__arrow_c_stream__(requested_schema)
-
-    blocks = RowBlocks.from_arrow(Source(), "y", block_size=SIZE)
-    fit = PrivateMoments(feature_bound=1.0, target_bound=3.0, conditioning=None).fit
-    assert blocks.n_blocks == 5
-    assert blocks.first.shape == (1, D)
-    reads.clear()
-    with config_context(working_memory=memory):
-        fit(blocks)
-    assert len(reads) == 5 + 5 + n_read
-
-
 def test_a_source_that_changes_later_ends_the_fit():
     source = changing(*[TABLE] * 5, TABLE.take(np.r_[1, 0, 2:N]))
     blocks, ledger = RowBlocks.from_arrow(source, "y", block_size=SIZE), Ledger(5.0, 1e-5)

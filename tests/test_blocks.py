@@ -10,13 +10,7 @@ import pytest
 from cases import each, fit
 from scipy import sparse
 
-from skdpsco import (
-    PrivateLasso,
-    PrivateLinearRegressor,
-    PrivateLogisticL1,
-    PrivateRidge,
-    RowBlocks,
-)
+from skdpsco import PrivateLasso, PrivateLinearRegressor, PrivateLogisticL1, PrivateRidge, RowBlocks
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import FAN_IN, add, tree_sum
 from skdpsco.data.record_sums import map_reduce

@@ -18,6 +18,7 @@ from skdpsco import (
     Ledger,
     PrivateGridSearchCV,
     PrivateGroupDRO,
+    PrivateLinearRegressor,
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
     PrivateMoments,
@@ -39,6 +40,7 @@ from skdpsco.preprocessing import (
     RowClipper,
     TableEncoder,
 )
+from skdpsco.solvers import PhasedSGD
 from skdpsco.synthesis import Bins
 
 pytestmark = pytest.mark.filterwarnings(
@@ -400,6 +402,7 @@ def test_one_block_in_memory():
     models = [
         (PrivateStandardScaler(), {}),
         (PrivateMonotoneGLM(**rounds), {}),
+        (PrivateLinearRegressor(solver=PhasedSGD(shuffle=False), target_bound=1.0), {}),
         (PrivateGroupDRO(classes=[0, 1], **rounds), {"sensitive_features": groups}),
     ]
     for model, params in models:

@@ -17,13 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skdpsco.base.private_estimator
-from skdpsco import (
-    Ledger,
-    PrivateLasso,
-    PrivateLinearRegressor,
-    PrivateLogisticL1,
-    RowBlocks,
-)
+from skdpsco import Ledger, PrivateLasso, PrivateLinearRegressor, PrivateLogisticL1, RowBlocks
 from skdpsco.losses import Huber, Quantile
 
 # Seeds make the tests deterministic; tests/test_random.py tests the warning.

@@ -5,12 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from scipy import sparse, stats
+from scipy import sparse
 
 from skdpsco.data.design import Dense, as_design, as_matrix
-from skdpsco.mechanisms.samplers import EXPONENTIAL, SCALE_BITS
+from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.scaling.quantiles import (
-    choose_score,
     count_up_to,
     cover_scores,
     enough_records,
@@ -46,24 +45,6 @@ def test_scores_are_counts(tail, penalty, q):
             for k, (a, b) in enumerate(zip(left, right, strict=True))
         ]
         assert quantile_scores(up_to, 12, q) == pytest.approx(expected)
-
-
-def test_release_law_is_the_exponential_mechanism():
-    """Chi-square at 1e-8; a scale that is half or twice as large is refused at 1e-20."""
-    scores = np.array([-2.0, -1.0, -1.0, -2.5])
-    grid = 2.0**-SCALE_BITS * 0.7
-    N, rng, units = 40_000, seeded(), np.empty(4, dtype=np.int64)
-    counts = np.zeros(4)
-    for _ in range(N):
-        counts[choose_score(scores, grid, EXPONENTIAL, rng, units)] += 1
-
-    def p_value(scale):
-        weight = np.exp(scores / scale)
-        return stats.chisquare(counts, N * weight / weight.sum()).pvalue
-
-    assert p_value(0.7) > 1e-8
-    assert p_value(0.35) < 1e-20
-    assert p_value(1.4) < 1e-20
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1])

@@ -1,4 +1,4 @@
-"""Records one by one: rows within their bounds, orders, chunks and blocks."""
+"""Records one by one: rows within their bounds, orders and chunks."""
 
 import itertools
 import math
@@ -20,7 +20,6 @@ from skdpsco.data.record_stream import (
     row_dot,
     row_room,
 )
-from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses import Logistic
 from skdpsco.solvers import Problem
 
@@ -239,36 +238,3 @@ def test_chunks_go_on_where_the_last_one_ended(takes, shuffle):
     assert records.taken == total
     with pytest.raises(ValueError, match=f"There are {n} records, {n + 1} were asked for"):
         next(records.take(n - total + 1))
-
-
-# ------------------------------------------------------------------------------ blocks
-
-
-def stream(pairs):
-    """Blocks of one feature, as a solver gets them."""
-    return one_pass(BlockDesign(pairs, np.full(1, 1e9), 0, None, False), None, rng_of(0), True)
-
-
-def contents(chunks):
-    found = []
-    for X, y, rows in chunks:
-        np.testing.assert_array_equal(X.values[rows, 0], y[rows])
-        assert 0 < len(rows) <= CHUNK_RECORDS
-        found += y[rows].tolist()
-    return found
-
-
-def test_blocks_are_read_when_they_are_needed():
-    asked = []
-
-    def source():
-        for k in range(3):
-            asked.append(k)
-            yield np.zeros((4, 1)), np.zeros(4)
-
-    given = stream(source())
-    assert asked == []
-    assert len(contents(given.take(3))) == 3
-    assert asked == [0]
-    assert len(contents(given.take(2))) == 2
-    assert asked == [0, 1]

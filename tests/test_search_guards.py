@@ -617,11 +617,7 @@ def first_columns(X):
 def test_targets_of_a_regression_are_no_labels(tmp_path, y):
     """Whole numbers among them look like labels, which would be stored as a parameter."""
     model = PrivateGroupDRO(
-        loss="squared",
-        cvar_level=1.0,
-        target_bound=1e6,
-        group_membership="private",
-        groups=[0, 1],
+        loss="squared", cvar_level=1.0, target_bound=1e6, group_membership="private", groups=[0, 1]
     )
     groups = {"sensitive_features": np.arange(N) % 2}
     ledger = Ledger(1000.0, 1e-3, path=tmp_path / "ledger")

@@ -110,10 +110,7 @@ def functions():
         ({}, Marginals(3)),
         ({"order": 1}, Marginals(1)),
         ({"order": 9}, Marginals(5)),
-        (
-            {"target": "ill"},
-            Marginals([(2, 0), (2, 1), (2, 3), (2, 4)]),
-        ),
+        ({"target": "ill"}, Marginals([(2, 0), (2, 1), (2, 3), (2, 4)])),
         ({"target": 4, "order": 9}, Marginals([(4, 0, 1, 2, 3)])),
         ({"workload": [("ill", "age"), ("sex", 4), [2]]}, Marginals([(2, 0), (1, 4), (2,)])),
     ],

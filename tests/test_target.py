@@ -14,14 +14,7 @@ from skdpsco import (
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.privacy import epsilon_of, rho_of
 from skdpsco.privacy.events import leaves
-from skdpsco.scaling.target import (
-    FIELD,
-    TARGET,
-    Target,
-    count_targets,
-    plan_target,
-    release_target,
-)
+from skdpsco.scaling.target import FIELD, TARGET, Target, count_targets, plan_target, release_target
 
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 

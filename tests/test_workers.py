@@ -1,7 +1,6 @@
 """Fits on Dask: by local threads and on a cluster, whose workers may die."""
 
 import contextlib
-import itertools
 import os
 import time
 
@@ -9,7 +8,6 @@ import joblib
 import numpy as np
 import pytest
 from cases import fit
-from scipy import sparse
 from sklearn.base import clone
 
 from skdpsco import (
@@ -271,30 +269,6 @@ def test_a_graph_that_is_not_deterministic_costs_nothing(anywhere, model):
 def test_models_of_arrays_do_not_compute_features_and_targets_apart():
     told = {"match": r"got a Dask Array.*X, y = dask.compute\(X, y\)", "error": TypeError}
     ends(PrivateMinimaxRegressor(), da.from_array(X), da.from_array(Y), **told)
-
-
-def test_entries_of_a_sparse_row_may_come_in_any_order(anywhere):
-    """It is the same matrix: what kernels see of it is compared."""
-    matrix = sparse.csr_matrix(X * (X > 0.3))
-
-    def mixed(start):
-        part = matrix[start : start + 400]
-        for i, j in itertools.pairwise(part.indptr):
-            order = i + np.random.default_rng().permutation(j - i)
-            part.indices[i:j], part.data[i:j] = part.indices[order], part.data[order]
-        part.has_sorted_indices = False
-        return part
-
-    meta = sparse.csr_matrix((0, D))
-    pieces = [
-        da.from_delayed(dask.delayed(mixed, pure=False)(i), (400, D), meta=meta)
-        for i in range(0, N, 400)
-    ]
-    blocks = RowBlocks.from_dask(da.concatenate(pieces), Y, block_size=400)
-    assert blocks.sparse
-    expected = fit(PrivateLasso(n_iter=3), matrix, Y)
-    found = fit(PrivateLasso(n_iter=3), blocks)
-    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("model", [SEVERAL_PASSES, ONE_PASS])
