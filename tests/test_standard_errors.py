@@ -6,14 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import each
+from cases import costs_nothing, each
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import ElasticNet, GammaRegressor, LogisticRegression, PoissonRegressor
 
 from skdpsco import (
-    Ledger,
     PrivacyWarning,
     PrivateElasticNet,
     PrivateGammaRegressor,
@@ -549,20 +548,16 @@ def test_fits_that_begin_at_a_model(Estimator):
 
 
 @each(
-    ("params", "fit_params", "match"),
+    ("params", "match"),
     [
-        ({"solver": "coordinate-descent"}, {}, "solver must be 'auto' or 'gradient-descent'"),
-        ({"standard_errors": "yes"}, {}, "standard_errors"),
-        ({"feature_bound": None, "solver": "sgd"}, {}, "solver must be 'auto'"),
+        ({"solver": "coordinate-descent"}, "solver must be 'auto' or 'gradient-descent'"),
+        ({"standard_errors": "yes"}, "standard_errors"),
+        ({"feature_bound": None, "solver": "sgd"}, "solver must be 'auto'"),
     ],
 )
-def test_refusals_cost_nothing(params, fit_params, match):
+def test_refusals_cost_nothing(params, match):
     X, y = np.random.default_rng(9).standard_normal((100, 2)), np.arange(100) % 2
-    ledger = Ledger(epsilon=1.0, delta=1e-5)
-    model = PrivateLogisticRegression(ledger=ledger, epsilon=0.1, standard_errors=True)
-    with pytest.raises(ValueError, match=match):
-        model.set_params(**params).fit(X, y, **fit_params)
-    assert not ledger.charges()
+    costs_nothing(PrivateLogisticRegression(**{"standard_errors": True, **params}), match, X, y)
 
 
 def test_margins_of_several_classes_are_refused():
