@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import runpy
 import shutil
 import threading
 from collections import defaultdict
@@ -97,19 +96,6 @@ def test_examples_draw_one_figure_and_print_what_it_costs(pages, name):
     assert len(figures) == 1
     outputs = page.read_text("utf-8").split("sphx-glr-script-out")[1:]
     assert any("epsilon" in output for output in outputs)
-
-
-def test_links_to_binder_need_the_address_of_a_repository():
-    docs = SITE.parents[1]
-    binder_of = runpy.run_path(str(docs / "conf.py"))["binder_of"]
-    assert not binder_of(["Documentation, https://skdpsco.readthedocs.io"])
-    for address in (
-        "https://github.com/an-owner/skdpsco.git",
-        "https://github.com/an-owner/skdpsco",
-    ):
-        binder = binder_of(["Documentation, https://a.b", f"Repository, {address}"])
-        assert (binder["org"], binder["repo"]) == ("an-owner", "skdpsco")
-        assert (docs / binder["dependencies"]).is_file()
 
 
 def test_images_have_texts(pages):
