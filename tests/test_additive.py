@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import pickle
 from types import SimpleNamespace
 
@@ -30,6 +31,7 @@ from skdpsco.additive.densities import plan_densities
 from skdpsco.additive.table import TableColumn
 from skdpsco.data.design import Dense
 from skdpsco.inspection import plan
+from skdpsco.scaling import feature_bounds
 
 pytestmark = pytest.mark.filterwarnings("ignore:A fixed random_state")
 
@@ -88,6 +90,20 @@ def test_counts_change_by_their_sensitivity(monkeypatch, added):
     changes = recorded.ratios(run, [records, other], planned(plan))
     assert len(changes) == 5
     assert ((changes**2 >= 0.99) & (changes <= 1.0)).all()
+
+
+@each("found", [math.inf, 2.0])
+def test_without_counts_densities_are_those_that_are_expected(found):
+    cells = densities.Cells.of(-3.0, 5.0, found)
+    expected = cells.expected(found)
+    counts = np.zeros((1, expected.size))
+    weights = densities.divided(np.ones((1, 1)), counts, 1e9, expected[None])
+    assert np.allclose(weights[0], expected / expected.sum(), rtol=1e-6)
+    if found == math.inf:
+        assert np.allclose(weights[0], np.diff(cells.edges) / 8.0)
+    else:  # half of the numbers are closer to 0 than 0.6 times their size
+        near = np.abs(cells.edges[1:]) < 2.0 / 2.0**feature_bounds.FEATURE_BOUNDS.room * 0.577
+        assert weights[0][near].sum() == pytest.approx(0.5, abs=0.03)
 
 
 @each("n, d, epsilon", [(4000, 5, 0.3), (4000, 30, 1.0)])

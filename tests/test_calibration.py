@@ -104,6 +104,18 @@ def test_whatever_is_released_the_result_is_finite(size, output):
         assert np.isfinite(plan.fitted((x, spread), (counts, -counts), 100, 1e4, 100.0)).all()
 
 
+@pytest.mark.parametrize(("mean", "deviation"), [(0.0, 0.3), (0.3, 0.4), (-0.2, 0.6)])
+def test_typical_scores_are_the_means_of_normal_ones(mean, deviation):
+    scores = np.random.default_rng(0).normal(mean, deviation, 100_000)
+    sides = np.array([0.0, 0.175, 0.35, 0.7, 1.4])
+    limits = np.append(-sides[:0:-1], sides)
+    place = np.clip(np.searchsorted(limits, scores) - 1, 0, 7)
+    means, deviations = ([f(scores[place == k]) for k in range(8)] for f in (np.mean, np.std))
+    found, spread = typical_scores(limits, np.bincount(place, minlength=8), 0.4)
+    np.testing.assert_allclose(found, means, atol=0.04)
+    np.testing.assert_allclose(spread, deviations, atol=0.04)
+
+
 # ---- models
 
 
@@ -243,6 +255,14 @@ def test_records_of_classes_weigh_as_in_the_mixture():
     seen, total = weights_of(PrivateMinimaxClassifier(), result, y)
     np.testing.assert_array_equal(seen[:, 0], y[:, 0])
     np.testing.assert_allclose(seen[:, 1] / total, [0.6, *[0.4 / 3] * 3])
+
+
+def test_targets_of_one_prediction_are_mixed():
+    y = np.array([[1.0, -1.0], [0.5, 0.5]])
+    result = MinimaxResult(np.zeros(1), 1, task_weights=np.array([[0.25, 0.75]]))
+    seen, total = PrivateMinimaxClassifier()._calibration_targets(result, y, 2)
+    np.testing.assert_allclose(seen, [-0.5, 0.5])
+    assert total == 2.0
 
 
 @seeded_fits

@@ -14,6 +14,7 @@ from test_estimators import data
 
 from skdpsco import PrivateLinearClassifier, PrivateLinearRegressor
 from skdpsco.constraints import L1Ball, L2Ball, LpBall
+from skdpsco.linear_model._lp_ball import BALL_SOLVERS
 from skdpsco.losses import (
     Absolute,
     Hinge,
@@ -23,10 +24,13 @@ from skdpsco.losses import (
     Quantile,
     SmoothHinge,
     Squared,
+    Traits,
     derivative,
     value,
 )
-from skdpsco.solvers import PhasedERM
+from skdpsco.losses.check import loss_of
+from skdpsco.privacy import Budget
+from skdpsco.solvers import PhasedERM, ProjectedDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -156,6 +160,31 @@ def test_several_classes(loss):
 
 
 # --- solvers
+
+
+@each(
+    ("options", "n", "d", "name"),
+    [
+        ({}, 600, 4, "projected-descent"),
+        ({"radius": 1.0}, 600, 4, "projected-descent"),
+        ({"p": 1.0, "radius": 1.0}, 20_000, 100, "projected-descent"),
+        ({"p": 1.0}, 20_000, 1_000, "tree-frank-wolfe"),  # one of many features can be told
+        ({"p": 1.0}, 2_000, 1_000, "projected-descent"),
+        ({"row_norm": 1.0}, 600, 4, "phased-erm"),
+        ({"loss": "hinge"}, 600, 4, "phased-erm"),  # which is not smooth
+    ],
+)
+def test_automatic_solvers(options, n, d, name):
+    model = PrivateLinearClassifier(**options)
+    loss, rho = loss_of(model, "loss", model.loss, "signs"), Budget(1.0, 1e-6).rho
+    assert isinstance(model._resolved_solver(loss, n, d, rho), BALL_SOLVERS[name])
+
+
+def test_losses_of_users_that_state_their_targets_are_minimised_by_descent(monkeypatch):
+    for traits, found in ((Traits(), False), (Traits("numbers", residuals=True), True)):
+        monkeypatch.setattr(LogCosh, "traits", traits, raising=False)
+        solver = PrivateLinearRegressor(loss=LogCosh())._resolved_solver(LogCosh(), 600, 4, 0.02)
+        assert isinstance(solver, ProjectedDescent) == found
 
 
 @pytest.mark.usefixtures("as_they_are")

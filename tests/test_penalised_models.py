@@ -1,6 +1,7 @@
 """Models with a penalty: their losses, their optima, and what noise leaves of them."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,6 +30,8 @@ from skdpsco import (
 )
 from skdpsco.inspection import plan
 from skdpsco.losses import (
+    Huber,
+    Logistic,
     Quantile,
     SmoothHinge,
     SmoothQuantile,
@@ -39,6 +42,8 @@ from skdpsco.losses import (
 )
 from skdpsco.losses.library import OneVsRest
 from skdpsco.losses.log_link import LEAST_MEAN
+from skdpsco.penalties import L2
+from skdpsco.solvers import CompositeProblem, GradientDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
@@ -205,6 +210,26 @@ def test_a_smooth_quantile_is_a_mean_of_quantiles(level):
         assert value(smooth, z, 0.0) == pytest.approx(mean, abs=1e-4)
         assert -1e-12 <= value(smooth, z, 0.0) - value(loss, z, 0.0) <= width / 4 + 1e-12
     assert smooth.lipschitz() == loss.lipschitz()
+
+
+def test_shrinkage_is_a_switch():
+    with pytest.raises(TypeError, match="shrunk must be a bool"):
+        GradientDescent(shrunk=1)
+    numbers, labels = (
+        CompositeProblem(loss, None, 1000, 3, 0, penalty=L2(1.0), unit=(1.0,) * 3)
+        for loss in (Huber(), Logistic())
+    )
+    begun = replace(labels, start=(0.0,) * 3)
+    for shrunk, expected in (
+        ("auto", (True, False, True)),
+        (False, (False,) * 3),
+        ("each", (1,) * 3),
+    ):
+        solver = GradientDescent(shrunk=shrunk)
+        assert tuple(map(solver.shrinks, (numbers, labels, begun))) == expected
+    assert GradientDescent().shrunk == "auto"
+    own = GradientDescent()
+    assert PrivateHuberRegressor(solver=own)._resolved_solver(Huber(), 1000, 3, 0.1) is own
 
 
 @pytest.mark.parametrize(("quantile", "alpha"), [(0.5, 0.0), (0.5, 0.05), (0.85, 0.0), (0.2, 0.02)])

@@ -186,6 +186,24 @@ def test_the_variance_of_risks_moves_by_what_is_charged(monkeypatch):
     assert 2.0 <= deviation_on(plan.risk_grid) / multiplier < 2.001
 
 
+def test_curvatures_of_classes_are_bounded_for_every_number():
+    rng = np.random.default_rng(12)
+    for k in (2, 3, 5):
+        basis = module.contrasts(k)
+        assert_allclose(basis.T @ basis, np.eye(k - 1), atol=1e-12)
+        assert_allclose(basis.sum(axis=0), 0.0, atol=1e-12)
+        labels = rng.integers(0, k, 400)
+        p = rng.dirichlet(np.full(k, 0.2), 400)
+        p[:2] = np.eye(k)[0] / 2 + np.eye(k)[1] / 2  # attains one half
+        found = module.class_curvatures(p - np.eye(k)[labels], labels, basis)
+        exact = [basis.T @ (np.diag(row) - np.outer(row, row)) @ basis for row in p]
+        assert_allclose(found, exact, atol=1e-12)
+        wild = module.class_curvatures(rng.uniform(-2.0, 2.0, (400, k)), labels, basis)
+        sizes = np.linalg.norm(np.vstack([found, wild]), axis=(1, 2))
+        assert 0.5 - 1e-12 < sizes.max() <= 0.5 + 1e-12
+        assert np.linalg.eigvalsh(np.vstack([found, wild])).min() > -1e-12
+
+
 # ------------------------------------------------------------------------------ what follows
 
 
