@@ -1,4 +1,4 @@
-"""Many small cases of a law in one test; fits that are refused."""
+"""Many small cases of a law in one test; fits with a seed, and fits that are refused."""
 
 import functools
 import inspect
@@ -7,7 +7,7 @@ import traceback
 import pytest
 from sklearn.base import clone
 
-from skdpsco import Ledger
+from skdpsco import Ledger, PrivacyWarning
 from skdpsco.base.private_estimator import fitted_names
 
 
@@ -43,6 +43,12 @@ def each(names, cases):
         return run
 
     return decorate
+
+
+def fit(model, *data):
+    """A fit with the same noise every time."""
+    with pytest.warns(PrivacyWarning, match="random_state"):
+        return model.set_params(random_state=0).fit(*data)
 
 
 def costs_nothing(model, match, *data, error=(ValueError, TypeError), **fit_params):

@@ -31,9 +31,7 @@ from skdpsco.additive.densities import plan_densities
 from skdpsco.additive.table import TableColumn
 from skdpsco.data.design import Dense
 from skdpsco.inspection import plan
-from skdpsco.scaling import (
-    feature_bounds,
-)
+from skdpsco.scaling import feature_bounds
 
 pytestmark = pytest.mark.filterwarnings("ignore:A fixed random_state")
 
@@ -62,6 +60,11 @@ def people(n=6000, seed=0):
     return frame, (y + 0.3 * rng.normal(size=n)).to_numpy().clip(min=0.0)
 
 
+def planned(plan):
+    """The mu of all releases of a plan."""
+    return [1.0 / multiplier for multiplier in plan.multipliers.values()]
+
+
 @each("added", [False, True])
 def test_counts_change_by_their_sensitivity(monkeypatch, added):
     """A record that moves in every column attains it at every level, up to rounding."""
@@ -76,28 +79,17 @@ def test_counts_change_by_their_sensitivity(monkeypatch, added):
     plan = plan_densities(n, columns, 0.5, added)
     recorded = RecordedReleases(monkeypatch, densities)
     ranges = np.array([[-1.0, 1.0]] * 2)
-
     exact = SimpleNamespace(uniform=lambda low, high, size: np.zeros(size))  # in place of noise
 
-    def units(numbers, codes, outputs):
-        recorded.begin(outputs)
-        records = Dense(np.hstack([numbers, codes]), np.ones(3), 0)
-        plan.release(records, None, ranges, np.ones(2), exact)
-        return recorded.units
+    def run(records):
+        return plan.release(Dense(records, np.ones(3), 0), None, ranges, np.ones(2), exact)
 
-    before = units(numbers, codes, None)
-    seen = recorded.seen
-    if added:
-        after = units(numbers[1:], codes[1:], seen)
-    else:
-        numbers, codes = numbers.copy(), codes.copy()
-        numbers[0], codes[0] = -numbers[0], 1 - codes[0]
-        after = units(numbers, codes, seen)
-    spent = [((a - b) ** 2).sum() / 4.0**24 for a, b in zip(before, after, strict=True)]
-    planned = [m**-2.0 for m in plan.multipliers.values()]
-    assert len(planned) == 5
-    assert all(s <= p for s, p in zip(spent, planned, strict=True))
-    assert all(s >= 0.99 * p for s, p in zip(spent, planned, strict=True))
+    records = np.hstack([numbers, codes])
+    moved = np.append(-numbers[0], 1 - codes[0])
+    other = records[1:] if added else np.vstack([moved, records[1:]])
+    changes = recorded.ratios(run, [records, other], planned(plan))
+    assert len(changes) == 5
+    assert ((changes**2 >= 0.99) & (changes <= 1.0)).all()
 
 
 @each("found", [math.inf, 2.0])
@@ -144,10 +136,7 @@ def test_curved_effects_are_learnt():
     assert (income.of(np.array([500.0, 3000.0])) > income.of(np.zeros(1)) + 0.5).all()
 
 
-@each(
-    "loss, link",
-    [("huber", None), ("quantile", None), ("poisson", np.exp), ("gamma", np.exp)],
-)
+@each("loss, link", [("huber", None), ("quantile", None), ("poisson", np.exp), ("gamma", np.exp)])
 def test_losses(loss, link):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (8000, 2))
@@ -242,20 +231,16 @@ def test_the_choice_of_pairs_changes_by_its_sensitivity(monkeypatch, n_outputs, 
     if n_outputs > 1:
         y = rng.integers(0, n_outputs, 500) + 0.25 * weighted
     x[:, 0] = 1.0
-    recorded.begin(None)
-    records = Dense(x.T, np.ones(3), 0)
-    plan.release(basis.parts, records, y, rng)
-    before, seen = recorded.units, recorded.seen
-    recorded.begin(seen)
     other = y.copy()
     other[0] = -y[0] if n_outputs == 1 else (y[0] + 1.0) % n_outputs
-    plan.release(basis.parts, records, other, rng)
-    spent = [((a - b) ** 2).sum() / 4.0**24 for a, b in zip(before, recorded.units, strict=True)]
-    planned = [m**-2.0 for m in plan.multipliers.values()]
-    assert all(s <= p for s, p in zip(spent, planned, strict=True))
+
+    def run(targets):
+        return plan.release(basis.parts, Dense(x.T, np.ones(3), 0), targets, rng)
+
+    changes = recorded.ratios(run, [y, other], planned(plan))
     # Residuals are smaller than targets by the mean; two classes are no opposites.
     least = (0.99, 0.5) if n_outputs == 1 else (0.49, 0.24)
-    assert all(s > share * p for s, share, p in zip(spent, least, planned, strict=True))
+    assert ((changes**2 > least) & (changes <= 1.0)).all()
 
 
 @each("n_outputs", [1, 3])
@@ -482,11 +467,8 @@ def assert_same(found, expected, X):
     ],
 )
 def test_mistakes_in_blocks_are_found_before_the_charge(model, blocks, error, words):
-    ledger = Ledger(2.0, 1e-6)
     frame, y = people(300)
-    with pytest.raises(error, match=words):
-        clone(model).set_params(ledger=ledger).fit(blocks(frame, y))
-    assert ledger.charges() == []
+    costs_nothing(model, words, blocks(frame, y), error=error)
     weighted, given = clone(OF_NUMBERS).set_params(max_weight=1.0), RowBlocks.from_arrays(frame, y)
     costs_nothing(weighted, "sample_weight", given, sample_weight=np.ones(300))
 
@@ -497,17 +479,12 @@ def test_mistakes_in_blocks_are_found_before_the_charge(model, blocks, error, wo
         ({"monotone": {"city": 1}}, None, ValueError, "monotone"),
         ({"pairs": [("age", "height")]}, None, ValueError, "pairs"),
         ({"pairs": [("age", "age")]}, None, ValueError, "pairs"),
-        ({"pairs": "all"}, None, ValueError, "pairs"),
         ({"pairs": [(["age"], "income")]}, None, ValueError, "pairs"),
         ({"monotone": {"age": np.array([1, 1])}}, None, ValueError, "monotone"),
         ({"loss": "poisson"}, lambda f: (f, -np.ones(300)), ValueError, "PrivateAdditiveRegressor"),
-        ({}, lambda f: (f[:0], np.zeros(0)), ValueError, "at least one record"),
-        ({}, lambda f: (f, None), ValueError, "requires y"),
         ({"monotone": {"height": 1}}, None, ValueError, "monotone"),
         ({"monotone": {"age": 2}}, None, ValueError, "monotone"),
         ({"schema": None}, None, (TypeError, ValueError), "X"),
-        ({"schema": "age"}, None, ValueError, "schema"),
-        ({"loss": "absolute"}, None, ValueError, "loss"),
         ({"quantile": 1.0}, None, ValueError, "quantile"),
         ({}, lambda f: f.drop(columns="age"), ValueError, "age"),
         ({}, lambda f: f.assign(word="a"), TypeError, "word"),
@@ -520,7 +497,6 @@ def test_mistakes_in_blocks_are_found_before_the_charge(model, blocks, error, wo
             TypeError,
             "'age' has dtype Float64, which holds no dates",
         ),
-        ({}, lambda f: f[:-1], ValueError, "records"),
         ({}, lambda f: f.to_numpy(), TypeError, "X"),
         (
             {"schema": Schema({"income": {"bounds": [1e15, 1e15 + 1]}})},

@@ -147,48 +147,6 @@ def test_classes(value, match):
     refuses(PrivateLogisticL1(classes=value), match)
 
 
-@BOTH
-def test_too_small_a_budget(Estimator):
-    model = Estimator(epsilon=1e-9, delta=1e-12)
-    refuses(model, r"epsilon=1e-09 is too small with delta=1e-12.*legal range is \[1e-09, 1e\+12\]")
-
-
-REACH, QUOTIENT = r"radius \* max\(feature_bound\)", "target_bound / feature_bound"
-
-
-@each(
-    ("Estimator", "number", "params"),
-    [
-        (PrivateLasso, REACH, {"radius": 1e60, "feature_bound": 1e60}),
-        (PrivateLogisticL1, REACH, {"radius": 1e-60, "feature_bound": 1e-60}),
-        (PrivateLogisticL1, REACH, {"radius": 1e60, "feature_bound": [1, 1, 1e60, 1]}),
-        (
-            PrivateLinearRegressor,
-            f"{REACH} / target_bound",
-            {"radius": 1e60, "target_bound": 1e-60},
-        ),
-        (
-            PrivateLinearRegressor,
-            f"{REACH} / target_bound",
-            {"radius": 1e-60, "target_bound": 1e60},
-        ),
-        (PrivateElasticNet, QUOTIENT, {"feature_bound": 1e-60, "target_bound": 1e60}),
-        (PrivateRidge, QUOTIENT, {"feature_bound": 1e60, "target_bound": 1e-60}),
-    ],
-)
-def test_products_and_quotients_of_bounds(Estimator, number, params):
-    refuses(Estimator(**params), rf"{number} must be in \[1e-100, 1e\+100\]")
-
-
-@pytest.mark.parametrize("solver", ["frank-wolfe", "noisy-frank-wolfe"])
-def test_plans_that_overflow(solver):
-    model = PrivateLasso(radius=1e100, target_bound=1e-100, solver=solver)
-    refuses(
-        model,
-        r"Cannot split the budget for epsilon=1\.0, delta=1e-06, radius=1e\+100.*workable range",
-    )
-
-
 def table(**columns):
     return pd.DataFrame({name: [value] * N for name, value in columns.items()})
 
@@ -324,9 +282,6 @@ def test_predict(Estimator, case):
     assert vars(model) == before
 
 
-OF_BALLS = each("Estimator", [PrivateLinearClassifier, PrivateLinearRegressor])
-
-
 class Steep(Declared):
     """Declares half of its slope."""
 
@@ -341,15 +296,40 @@ def _(loss, z, y):
     return (z - y) / math.sqrt(1.0 + (z - y) ** 2)
 
 
-@OF_BALLS
-@each("loss", [Declared(1.0, 1.0, 2), Steep(0.5, 1.0), Declared(0.5, 1.0)])
-def test_losses_of_users_are_probed(Estimator, loss):
-    refuses(Estimator(loss=loss), f"loss.*{type(loss).__name__}|{type(loss).__name__}.*loss")
+REACH = r"radius \* max\(feature_bound\) must be in \[1e-100, 1e\+100\]"
+PER_TARGET = REACH.replace(" must", " / target_bound must")
+QUOTIENT = r"target_bound / feature_bound must be in \[1e-100, 1e\+100\]"
+TINY = r"epsilon=1e-09 is too small with delta=1e-12.*legal range is \[1e-09, 1e\+12\]"
+OVERFLOWS = r"Cannot split the budget for epsilon=1\.0, delta=1e-06, radius=1e\+100.*workable range"
+VERTICES = r"solver='one-pass-frank-wolfe' needs the vertices of an l1 ball, p=1; got p=2\.0"
+OF_BALLS = PrivateLinearClassifier, PrivateLinearRegressor
+BAD_MODELS = [
+    *((Model(epsilon=1e-9, delta=1e-12), TINY) for Model in (PrivateLasso, PrivateLogisticL1)),
+    (PrivateLasso(radius=1e60, feature_bound=1e60), REACH),
+    (PrivateLogisticL1(radius=1e-60, feature_bound=1e-60), REACH),
+    (PrivateLogisticL1(radius=1e60, feature_bound=[1, 1, 1e60, 1]), REACH),
+    (PrivateLinearRegressor(radius=1e60, target_bound=1e-60), PER_TARGET),
+    (PrivateLinearRegressor(radius=1e-60, target_bound=1e60), PER_TARGET),
+    (PrivateElasticNet(feature_bound=1e-60, target_bound=1e60), QUOTIENT),
+    (PrivateRidge(feature_bound=1e60, target_bound=1e-60), QUOTIENT),
+    *(
+        (PrivateLasso(radius=1e100, target_bound=1e-100, solver=solver), OVERFLOWS)
+        for solver in ("frank-wolfe", "noisy-frank-wolfe")
+    ),
+    *((Model(solver="one-pass-frank-wolfe"), VERTICES) for Model in OF_BALLS),
+    *((Model(loss=Declared(1.0, 1.0, 2)), "loss.*Declared|Declared.*loss") for Model in OF_BALLS),
+    *((Model(loss=Declared(0.5, 1.0)), "loss.*Declared|Declared.*loss") for Model in OF_BALLS),
+    *((Model(loss=Steep(0.5, 1.0)), "loss.*Steep|Steep.*loss") for Model in OF_BALLS),
+    *(
+        (PrivateLinearRegressor(loss=loss), "loss=.* is not for PrivateLinearRegressor")
+        for loss in (Logistic(), SmoothHinge(), Hinge(), Multinomial(2))
+    ),
+]
 
 
-@each("loss", [Logistic(), SmoothHinge(), Hinge(), Multinomial(2)])
-def test_losses_of_labels(loss):
-    refuses(PrivateLinearRegressor(loss=loss), "loss=.* is not for PrivateLinearRegressor")
+@each(("model", "match"), BAD_MODELS)
+def test_models(model, match):
+    refuses(model, match)
 
 
 @each("loss", ["hinge", "smooth-hinge", Logistic(), Multinomial(2)])
@@ -357,12 +337,6 @@ def test_losses_of_several_classes(loss):
     match = r"With 3 classes loss must be 'logistic' or Multinomial\(3\), got "
     refuses(PrivateLinearClassifier(loss=loss), match, y=np.arange(N) % 3)
     refuses(PrivateLinearClassifier(loss=loss, classes=[0, 1, 2]), match)
-
-
-@OF_BALLS
-def test_solvers_that_need_vertices(Estimator):
-    match = r"solver='one-pass-frank-wolfe' needs the vertices of an l1 ball, p=1; got p=2\.0"
-    refuses(Estimator(solver="one-pass-frank-wolfe"), match)
 
 
 PENALISED = [PrivateElasticNet, PrivateRidge, PrivateLogisticRegression]

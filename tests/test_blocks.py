@@ -7,17 +7,10 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from cases import each
+from cases import each, fit
 from scipy import sparse
 
-from skdpsco import (
-    PrivacyWarning,
-    PrivateLasso,
-    PrivateLinearRegressor,
-    PrivateLogisticL1,
-    PrivateRidge,
-    RowBlocks,
-)
+from skdpsco import PrivateLasso, PrivateLinearRegressor, PrivateLogisticL1, PrivateRidge, RowBlocks
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import FAN_IN, add, tree_sum
 from skdpsco.data.record_sums import map_reduce
@@ -28,12 +21,6 @@ RNG = np.random.default_rng(0)
 X = RNG.uniform(-1.0, 1.0, (N, D))
 Y = 2.0 * X[:, 0] - X[:, 3] + 0.1 * RNG.normal(size=N)
 LABELS = np.where(Y > 0.0, "yes", "no")
-
-
-def fit(model, *data):
-    """A fit with the same noise every time."""
-    with pytest.warns(PrivacyWarning, match="random_state"):
-        return model.set_params(random_state=0).fit(*data)
 
 
 def same(model, *data, X=X, y=Y):

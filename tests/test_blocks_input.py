@@ -4,13 +4,12 @@ import threading
 
 import numpy as np
 import pytest
-from cases import costs_nothing, each
+from cases import costs_nothing, each, fit
 from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.preprocessing import FunctionTransformer
 
 from skdpsco import (
-    PrivacyWarning,
     PrivateLasso,
     PrivateLinearClassifier,
     PrivateLogisticL1,
@@ -24,12 +23,6 @@ RNG = np.random.default_rng(0)
 X = RNG.uniform(-1.0, 1.0, (N, D))
 Y = 2.0 * X[:, 0] - X[:, 3] + 0.1 * RNG.normal(size=N)
 LABELS = np.where(Y > 0.0, "yes", "no")
-
-
-def fit(model, *data):
-    """A fit with the same noise every time."""
-    with pytest.warns(PrivacyWarning, match="random_state"):
-        return model.set_params(random_state=0).fit(*data)
 
 
 # ------------------------------------------------------------------------------ mistakes

@@ -161,9 +161,6 @@ def test_a_given_ball_that_may_hold_the_intercept_is_not_calibrated(make):
     assert not any("calibration of predictions" in line for line in lines)
 
 
-# ---- losses, links, groups and classes
-
-
 # ---- several classes
 
 

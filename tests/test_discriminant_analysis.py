@@ -6,12 +6,7 @@ from scipy import sparse
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import log_loss
 
-from skdpsco import (
-    Ledger,
-    PrivateLinearDiscriminantAnalysis,
-    PrivateMoments,
-    PrivateRidge,
-)
+from skdpsco import Ledger, PrivateLinearDiscriminantAnalysis, PrivateMoments, PrivateRidge
 from skdpsco.moments.class_moments import differences, pooled_covariance
 
 WIDE = {"epsilon": 1e6, "feature_bound": 8.0}

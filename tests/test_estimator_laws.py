@@ -10,7 +10,7 @@ import itertools
 import pickle
 import re
 import warnings
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import joblib
@@ -168,6 +168,12 @@ def fit(model, case, X, y):
     return model.fit(X, targets, **groups if isinstance(model, PrivateGroupDRO) else {})
 
 
+@cache
+def usual(case):
+    """A fit that others are compared with, and that no test changes."""
+    return fitted(case, *data())
+
+
 def released(model):
     """The numbers of a fit."""
     names = ("coef_", "intercept_") if hasattr(model, "coef_") else ("covariance_", "mean_")
@@ -266,8 +272,8 @@ def test_attributes_are_the_documented_ones(case):
 
 @each_case
 def test_copies_are_the_same_model(case, tmp_path):
-    X, y = data()
-    model = fitted(case, X, y)
+    X, _ = data()
+    model = usual(case)
     joblib.dump(model, tmp_path / "model")
     copies = [copy.deepcopy(model), copy.copy(model), pickle.loads(pickle.dumps(model))]
     for other in (*copies, joblib.load(tmp_path / "model")):
@@ -519,7 +525,7 @@ def test_units_of_features_do_not_matter(case, s):
     changed = in_other_units(case.model, s)
     if s is COLUMNS and changed:
         return
-    model = fitted(case, X, y)
+    model = usual(case)
     other = fitted(case, s * X, y, feature_bound=3.0 * s, **changed)
     if isinstance(model, PrivateMoments):
         units = np.append(np.broadcast_to(s, D), 1.0)
@@ -635,8 +641,7 @@ def test_predictions_of_classes_follow_from_scores(case):
 
 @pytest.mark.parametrize("case", [c for c in CASES if hasattr(c.model, "predict")], ids=str)
 def test_predictions_are_those_of_clipped_records_in_the_range_of_targets(case):
-    X, y = data()
-    model = fitted(case, X, y)
+    model = usual(case)
     scores = getattr(model, "decision_function", model.predict)
     far = 1e3 * np.where(np.random.default_rng(1).random((20, D)) < 0.5, -1.0, 1.0)
     found, (low, high) = scores(far), model.feature_range_

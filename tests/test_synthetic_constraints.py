@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from cases import costs_nothing
 from query_answers import true_answers
 
 from skdpsco import PrivateSynthesizer, Schema
-from skdpsco.privacy import Ledger
 from skdpsco.solvers.synthesis.possible_records import MAX_BOXES, legal_cells, linked_columns
 from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem
 from skdpsco.synthesis import Bins
@@ -154,10 +154,8 @@ def test_constraints_on_an_array_by_position():
     ],
 )
 def test_bad_constraints_are_refused_before_the_charge(constraints):
-    ledger = Ledger(10.0, 1e-5)
-    with pytest.raises((TypeError, ValueError), match=r"constraints|X must have one"):
-        fitted(constraints=constraints, ledger=ledger)
-    assert not ledger.charges()
+    model = PrivateSynthesizer(domain=SCHEMA, constraints=constraints)
+    costs_nothing(model, r"constraints|X must have one", FRAME)
 
 
 def test_too_many_boxes_and_other_solvers_are_refused():
