@@ -71,7 +71,9 @@ class LogLink(NamedTuple):
 
     def means(self, z: np.ndarray) -> np.ndarray:
         """Predicted means, none of which is above any target."""
-        return self.start * np.exp(np.minimum(z, math.log(highest(self) / self.start)))
+        z = np.minimum(z, math.log(highest(self) / self.start))
+        # One at a time: how vector instructions round could depend on the other records.
+        return self.start * np.array([math.exp(one) for one in z.tolist()])
 
 
 class PoissonDeviance(LogLink):
