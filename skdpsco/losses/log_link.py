@@ -70,8 +70,11 @@ class LogLink(NamedTuple):
         return max(value(self, 0.0, -target_bound), value(self, 0.0, target_bound))
 
     def means(self, z: np.ndarray) -> np.ndarray:
-        """Predicted means, none of which is above any target."""
-        return self.start * np.exp(np.minimum(z, math.log(highest(self) / self.start)))
+        """Predicted means in the range to which predictions are clipped."""
+        low, high = (math.log(end / self.start) for end in (LEAST_MEAN, highest(self)))
+        z = np.fmin(np.fmax(z, low), high)
+        # One at a time: how vector instructions round could depend on the other records.
+        return self.start * np.array([math.exp(one) for one in z.tolist()])
 
 
 class PoissonDeviance(LogLink):

@@ -97,8 +97,9 @@ def test_counts_of_classes_change_by_what_is_charged(monkeypatch, layout, added)
 @pytest.mark.parametrize("added", [False, True])
 @pytest.mark.parametrize("loss", [PoissonDeviance(0.1, 0.2, 0.5), GammaDeviance(0.0, 0.15)])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("size", [10.0, 1e300])
 def test_sums_that_a_loss_balances_change_by_what_is_charged(
-    monkeypatch, layout, added, loss, weighted
+    monkeypatch, layout, added, loss, weighted, size
 ):
     releases = RecordedReleases(monkeypatch, module, quantiles)
     plan = plan_calibration(9, 9, 2, 40.0, MeanCurve(), added)
@@ -122,7 +123,7 @@ def test_sums_that_a_loss_balances_change_by_what_is_charged(
     def run(rows):
         x, y = np.array([row for row, _ in rows]), np.array([target for _, target in rows])
         records = as_design(layout(x), BOUNDS, True)
-        return plan.release(Result(10.0 * COEF, 1), records, y, len(y), None, 1.0, problem)
+        return plan.release(Result(size * COEF, 1), records, y, len(y), None, 1.0, problem)
 
     ratios = [releases.ratios(run, group, [charge], [np.ones(2)])[0] for group in groups]
     assert 0.6 < max(ratios) <= 1.0
