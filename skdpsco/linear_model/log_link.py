@@ -229,7 +229,7 @@ class PrivateGammaRegressor(LogLinkModel):
     Notes
     -----
     {guarantee}
-    Proof: :doc:`/proofs/gradient_descent`.
+    Proofs: :doc:`/proofs/gradient_descent`, :doc:`/proofs/calibration`.
 
     References
     ----------
