@@ -572,7 +572,7 @@ class PrivateLinearModel(PrivateEstimator):
             targets, total = self._calibration_targets(result, y, prepared.n_samples)
             if callable(targets):
                 design, targets = design.with_targets(targets), None
-            known = units.sizes, problem
+            known = problem, units.sizes
             found = calibration.release(result, design, targets, total, rng, *known)
             units = units._replace(calibration=found)
             steps = (*steps, (calibration.name, calibration.event, ""))

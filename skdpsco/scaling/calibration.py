@@ -282,8 +282,8 @@ class CalibrationPlan:
         y: Any,
         total: float,
         rng: np.random.Generator,
-        sizes: float | np.ndarray = 1.0,
         problem: Any = None,
+        sizes: float | np.ndarray = 1.0,
     ) -> Calibration:
         """A slope and a shift of the scores of a solver's coefficients, the intercept last.
 
@@ -300,10 +300,10 @@ class CalibrationPlan:
             Sum of the weights, or what is known of it; the number of records if there are no
             weights.
         rng : numpy.random.Generator
-        sizes : float or ndarray of shape (n_features,), default=1.0
-            About three root mean squares of every feature.
         problem : Problem
             What was solved; it is not used here.
+        sizes : float or ndarray of shape (n_features,), default=1.0
+            About three root mean squares of every feature.
         """
         w, radius = result.coef.copy(), result.radius
         sizes = np.minimum(sizes, 1.0)
@@ -481,14 +481,7 @@ class MeanPlan:
     name: ClassVar[str] = "calibration of predictions"
 
     def release(
-        self,
-        result: Any,
-        X: Any,
-        y: Any,
-        total: float,
-        rng: np.random.Generator,
-        sizes: Any,
-        problem: Any,
+        self, result: Any, X: Any, y: Any, total: float, rng: Any, problem: Any, *_: Any
     ) -> Calibration:
         """The offset that makes the two sums of its loss equal. Parameters: see `CalibrationPlan`.
 

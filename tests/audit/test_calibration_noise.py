@@ -123,7 +123,7 @@ def test_sums_that_a_loss_balances_change_by_what_is_charged(
     def run(rows):
         x, y = np.array([row for row, _ in rows]), np.array([target for _, target in rows])
         records = as_design(layout(x), BOUNDS, True)
-        return plan.release(Result(size * COEF, 1), records, y, len(y), None, 1.0, problem)
+        return plan.release(Result(size * COEF, 1), records, y, len(y), None, problem)
 
     ratios = [releases.ratios(run, group, [charge], [np.ones(2)])[0] for group in groups]
     assert 0.6 < max(ratios) <= 1.0
