@@ -2,7 +2,8 @@
 
 Noisy coefficients often have a good direction but a bad length and intercept. These two numbers
 cost little noise: they are fitted to a noisy table of scores and targets. Scores of several classes
-are drawn towards a constant prediction, which noisy counts of the classes tell.
+are drawn towards a constant prediction, which noisy counts of the classes tell. Poisson and gamma
+models get an offset alone, from two noisy sums.
 """
 
 import math
