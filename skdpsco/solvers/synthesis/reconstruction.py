@@ -37,7 +37,7 @@ class ModelTuning(NamedTuple):
     Parameters
     ----------
     components : int
-        Number of components.
+        Largest number of components.
     order : int
         Largest order of the contrasts to which the model is fitted.
     starts : int
@@ -166,7 +166,9 @@ class NoisyContrasts:
             chosen = _in_domain(problem, low) - 1
         values = self._shrunken(product_mixture_fit.terms(low, problem.shape), chosen)
         tuning = PROJECTED if problem.dense else RELEASED
-        most = RECONSTRUCTION.linked // tuning.components
+        # More components than pairs of columns would only fit noise.
+        components = min(tuning.components, max(sum(len(subset) > 1 for subset in low), 1))
+        most = RECONSTRUCTION.linked // components
         modelled = tuple(
             linked
             for linked in problem.possible
@@ -178,7 +180,7 @@ class NoisyContrasts:
             product_mixture_fit.terms(low, problem.shape, modelled),
             values,
             precisions,
-            tuning.components,
+            components,
             rng,
             tuning.starts,
             tuning.steps,
