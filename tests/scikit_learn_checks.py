@@ -37,7 +37,7 @@ def cases_of(models, others=(), refused=(), marks=()):
     for model, check in mark.args[1]:
         name = repr(check)
         if "check_array_api_input" in name:
-            continue  # it needs a variable of the environment that SciPy reads when it is imported
+            continue  # it needs another process: tests/test_estimators.py
         other = model not in models
         if other and any(layout in name for layout in _LAYOUTS):
             continue

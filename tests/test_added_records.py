@@ -5,31 +5,35 @@ What neighbours change in every release is in audit/test_size_leaks.py.
 
 import itertools
 import warnings
-from inspect import signature
 
 import numpy as np
 import pytest
 from cases import costs_nothing, each
 from scipy import sparse
-from sklearn.base import is_classifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, cross_val_score
 
 from skdpsco import (
     Ledger,
     PrivacyWarning,
+    PrivateElasticNet,
+    PrivateGammaRegressor,
     PrivateGridSearchCV,
+    PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
+    PrivateLinearSVC,
     PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateMoments,
+    PrivatePoissonRegressor,
+    PrivateQuantileRegressor,
     PrivateRidge,
     RowBlocks,
 )
-from skdpsco import linear_model as models
 from skdpsco.base import linear_model
+from skdpsco.base.grants import Grant
 from skdpsco.data import pieces
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import one_record, replace_one, sum_error
@@ -43,6 +47,7 @@ from skdpsco.privacy import (
     AddedPoissonSampledGaussianEvent,
     Budget,
     GaussianEvent,
+    ZCDPEvent,
     epsilon_of,
     rho_of,
 )
@@ -50,7 +55,14 @@ from skdpsco.privacy.events import leaves
 from skdpsco.privacy.relations import ADD_OR_REMOVE, replacements, unit_relation
 from skdpsco.scaling import record_count
 from skdpsco.scaling.record_count import RECORD_COUNT, plan_count
-from skdpsco.solvers import SGD, Allowance, CompositeProblem, Problem, Remainder, row_check
+from skdpsco.solvers import (
+    SGD,
+    Allowance,
+    CompositeProblem,
+    Problem,
+    Remainder,
+    row_check,
+)
 from skdpsco.solvers.l1 import screening
 from skdpsco.solvers.l1.screening import plan_screen, select_coordinates
 from skdpsco.solvers.penalized import gradient_descent
@@ -108,14 +120,28 @@ def test_a_count_costs_what_is_charged(rho):
     assert rho_of(counted.event) == pytest.approx(RECORD_COUNT.share * rho)
 
 
-MODELS = [getattr(models, name) for name in models.__all__]
-MODELS = [model for model in MODELS if "relation" in signature(model).parameters]
+REGRESSIONS = [
+    PrivateRidge,
+    PrivateElasticNet,
+    PrivateHuberRegressor,
+    PrivateQuantileRegressor,
+    PrivatePoissonRegressor,
+    PrivateGammaRegressor,
+    PrivateLasso,
+    PrivateLinearRegressor,
+]
+CLASSIFIERS = [
+    PrivateLogisticRegression,
+    PrivateLinearSVC,
+    PrivateLogisticL1,
+    PrivateLinearClassifier,
+]
 
 
-@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("make", [*REGRESSIONS, *CLASSIFIERS])
 def test_every_model_with_a_penalty_or_in_a_ball_can(make):
     ledger = Ledger(1.0, 1e-6, relation=ADD_OR_REMOVE)
-    y = LABELS if is_classifier(make()) else np.exp(Y)
+    y = np.exp(Y) if make in REGRESSIONS else LABELS
     report = make(epsilon=0.9, ledger=ledger, **ADDED).fit(X, y).privacy_
     assert ledger.charges()[0].rho == pytest.approx(report.rho)
     assert report.relation == ledger.weakest_relation() == ADD_OR_REMOVE
@@ -177,13 +203,17 @@ REFUSED = [
     ),
     (PrivateRidge(standard_errors=True, **ADDED), "standard_errors must be False"),
     (PrivateGridSearchCV(PrivateRidge(**ADDED), {"alpha": [1.0, 2.0]}), "in a search"),
+    (PrivateRidge(relation="remove"), "'relation' parameter"),
 ]
 
 
 @each(("model", "match"), REFUSED)
 @pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
 def test_what_is_refused(model, match):
-    costs_nothing(model, match, X, LABELS, error=ValueError)
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=match):
+        model.set_params(ledger=ledger).fit(X, LABELS)
+    assert ledger.charges() == []
 
 
 def test_more_that_is_refused(monkeypatch):
@@ -329,6 +359,12 @@ def test_moments_are_added_if_both_numbers_are_private():
 def test_bounds_must_be_declared(missing):
     match = "must be declared with relation='add-or-remove-one'"
     costs_nothing(PrivateMoments(**{**OPTIONS, missing: None}), match, X, Y)
+
+
+def test_a_search_grants_nothing_for_other_neighbours():
+    with pytest.raises(ValueError, match="must be 'replace-one' in a search"):
+        Grant(1.0).charge(ZCDPEvent(0.1), "Fit", {}, ADD_OR_REMOVE)
+    assert rho_of(GaussianEvent(1.0)) == 0.5
 
 
 # --- samples

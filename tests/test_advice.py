@@ -45,6 +45,19 @@ def said(model, X, y, **options):
     return [str(w.message) for w in caught if w.category is UtilityWarning]
 
 
+def test_numbers_that_would_do_do():
+    few = FINE._replace(n_samples=50, epsilon=0.3, mu=Budget(0.3, 1e-6).mu)
+    (line,) = advice_on(few)
+    assert "50 records say about" in line
+    records, epsilon = re.search(r"(\d+) records would do, or epsilon=([\d.]+)\.", line).groups()
+    assert advice_on(few._replace(n_samples=int(records))) == ()
+    assert advice_on(few._replace(n_samples=int(records) - 1)) != ()
+    enough = float(epsilon)
+    assert advice_on(few._replace(epsilon=enough, mu=Budget(enough, 1e-6).mu)) == ()
+    less = 0.9 * enough
+    assert advice_on(few._replace(epsilon=less, mu=Budget(less, 1e-6).mu)) != ()
+
+
 def test_each_number_has_its_own_sentence():
     assert advice_on(FINE) == ()
     assert advice_on(FINE._replace(n_features=10**9, n_samples=1000)) == ()  # few may matter

@@ -310,12 +310,18 @@ def test_only_the_generator_warns():
     ("module", "line", "wrong"),
     [
         ("privacy.events", "from skdpsco.losses import Squared", "imports losses"),
+        ("privacy.events", "from .. import _kernels", "imports _kernels"),
         ("privacy.__init__", "from .._kernels import njit", "imports _kernels"),
+        ("solvers.base", "from skdpsco.linear_model import PrivateLasso", "imports linear_model"),
         ("solvers.l1.probe", "def f():\n    import skdpsco.base", "imports base"),
         ("solvers.saddle.prox", "from skdpsco.solvers import SGD", "imports solvers.__init__"),
         ("losses.library", "from skdpsco.privacy import Budget", "kernel module"),
+        ("data.design", "from skdpsco.solvers.base import Problem", "imports solvers.base"),
+        ("scaling.target", "from skdpsco import PrivateLasso", "imports __init__"),
         ("base.labels", "from sklearn.utils._tags import Tags", "imports private sklearn"),
+        ("base.labels", "import sklearn.utils._tags as t", "imports private sklearn"),
         ("mechanisms.samplers", "from numba.np import random", "imports private numba.np"),
+        ("data.products", "from pandas._libs import missing", "imports private pandas"),
     ],
 )
 def test_the_rules_find_what_they_forbid(module, line, wrong):

@@ -1,7 +1,7 @@
 """Blocks of Arrow streams: the results of arrays, and refusals of what cannot be read again."""
 
 import warnings
-from functools import cache, partial
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -90,27 +90,20 @@ MODELS = {
 }
 
 
-ARRAYS = RowBlocks.from_arrays(TABLE.drop_columns(["y"]).to_pandas(), Y, block_size=SIZE)
-
-
-@cache
-def of_arrays(model):
-    return same(MODELS[model], ARRAYS)
-
-
 @pytest.mark.parametrize("kind", SOURCES)
 def test_results_are_those_of_arrays_in_the_same_blocks(kind, tmp_path):
     pytest.importorskip("pyarrow.parquet")
     blocks = RowBlocks.from_arrow(SOURCES[kind](tmp_path), "y", block_size=SIZE)
-    assert (blocks.n_samples, blocks.n_blocks) == (N, ARRAYS.n_blocks)
-    assert blocks.feature_names == ARRAYS.feature_names
-    for model, memory in product(MODELS, (0, 2 * SIZE * (D + 1) * 8 / 2**20, 1024)):
+    arrays = RowBlocks.from_arrays(TABLE.drop_columns(["y"]).to_pandas(), Y, block_size=SIZE)
+    assert (blocks.n_samples, blocks.n_blocks) == (N, arrays.n_blocks)
+    assert blocks.feature_names == arrays.feature_names
+    for model, memory in product(MODELS.values(), (0, 2 * SIZE * (D + 1) * 8 / 2**20, 1024)):
         with config_context(working_memory=memory):  # none of the blocks are held, one, or all
-            found, wanted = same(MODELS[model], blocks), of_arrays(model)
+            found, wanted = same(model, blocks), same(model, arrays)
         assert found.keys() == wanted.keys()
         assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
     some = np.arange(5, N, 3)
-    for part, other in zip(blocks.take(some), ARRAYS.take(some), strict=True):
+    for part, other in zip(blocks.take(some), arrays.take(some), strict=True):
         assert np.array_equal(part[0], other[0])
         assert np.array_equal(part[1], other[1])
 
@@ -221,6 +214,26 @@ def test_a_source_that_changes_is_refused_before_the_charge(kind, model):
     assert ledger.charges() == []
     assert str(X[0, 0]) not in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(("memory", "n_read"), [(0.0, 5), (0.05, 3), (0.1, 2), (1024.0, 0)])
+def test_passes_after_the_checks_read_the_blocks_that_memory_does_not_hold(memory, n_read):
+    reads = []
+
+    class Source:
+        def __arrow_c_stream__(self, requested_schema=None):
+            batches = (reads.append(batch) or batch for batch in TABLE.to_batches(SIZE))
+            reader = pa.RecordBatchReader.from_batches(TABLE.schema, batches)
+            return reader.__arrow_c_stream__(requested_schema)
+
+    blocks = RowBlocks.from_arrow(Source(), "y", block_size=SIZE)
+    fit = PrivateMoments(feature_bound=1.0, target_bound=3.0, conditioning=None).fit
+    assert blocks.n_blocks == 5
+    assert blocks.first.shape == (1, D)
+    reads.clear()
+    with config_context(working_memory=memory):
+        fit(blocks)
+    assert len(reads) == 5 + 5 + n_read
 
 
 def test_a_source_that_changes_later_ends_the_fit():

@@ -55,6 +55,17 @@ def test_tables_follow_from_law_and_seed(laws):
     assert not failed
 
 
+def test_private_constant(laws):
+    rng = np.random.default_rng(0)
+    for centre, spread in ((0.0, 1.0), (1e6, 3.0), (-2e-4, 1e-4)):
+        y = centre + spread * rng.normal(size=4000)
+        for relation in ("replace-one", "add-or-remove-one"):
+            found = laws.references.private_mean(y, 1.0, 1e-6, relation, rng)
+            assert abs(found - centre) < 0.1 * spread
+    assert laws.references.private_mean(y[:100], 0.1, 1e-6, "replace-one", rng) == 0.0
+    assert laws.references.gaussian_mu(1.0, 1e-6) == pytest.approx(0.2356, rel=0.01)
+
+
 def stored(laws, rows, folder):
     store = laws.results.Store("old", folder)
     store.append(rows)

@@ -18,7 +18,6 @@ from skdpsco import (
     Ledger,
     PrivateGridSearchCV,
     PrivateGroupDRO,
-    PrivateLinearRegressor,
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
     PrivateMoments,
@@ -28,6 +27,7 @@ from skdpsco import (
     Schema,
 )
 from skdpsco.base.private_estimator import fitted_names
+from skdpsco.data.design import as_design
 from skdpsco.model_selection import make_private_scorer, private_cross_val_score
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
@@ -40,7 +40,9 @@ from skdpsco.preprocessing import (
     RowClipper,
     TableEncoder,
 )
-from skdpsco.solvers import PhasedSGD
+from skdpsco.preprocessing.clipper import column_ranks
+from skdpsco.preprocessing.scaler import column_sums
+from skdpsco.preprocessing.selector import memberships, products_and_sums
 from skdpsco.synthesis import Bins
 
 pytestmark = pytest.mark.filterwarnings(
@@ -175,6 +177,31 @@ def test_synthetic_tables_from_text(params, file):
     found = same(PrivateSynthesizer(domain=DOMAIN, **params), (FRAME,), blocks)
     assert found.feature_names_in_.tolist() == list(FRAME.columns)
     assert set(found.sample(50)["city"]) <= {"Bonn", "Oslo", "Rome"}
+
+
+# --- the functions of one record, without noise, for neighbours
+
+
+def test_a_record_changes_its_own_term_only():
+    """Sums of a block less those without a record are the record's term, clipped."""
+    ones, wide = np.ones(3), 100.0 * X
+    columns = tuple(np.linspace(-1, 1, 5) for _ in range(3))
+    index = (LABELS == "yes").astype(float)
+    functions = {
+        lambda D, t: (column_sums(D, t, -ones, ones, True),): 3 * 2,
+        lambda D, t: column_ranks(D, t, -ones, ones, columns, columns): 2 * 3 * 5,
+        lambda D, t: products_and_sums(D, t, lambda y: memberships(y, 2)): 3 * 2 + 2,
+    }
+    for function, largest in functions.items():
+        for i in (0, 7, 500):
+            rest = np.delete(np.arange(N), i)
+            whole, less = (
+                np.concatenate(function(as_design(wide[rows], ones, False), index[rows]))
+                for rows in (np.arange(N), rest)
+            )
+            own = np.concatenate(function(as_design(wide[[i]], ones, False), index[[i]]))
+            np.testing.assert_allclose(whole - less, own, atol=1e-9)
+            assert 0.0 < np.abs(own).sum() <= largest
 
 
 # ----------------------------------------------------------------------------------- map
@@ -402,7 +429,6 @@ def test_one_block_in_memory():
     models = [
         (PrivateStandardScaler(), {}),
         (PrivateMonotoneGLM(**rounds), {}),
-        (PrivateLinearRegressor(solver=PhasedSGD(shuffle=False), target_bound=1.0), {}),
         (PrivateGroupDRO(classes=[0, 1], **rounds), {"sensitive_features": groups}),
     ]
     for model, params in models:

@@ -13,8 +13,8 @@ from skdpsco import (
     PrivateRidge,
     RowBlocks,
 )
-from skdpsco.data.design import as_design
-from skdpsco.scaling.conditioning import plan_conditioning
+from skdpsco.data.design import as_design, columns_of
+from skdpsco.scaling.conditioning import Conditioning, plan_conditioning
 
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 CLASSIFIERS = [PrivateLogisticRegression, PrivateLogisticL1]
@@ -148,6 +148,21 @@ def test_the_layout_has_no_say():
     expected = models[1].predict(zeros)
     assert models[1].predict(sparse.csr_matrix(zeros)) == pytest.approx(expected)
     assert models[1].predict(sparse.csr_matrix(X)) == pytest.approx(models[1].predict(X))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("far", [0.0, 0.9])
+def test_sparse_rows_minus_a_centre_are_not_clipped_again(far, intercept):
+    """Nor are they without an intercept, in a choice of columns that are far from 0."""
+    rng = np.random.default_rng(0)
+    X = far + 0.1 * rng.uniform(-2.0, 2.0, (9, 2))
+    X[::4] = 0.0
+    to = Conditioning(np.full(2, far), np.full(2, 0.1))
+    dense, of_sparse = (
+        columns_of(to.apply(as_design(kind(X), np.ones(2), intercept)), 0, 9, np.arange(2))
+        for kind in (np.asarray, sparse.csr_matrix)
+    )
+    np.testing.assert_allclose(dense, of_sparse, atol=1e-12)
 
 
 @seeded_fits

@@ -58,6 +58,10 @@ def test_docstrings():
     assert {name: found for name, kind in names.items() if (found := faults(name, kind))} == {}
 
 
+def test_a_fault_is_found():
+    assert "PR01" in dict(faults("inspect.cleandoc", estimator=True))
+
+
 # --- what estimators say, with the entries that they share
 
 
@@ -138,3 +142,9 @@ def test_docstrings_of_users_and_none_at_all():
     command = "from skdpsco import PrivateRidge as R; print(R.__doc__, R.fit.__doc__)"
     run = [sys.executable, "-OO", "-c", command]
     assert subprocess.run(run, capture_output=True, text=True).stdout == "None None\n"
+
+
+def test_long_entries_are_found():
+    text = "A.\n\nParameters\n----------\na : int\n    In [1, 2], or l2.\nb : int\n    1, 2 or 3."
+    assert list(long_entries(text)) == ["b : int"]
+    assert list(long_entries(text.replace("l2", "a " * 60))) == ["a : int", "b : int"]

@@ -81,6 +81,19 @@ def test_links_and_formulas(path):
         assert not EMPHASIS.search(paragraph), paragraph
 
 
+@each("path", [path for path in MARKDOWN if path.parent.name != "proofs"])
+def test_lines_are_short(path):
+    """Except for rows of tables, which Markdown cannot break."""
+    lines = path.read_text("utf-8").splitlines()
+    assert [line for line in lines if len(line) > 120 and not line.startswith("| ")] == []
+
+
+def test_the_readme_is_short():
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert len(lines) <= 70
+    assert max(map(len, lines)) <= 120
+
+
 def test_the_reference_lists_every_public_name_once():
     pages = [page.read_text("utf-8") for page in sorted((DOCS / "api").glob("*.rst"))]
     listed = re.findall(r"^   ([\w.]+)$", "\n".join(pages), re.MULTILINE)
@@ -134,3 +147,14 @@ def test_displays_of_estimators_lead_to_their_pages():
         """An estimator of the user's has no page."""
 
     assert Own()._get_doc_link() == ""
+
+
+def test_the_checks_find_faults():
+    page = DOCS / "index.md"
+    assert broken_links(page, "[a](no.md) [b](choosing.md#nowhere) `[c](no.md)`") == [
+        "no.md",
+        "choosing.md#nowhere",
+    ]
+    assert broken_links(page, "[a](choosing.md#epsilon-and-delta) [b](https://x.org)") == []
+    assert EMPHASIS.search("‖w_j‖_p + ‖w_k‖_{p*}")
+    assert not EMPHASIS.search("‖w_j‖\\_p + ‖w_k‖\\_{p*}, ‖x‖_2, and a_b_c")

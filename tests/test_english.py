@@ -102,3 +102,20 @@ def test_spelling_and_phrases(paths):
         assert not PHRASES.search(re.sub(r"\s+(?:# )?", " ", text)), path
         # "is none." ends a sentence that has to be read twice; "if there is none" does not.
         assert not re.search(r"(?<!there )\b(is|are) none[.;:]", text), path
+
+
+def test_the_rules_find_faults():
+    bad = "Do it.\n\nParameters\n----------\nx : int\n    Of the set.\n\nRaises\n------\nValueError"
+    assert len(faults(bad)) == 2
+    assert faults(bad.replace("Of the set.", "Size.") + "\n    If it is negative.") == []
+    assert [len(faults(text)) for text in ("As `fit`.", "Those of it.", "As usual.")] == [1, 1, 0]
+    assert words_with_z("localized sizes, minimise, resize") == ["localized"]
+    for text in ("there are records enough", "rows less a centre", "1 if it is, and else 0"):
+        assert PHRASES.search(text)
+    for text in ("all but for the last", "a value that is no number", "free, as ever"):
+        assert PHRASES.search(text)
+    assert BEGINNING.search('"""Of all modules."""')
+    assert BEGINNING.search("# Else it fails.")
+    assert not BEGINNING.search("# Of order 1 / n.")
+    for text in ("enough records", "no less than that", "if or else:", "columns less often"):
+        assert not PHRASES.search(text)

@@ -1,7 +1,10 @@
 """The estimators as scikit-learn, its tools and its users see them."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -12,12 +15,20 @@ from cases import each
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks
 
 import skdpsco.base.private_estimator
-from skdpsco import Ledger, PrivateLasso, PrivateLinearRegressor, PrivateLogisticL1, RowBlocks
+from skdpsco import (
+    Ledger,
+    PrivateLasso,
+    PrivateLinearRegressor,
+    PrivateLogisticL1,
+    RowBlocks,
+)
 from skdpsco.losses import Huber, Quantile
 
 # Seeds make the tests deterministic; tests/test_random.py tests the warning.
@@ -48,6 +59,33 @@ def same(model, other):
     assert_array_equal(model.coef_, other.coef_)
     assert_array_equal(model.intercept_, other.intercept_)
     assert model.privacy_ == other.privacy_
+
+
+@pytest.mark.skipif(
+    not hasattr(estimator_checks, "check_array_api_mixed_inputs"),
+    reason="this version of scikit-learn does not run the check on estimators without array API",
+)
+def test_scikit_learn_check_of_array_api():
+    # SciPy reads the variable when it is imported. One process checks all linear models.
+    code = (
+        "from sklearn.utils.estimator_checks import parametrize_with_checks\n"
+        "from skdpsco import linear_model as models\n"
+        "linear = [models.PrivateLasso(), models.PrivateLogisticL1(), models.PrivateElasticNet(),\n"
+        "          models.PrivateLogisticRegression(), models.PrivateRidge(),\n"
+        "          models.PrivateLinearClassifier(), models.PrivateLinearRegressor()]\n"
+        "for estimator, check in parametrize_with_checks(linear).args[1]:\n"
+        "    if 'check_array_api_input' in repr(check):\n"
+        "        check(estimator)\n"
+        "        print('passed')\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout.split() == ["passed"] * 7
 
 
 @each("kind", [list, pd.Series, pl.Series, *("object", "int64", "float32", "bool")])
@@ -151,6 +189,19 @@ def test_path(Estimator, n_classes, fit_intercept, n_iter, radius):
     assert norms.max() > 0
     if Estimator is PrivateLogisticL1:
         assert (np.abs(path.intercept[0]) == 0).all()
+
+
+@BOTH
+def test_score(Estimator):
+    X, y = data()
+    y = target_of(Estimator, y)
+    model = fitted(Estimator, X, y, epsilon=5.0)
+    weight = np.random.default_rng(1).uniform(0, 1, len(y))
+    metric = r2_score if Estimator is PrivateLasso else accuracy_score
+    assert model.score(X, y) == pytest.approx(metric(y, model.predict(X)))
+    expected = metric(y, model.predict(X), sample_weight=weight)
+    assert model.score(X, y, sample_weight=weight) == pytest.approx(expected)
+    assert model.score(X, y) > 0.7
 
 
 @BOTH

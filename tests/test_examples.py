@@ -264,6 +264,17 @@ def test_pages_of_code(page, tmp_path, monkeypatch):
     ), "".join(said)
 
 
+def test_timed_benchmarks():
+    """What `asv` times from commit to commit runs."""
+    module = runpy.run_path(str(ROOT / "examples/benchmarks/asv/timing/fits.py"))
+    benchmark = module["Fits"]()
+    models, records = benchmark.params
+    for model in models:
+        benchmark.setup(model, records[0])
+        benchmark.time_fit(model, records[0])
+        assert hasattr(benchmark.model, "coef_")
+
+
 def test_examples_import_names_that_exist():
     """Benchmarks run for minutes or hours, and so only by hand: a renamed function shows here."""
     for path in sorted((ROOT / "examples").rglob("*.py")):

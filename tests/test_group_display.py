@@ -133,6 +133,17 @@ def test_frames_and_products():
     np.testing.assert_array_equal(display.by_group[0], report.by_group)
 
 
+def test_overlapping_groups(private):
+    groups = np.column_stack([G == "north", X[:, 2] > 0])
+    display = display_of(private, X, C, sensitive_features=groups, metric="accuracy")
+    right = private.predict(X) == C
+    np.testing.assert_allclose(display.by_group[0], [right[g].mean() for g in groups.T])
+    assert display.overall[0] == pytest.approx(right.mean())
+    assert np.asarray(display.n_samples).tolist() == groups.sum(axis=0).tolist()
+    ticks = [text.get_text() for text in display.ax_.get_yticklabels()]
+    assert ticks[1] == f"1 ({groups[:, 1].sum()})"
+
+
 @pytest.mark.parametrize("n_groups", [1, 12, 40])
 @pytest.mark.parametrize("given", [False, True])
 def test_labels_do_not_overlap(n_groups, given):

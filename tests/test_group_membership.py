@@ -1,4 +1,4 @@
-"""Private membership of groups, overlapping groups, and averages."""
+"""Private membership of groups, overlapping groups, and a user's own solvers."""
 
 import warnings
 
@@ -185,6 +185,21 @@ def test_scores_of_overlapping_groups():
 
 
 # ------------------------------------------------------------------------------ solvers
+
+
+def test_solvers_by_name_and_as_objects():
+    X, y, group = data()
+    auto = model().fit(X, y, sensitive_features=group)
+    named = model(solver="gradient-descent").fit(X, y, sensitive_features=group)
+    assert np.array_equal(named.coef_, auto.coef_)
+    # Features are conditioned for solvers that are given by name.
+    given = [
+        model(solver=solver, feature_bound=1.0).fit(X, y, sensitive_features=group)
+        for solver in (GroupDescent(), Recorder())
+    ]
+    assert np.array_equal(given[0].coef_, given[1].coef_)
+    assert auto.n_iter_ != 7
+    assert model(n_iter=7).fit(X, y, sensitive_features=group).n_iter_ == 7
 
 
 def test_the_average_alone_releases_no_losses():

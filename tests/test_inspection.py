@@ -89,7 +89,20 @@ PIPELINES = {
                       sparse_threshold=0), [FREE, FREE, FREE]),
     "names, perhaps of sparse columns": (columns((PublicBoundsScaler(), ["a"]), (ENCODER, ["b"])),
                                          [NOT, FREE, FREE]),
+    "dense for sure": (columns((make_pipeline(ENCODER, PublicBoundsScaler()), ["a"]),
+                               (PublicBoundsScaler(0.0, 1.0), ["b"])), [FREE, FREE, FREE]),
+    "sparse, unless every cell is stored": (
+        columns((SPARSE_ENCODER, ["a"]), ("passthrough", ["b"]), sparse_threshold=1),
+        [FREE, FREE]),
+    "sparse, or dense if every cell is stored": (
+        columns((make_pipeline(SPARSE_ENCODER, Normalizer()), ["a"]), sparse_threshold=1),
+        [NOT, FREE, FREE]),
+    "sparse, or dense if one category is all": (
+        columns((CategoricalDomainEncoder(["x"], sparse_output=True), ["a"]), sparse_threshold=1),
+        [NOT, FREE]),
     "behind a dense step": (make_pipeline(ENCODER, columns(("passthrough", [0]))), [FREE, FREE]),
+    "behind a sparse step": (make_pipeline(SPARSE_ENCODER, columns(("passthrough", [0]))),
+                             [FREE, NOT, FREE]),
     "behind a private step": (make_pipeline(PrivateStandardScaler(), columns(("passthrough", [0]))),
                               [PRIVATE, FREE]),
     "behind an own step": (make_pipeline(Own(), columns(("passthrough", [0]))), [NOT, NOT, FREE]),
@@ -97,6 +110,10 @@ PIPELINES = {
     "numbers": (columns((PublicBoundsScaler(0.0, 1.0), [0]), (DENSE_ENCODER, [1])), [FREE, FREE]),
     "numbers, perhaps of a sparse matrix": (columns((PublicBoundsScaler(), [0])), [NOT, FREE]),
     "numbers, passed on": (columns(("passthrough", [0])), [NOT, FREE]),
+    "sparse output": (columns((SPARSE_ENCODER, ["a"]), ("passthrough", ["b"])), [NOT, FREE, FREE]),
+    "sparse output in the end": (
+        columns((make_pipeline(Normalizer(), SPARSE_ENCODER), ["a"]), ("drop", ["b"])),
+        [NOT, FREE, FREE, FREE]),
     "dense output": (columns((SPARSE_ENCODER, [0]), (Normalizer(), [1]), sparse_threshold=0),
                      [FREE, FREE]),
     "remainder": (columns(("drop", [0]), remainder=MinMaxScaler(), sparse_threshold=0),

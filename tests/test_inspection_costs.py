@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
@@ -206,6 +207,22 @@ def test_what_is_fitted_counts_until_the_next_fit():
     transformer.set_params(c0=StandardScaler())
     assert privacy_report(transformer).private
     assert [step.name for step in not_private_steps(transformer)] == ["c0"]
+
+
+def test_density_decides_about_sparse_output():
+    A = (rng.uniform(size=(10, 2)) < 0.45).astype(float)
+    A[0] = 0.0
+    other = A.copy()
+    other[0] = 1.0
+    transformer = columns(("passthrough", [0, 1]), sparse_threshold=A.mean() + 0.01)
+    kinds = [sparse.issparse(transformer.fit_transform(sparse.csr_array(B))) for B in (A, other)]
+    assert kinds == [True, False]  # a fitted attribute that one record decides
+    assert not privacy_report(transformer).private
+    assert not privacy_report(transformer.fit(sparse.csr_array(A))).private
+    transformer.set_params(sparse_threshold=0)
+    assert not privacy_report(transformer).private  # still that of the fit
+    assert not not_private_steps(transformer)
+    assert privacy_report(transformer.fit(sparse.csr_array(A))).private
 
 
 def test_frozen_steps_count_once_and_are_not_set():

@@ -180,6 +180,12 @@ def test_automatic_solvers(options, n, d, name):
     assert isinstance(model._resolved_solver(loss, n, d, rho), BALL_SOLVERS[name])
 
 
+def test_descent_reads_rows_as_they_are():
+    X, y = np.zeros((600, 4)), np.arange(600) % 2
+    with pytest.raises(ValueError, match="row_norm=None"):
+        PrivateLinearClassifier(row_norm=1.0, solver="projected-descent").fit(X, y)
+
+
 def test_losses_of_users_that_state_their_targets_are_minimised_by_descent(monkeypatch):
     for traits, found in ((Traits(), False), (Traits("numbers", residuals=True), True)):
         monkeypatch.setattr(LogCosh, "traits", traits, raising=False)

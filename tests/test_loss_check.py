@@ -4,9 +4,12 @@ import itertools
 import math
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from cases import each
 
+import skdpsco.losses.check as module
+from skdpsco._kernels import inner
 from skdpsco.losses import (
     Absolute,
     Hinge,
@@ -39,6 +42,19 @@ from skdpsco.losses.check import check_loss
 def test_check_accepts_the_losses_of_the_library(loss):
     check_loss(loss)
     check_loss(loss, targets=(-1.0, 1.0))
+
+
+def test_a_check_takes_few_evaluations(monkeypatch):
+    """Each of them is a call of Python, and every fit to a user's loss makes a check."""
+    evaluate, calls = module._evaluate, []
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return evaluate(*arguments)
+
+    monkeypatch.setattr(module, "_evaluate", counted)
+    check_loss(Logistic())
+    assert len(calls) < 2500  # 15 microseconds each on a fast machine
 
 
 class Own(NamedTuple):
@@ -130,6 +146,11 @@ def sigmoid(z, y):
     return -y * math.exp(-max(y * z, 0.0)) / (1.0 + math.exp(-abs(z)))
 
 
+@inner
+def clipped(r):
+    return max(min(r, 0.9), -0.1)
+
+
 GOOD = {
     "naive logistic": (
         lambda loss, z, y: math.log(1.0 + math.exp(-y * z)),
@@ -140,6 +161,21 @@ GOOD = {
         lambda loss, z, y: abs(z - y) + math.log1p(math.exp(-2.0 * abs(z - y))),
         lambda loss, z, y: 1.0 - 2.0 / (math.exp(2.0 * (z - y)) + 1.0),
         (1.0, 1.0),
+    ),
+    "squared hinge, clipped": (
+        lambda loss, z, y: (s := max(1.0 - y * z, 0.0)) * min(s, 2.0) - min(s, 2.0) ** 2 / 2.0,
+        lambda loss, z, y: -y * min(max(1.0 - y * z, 0.0), 2.0),
+        (2.0, 1.0),
+    ),
+    "pseudo-Huber": (
+        lambda loss, z, y: 1e-8 * (math.hypot(1.0, (z - y) / 1e-4) - 1.0),
+        lambda loss, z, y: (z - y) / math.hypot(1.0, (z - y) / 1e-4),
+        (1e-4, 1.0),
+    ),
+    "smoothed quantile": (
+        lambda loss, z, y: (c := clipped((z - y) / 1e-5)) * (z - y) - 1e-5 * c * c / 2.0,
+        lambda loss, z, y: clipped((z - y) / 1e-5),
+        (0.9, 1e5),
     ),
     "exponential": (
         lambda loss, z, y: math.exp(-y * z),
@@ -171,6 +207,12 @@ BAD = {
         lambda loss, z, y: z - y - max(3.0 - 1.5 * abs(z - 10.3), 0.0),
         (math.inf, 2.5),
         "is not convex",
+    ),
+    "single precision": (
+        lambda loss, z, y: softplus(z, y),
+        lambda loss, z, y: float(np.float32(sigmoid(z, y))),
+        (1.0, 1.0),
+        r"is not convex|faster than smoothness\(\)=1|not that of the value",
     ),
     "divided differences": (
         lambda loss, z, y: softplus(z, y),

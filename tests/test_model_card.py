@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 import skdpsco
-from skdpsco import Ledger, PrivateMoments, PrivateRidge
+from skdpsco import Ledger, PrivateLogisticRegression, PrivateMoments, PrivateRidge
 from skdpsco.inspection import model_card, privacy_report
 from skdpsco.preprocessing import PrivateStandardScaler
 
@@ -89,6 +90,15 @@ def test_a_pipeline_that_is_not_private_says_so_first():
     text = model_card(make_pipeline(StandardScaler(), clone(MODEL)).fit(X, Y)).to_markdown()
     assert "\n- NOT private: standardscaler. There is no guarantee for the whole.\n" in text
     assert "changes the odds" not in text
+
+
+def test_steps_inside_others_are_described():
+    columns = ColumnTransformer([("a", PrivateStandardScaler(), [0, 1])], sparse_threshold=0)
+    pipeline = make_pipeline(columns, PrivateLogisticRegression(classes=[False, True]))
+    text = model_card(pipeline.fit(X, Y > 0.0)).to_markdown()
+    scaler = pipeline[0].named_transformers_["a"]
+    for line in scaler.privacy_.assumptions:
+        assert f"\n- columntransformer__a: {line}\n" in text
 
 
 def test_post_processing_has_the_risk_of_its_release():

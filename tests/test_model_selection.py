@@ -224,6 +224,13 @@ def test_ties_of_clipped_scores_are_broken_by_the_noise(monkeypatch):
     assert search.cv_results_["rank_test_score"].tolist() == [3, 1, 2]
 
 
+def test_before_a_fit():
+    search = PrivateGridSearchCV(PrivateLogisticL1(), GRID)
+    for name in ("classes_", "n_features_in_", "feature_names_in_", "privacy_"):
+        assert not hasattr(search, name)
+    assert not hasattr(PrivateGridSearchCV(PrivateLasso(), GRID), "predict_proba")
+
+
 def test_tags():
     assert is_classifier(PrivateGridSearchCV(PrivateLogisticL1(), GRID))
     regressor = PrivateGridSearchCV(PrivateLasso(), GRID)

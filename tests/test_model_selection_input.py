@@ -20,7 +20,8 @@ from skdpsco.model_selection import (
 )
 from skdpsco.model_selection import search as search_module
 from skdpsco.preprocessing import PrivateFeatureSelector, PrivateStandardScaler
-from skdpsco.privacy import Poisson
+from skdpsco.privacy import BudgetExceededError, Poisson
+from skdpsco.solvers import Allowance
 
 N = 40
 X = np.random.default_rng(0).uniform(-1, 1, (N, 3))
@@ -217,6 +218,19 @@ BAD_GRIDS = [
 @pytest.mark.parametrize(("estimator", "grid", "match"), BAD_GRIDS)
 def test_candidates(estimator, grid, match):
     refuses_search(match, estimator, grid, epsilon=1.0)
+
+
+class Greedy(PrivateLogisticL1):
+    """Plans with more than it was granted."""
+
+    def _available(self, budget):
+        return Allowance(1.001 * budget.rho)
+
+
+def test_a_plan_that_costs_too_much():
+    greedy = PrivateGridSearchCV(Greedy(), GRID)
+    match = r"Greedy costs rho=.* and was granted"
+    refuses(match, lambda ledger: greedy.set_params(ledger=ledger).fit(X, Y), BudgetExceededError)
 
 
 def with_entry(value, row):

@@ -177,13 +177,27 @@ def test_fits_and_scores_of_the_same_records_add_up(tries):
     ],
 )
 def test_with_a_small_budget_no_record_is_spared(monkeypatch, options, n_fit, n_scored):
-    fit_and_sum, seen = search_module.fit_and_sum, []
+    """And the score of a try is as noisy as was planned."""
+    fit_and_sum, best_try, seen = search_module.fit_and_sum, search_module.best_try, []
 
     def looked_at(estimator, train, validation, *args):
         seen.append((len(train.y), len(validation.y)))
         return fit_and_sum(estimator, train, validation, *args)
 
+    def compared(sums, scorer, n_validation, rho, rng):
+        (paid,) = (e.rho for e in events if isinstance(e, RandomStoppingEvent))
+        assert rho == pytest.approx(paid * (0.1 if n_fit == n_scored else 1.0))
+        return best_try(sums, scorer, n_validation, rho, rng)
+
+    def planned(*args, **kwargs):
+        plan = _selection.plan_search(*args, **kwargs)
+        events[:] = getattr(plan.event, "events", (plan.event,))
+        return plan
+
+    events = []
     monkeypatch.setattr(search_module, "fit_and_sum", looked_at)
+    monkeypatch.setattr(search_module, "best_try", compared)
+    monkeypatch.setattr(search_module, "plan_search", planned)
     PrivateGridSearchCV(MODEL, GRID, **options).fit(X, Y)
     assert set(seen) == {(n_fit, n_scored)}
 
@@ -353,6 +367,13 @@ def test_warnings_do_not_tell_the_number_of_tries(monkeypatch, refit, random_sta
         seen.append([str(one.message) for one in caught])
     assert seen[0] == seen[1]
     assert "public" in seen[0]  # by the rehearsal
+
+
+def test_messages_of_a_composition_are_shown(capfd):
+    with joblib.parallel_config(verbose=10):
+        PrivateGridSearchCV(MODEL, GRID, **COMPOSITION).fit(X, Y)
+    out, err = capfd.readouterr()
+    assert "[Parallel(n_jobs=1)]: Done" in out + err
 
 
 # --- seeds

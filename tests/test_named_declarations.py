@@ -1,7 +1,6 @@
 """Declarations by column name: dicts, labelled Series and schemas are never taken by position."""
 
 from contextlib import nullcontext
-from inspect import signature
 
 import numpy as np
 import pandas as pd
@@ -10,12 +9,24 @@ from cases import each
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-import skdpsco
 from skdpsco import (
+    PrivateElasticNet,
+    PrivateGammaRegressor,
     PrivateGroupDRO,
+    PrivateHuberRegressor,
     PrivateLasso,
+    PrivateLinearClassifier,
+    PrivateLinearDiscriminantAnalysis,
+    PrivateLinearRegressor,
+    PrivateLinearSVC,
+    PrivateLogisticL1,
     PrivateLogisticRegression,
+    PrivateMinimaxClassifier,
+    PrivateMinimaxRegressor,
+    PrivateMoments,
     PrivateMonotoneGLM,
+    PrivatePoissonRegressor,
+    PrivateQuantileRegressor,
     PrivateSynthesizer,
     RowBlocks,
     Schema,
@@ -112,12 +123,25 @@ def test_norms_and_categories(kind):
 
 
 MODELS = [
-    getattr(skdpsco, name)()
-    for name in skdpsco.__all__
-    if name.startswith("Private")
-    and "feature_bound" in signature(getattr(skdpsco, name)).parameters
+    PrivateLasso(),
+    PrivateLogisticL1(),
+    PrivateElasticNet(),
+    PrivateLogisticRegression(),
+    PrivateLinearSVC(),
+    PrivateLinearDiscriminantAnalysis(),
+    PrivateHuberRegressor(),
+    PrivateQuantileRegressor(),
+    PrivatePoissonRegressor(),
+    PrivateGammaRegressor(),
+    PrivateLinearClassifier(),
+    PrivateLinearRegressor(),
+    PrivateGroupDRO(),
+    PrivateMinimaxClassifier(),
+    PrivateMinimaxRegressor(),
+    PrivateMoments(),
+    PrivateMonotoneGLM(),
+    PrivateFeatureSelector(),
 ]
-MODELS += [PrivateFeatureSelector()]
 
 
 @each("model", MODELS)

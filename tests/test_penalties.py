@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import each
 
+from skdpsco._kernels import njit
 from skdpsco.penalties import (
     L1,
     L2,
@@ -128,3 +129,21 @@ def test_zeros_are_exact():
     assert soft_threshold(0.3, 0.3) == soft_threshold(-0.1, 0.3) == 0.0
     assert prox(L1(1.0), 0.5, 0.6) == prox(ElasticNet(1.0, 2.0), -0.5, 0.6) == 0.0
     assert scaled_prox(L1(1.0), 1e-3, 1.0, 0.1) == 0.0
+
+
+@njit
+def compiled(penalty, v, step, scale):
+    return (
+        penalty_value(penalty, v),
+        prox(penalty, v, step),
+        subdifferential(penalty, v),
+        scaled_prox(penalty, v, step, scale),
+        stationarity_gap(penalty, v, step, step, scale),
+    )
+
+
+@each_penalty
+def test_compiled_kernels_agree_with_python(penalty):
+    for v in POINTS:
+        for step in STEPS:
+            assert compiled(penalty, v, step, 0.3) == compiled.py_func(penalty, v, step, 0.3)

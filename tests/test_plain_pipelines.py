@@ -260,6 +260,12 @@ def test_events_are_read_from_their_repr(event):
     assert event_of(repr(event)) == event
 
 
+@each("text", ["open('x')", "GaussianEvent(open)", "3", "GaussianEvent(", "Event()", "x.y(a=1)"])
+def test_other_text_is_no_event(text):
+    with pytest.raises((ValueError, TypeError, SyntaxError)):
+        event_of(text)
+
+
 def test_other_text_is_no_pipeline():
     text = pipeline_to_json(clone(TRANSFORMERS["scaler"]).fit(X))
     for old, new in (

@@ -1,5 +1,7 @@
 """Private transformers: as scikit-learn sees them, what they release, and mistakes of users."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -20,7 +22,7 @@ from skdpsco.preprocessing import (
 )
 from skdpsco.preprocessing.clipper import plan_ranges
 from skdpsco.preprocessing.scaler import SQUARES, plan_moments, release_moments
-from skdpsco.privacy import Budget, Ledger, NoOpEvent, epsilon_of
+from skdpsco.privacy import Budget, Ledger, NoOpEvent, epsilon_of, rho_of
 
 # Seeds make the tests deterministic; tests/test_random.py tests the warning.
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -100,6 +102,16 @@ def test_nothing_is_charged_for_nothing():
     assert selector.get_support().all()
     assert clipper.privacy_.event == selector.privacy_.event == NoOpEvent()
     assert ledger.remaining().rho == pytest.approx(ledger.rho)
+
+
+def test_plans_of_ranges():
+    for n, n_draws in ((31, 0), (33, 2), (115, 2), (118, 3), (10**6, 3)):
+        for d in (1, 9):
+            plan = plan_ranges(round(n * math.sqrt(d)), d, 0.024356)
+            assert rho_of(plan.event) == pytest.approx(0.024356 * (n_draws > 0))
+            assert (plan.centre_grid is not None) == (n_draws == 3)
+            assert (plan.end_grid is not None) == (n_draws > 0)
+            assert plan.penalty * len(plan.distances) <= 0.301 * n * math.sqrt(d)
 
 
 # --- quality

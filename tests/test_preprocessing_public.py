@@ -137,6 +137,20 @@ def test_norms_are_exactly_within_the_bound(norm, bound):
 
 
 @each_norm
+def test_common_rows(norm):
+    # Rows on the sphere are not touched: one-hot, and others without rounding errors.
+    X = np.array([[1.0, 0, 0], [0, -1, 0], [0, 0, 0], [0.5, 0.25, -0.25]])
+    assert_array_equal(RowClipper(norm).fit_transform(X), X)
+    row = np.array([[3.0, 4.0, 0.0]])
+    expected = row * {"l1": 1 / 7, "l2": 1 / 5, "max": 1 / 4}[norm]
+    assert_allclose(RowClipper(norm).fit_transform(row), expected, rtol=1e-14)
+    assert_allclose(RowClipper(norm, 2.0).fit_transform(row.astype(int)), 2 * expected, rtol=1e-14)
+    single = RowClipper(norm).fit_transform(row.astype(np.float32))
+    assert single.dtype == np.float64
+    assert_array_equal(single, RowClipper(norm).fit_transform(row))
+
+
+@each_norm
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
 def test_blocks(norm, convert, monkeypatch):
     X = extreme_rows(norm, 1.0)

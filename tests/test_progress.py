@@ -1,5 +1,6 @@
 """The progress bar of long fits."""
 
+import itertools
 import re
 import sys
 import threading
@@ -11,7 +12,7 @@ import pytest
 from numba.core.event import install_listener
 
 import skdpsco.compile
-from skdpsco import PrivateLasso, PrivateLogisticL1
+from skdpsco import PrivateLasso, PrivateLogisticL1, _kernels
 from skdpsco._config import config_context, get_config, set_config
 from skdpsco._kernels import CompilationNote
 from skdpsco.base import progress as _progress
@@ -85,6 +86,18 @@ def test_compilation_is_said_once(capfd, verbose, module, delay, said):
     found = capfd.readouterr().err
     assert found.count("Compiling kernels for the first fit") == found.count("\n") == said * verbose
     assert found.count("python -m skdpsco.compile") == said * verbose
+
+
+def test_time_of_compiling_is_added_up(capfd, monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr(_kernels.time, "monotonic", lambda: 0.5 * next(clock))
+    function = numba.njit(lambda x: x + 1)  # half a second passes between two looks
+    function.py_func.__module__ = "skdpsco.losses"
+    with config_context(verbose=1), install_listener("numba:compile", CompilationNote(3.0)):
+        function(1)
+        assert capfd.readouterr().err == ""
+        function(1.0)
+        assert "Compiling kernels" in capfd.readouterr().err
 
 
 def test_the_command_that_compiles_fits_every_default(capsys, monkeypatch):

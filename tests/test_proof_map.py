@@ -5,6 +5,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from cases import each
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "skdpsco"
 PROOFS = ROOT / "docs" / "proofs"
@@ -87,3 +89,21 @@ def test_the_map_is_complete():
     ]
     lines = PAGE.read_text("utf-8").splitlines()
     assert [line for line in lines if line.startswith("| `")] == table
+
+
+@each(
+    ("source", "functions"),
+    [
+        ("from skdpsco.mechanisms import release\ndef f(rng): release(rng)", ["f"]),
+        ("from skdpsco.mechanisms.samplers import release as r\ndef f(): return [r]", ["f"]),
+        (
+            "from skdpsco.mechanisms import samplers\nclass A:\n def f(s): samplers.release()",
+            ["A.f"],
+        ),
+        ("def f(future): future.release()", []),
+        ("from skdpsco.mechanisms import gaussian_grid\ndef f(): gaussian_grid()", []),
+    ],
+)
+def test_what_counts_as_a_draw(source, functions):
+    assert drawing(source, {"release"}) == functions
+    assert proofs_of(source) == []

@@ -18,10 +18,22 @@ def words(rng, n=4):
     return [int(next_uint64(rng)) for _ in range(n)]
 
 
-@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
-@pytest.mark.parametrize("seed", [None, 3])
-def test_words_are_the_raw_stream(seed):
-    rng, _ = generator(seed)
+def test_words_are_the_raw_stream():
+    with pytest.warns(PrivacyWarning):
+        rng, _ = generator(3)
+    state = rng.bit_generator.state
+    drawn = words(rng, 100)
+    rng.bit_generator.state = state
+    assert drawn == rng.bit_generator.random_raw(100).tolist()
+    rng.bit_generator.state = state
+    compiled = numba.njit(next_uint64_of)
+    assert drawn == [int(compiled(rng)) for _ in range(100)]
+    rng.bit_generator.state = state
+    assert drawn == [int(compiled(words_of(rng))) for _ in range(100)]
+
+
+def test_aes_words_are_the_raw_stream():
+    rng, _ = generator()
     state = rng.bit_generator.state
     drawn = words(rng, 100)
     rng.bit_generator.state = state
@@ -94,3 +106,10 @@ def test_below_reaches_high_bits():
     assert 0 <= min(draws) < 2**56
     assert 2**62 - 2**56 < max(draws) < 2**62
     assert np.bitwise_or.reduce(draws) == 2**62 - 1
+
+
+def test_below_in_python():
+    compiled = numba.njit(lambda rng, m: below(rng, m))
+    a, b = (np.random.Generator(np.random.PCG64(1)) for _ in range(2))
+    for m in (1, 3, 1000, 2**62):
+        assert [compiled(a, m) for _ in range(20)] == [below(b, m) for _ in range(20)]

@@ -320,30 +320,36 @@ def test_single_precision_is_read_as_it_is(layout, centred, model, request):
     np.testing.assert_allclose(predictions, expected, rtol=1e-4, atol=nearly_0)
 
 
-@pytest.mark.parametrize("kind", ["single", "centred", "mapped"])
-def test_neither_single_precision_nor_a_file_is_copied(kind, request, tmp_path):
-    if kind != "centred":
+@pytest.mark.parametrize("centred", [False, True])
+def test_single_precision_is_not_copied(centred, request):
+    if not centred:
         request.getfixturevalue("as_they_are")
     n, d = 99_000, 50
-    given = RNG.uniform(-1.0, 1.0, (n, d))
-    y = given[:, 0] * 2.0
-    if kind == "mapped":
-        np.save(tmp_path / "X.npy", given)
-        given = np.load(tmp_path / "X.npy", mmap_mode="r")
-    else:
-        given = given.astype(np.float32)
+    single = RNG.uniform(-1.0, 1.0, (n, d)).astype(np.float32)
+    y = single[:, 0] * 2.0
     labels = np.where(y > 0.0, 1, -1)
     # Centred features are a copy in single precision.
-    copy, most = 8 * n * d, 0.7 if kind == "centred" else 0.4
+    copy, most = 8 * n * d, 0.7 if centred else 0.4
     for model, target in (
         (PrivateLasso(solver="frank-wolfe", radius=3.0, n_iter=4), y),
         (PrivateLasso(radius=3.0), y),
         (PrivateLogisticRegression(classes=[-1, 1], solver="gradient-descent"), labels),
         (PrivateLinearClassifier(classes=[-1, 1]), labels),
     ):
-        fit(model, given, target).predict(given)  # compiles
+        fit(model, single, target).predict(single)  # compiles
         tracemalloc.start()
-        fit(model, given, target).predict(given)
+        fit(model, single, target).predict(single)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < most * copy, (model, peak / copy)
+
+
+@pytest.mark.usefixtures("as_they_are")
+def test_blocks_of_single_precision():
+    single = X[:4000].astype(np.float32)
+    # Sparse features are not centred, and centred ones are rounded to single precision.
+    model = PrivateLasso(n_iter=4)
+    expected = fit(model, single.astype(np.float64), Y[:4000]).coef_.copy()
+    for given in (single, sparse.csr_matrix(single)):
+        blocks = RowBlocks.from_arrays(given, Y[:4000], block_size=1500)
+        np.testing.assert_allclose(fit(model, blocks).coef_, expected, rtol=1e-9, atol=1e-9)

@@ -1,7 +1,8 @@
-"""Records one by one: rows within their bounds, orders and chunks."""
+"""Records one by one: rows within their bounds, orders, chunks and blocks."""
 
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from cases import each
 from scipy import sparse, stats
 
 from skdpsco._kernels import njit
+from skdpsco.data import record_stream as module
 from skdpsco.data.design import CentredDense, as_design, read_only
 from skdpsco.data.record_stream import (
     CHUNK_RECORDS,
@@ -20,6 +22,7 @@ from skdpsco.data.record_stream import (
     row_dot,
     row_room,
 )
+from skdpsco.data.record_sums import BlockDesign
 from skdpsco.losses import Logistic
 from skdpsco.solvers import Problem
 
@@ -135,6 +138,22 @@ def test_rows_keep_to_the_norms_of_the_problem(layout, intercept, d):
     assert closest > 1.0 - 1e-12  # the bound is attained
 
 
+def test_norms_of_a_problem_are_those_of_its_longest_rows():
+    for given, order, expected in (
+        (Problem(Logistic(), None, 1, 4), 4.0, 2**0.5),
+        (Problem(Logistic(), None, 1, 4, row_norm=1.5), 4.0, 1.5**0.5),
+        (Problem(Logistic(), None, 1, 4, row_norm=0.5), 4.0, 0.5),
+        (Problem(Logistic(), None, 1, 4, row_norm=0.5), 1.0, 1.0),
+        (Problem(Logistic(), None, 1, 4, row_norm=1e-100), 1e6, 1e-100),
+        (Problem(Logistic(), None, 1, 4, row_norm=1e-100), math.inf, 1e-100),
+        (Problem(Logistic(), None, 1, 5, True, row_norm=1e-100), 10.0, 1.0),
+        (Problem(Logistic(), None, 1, 5, True, row_norm=0.5), 1.0, 2.0),
+        (Problem(Logistic(), None, 1, 5, True), 3.0, 5 ** (1 / 3)),
+        (Problem(Logistic(), None, 1, 1, True), 2.0, 1.0),
+    ):
+        assert expected <= given.feature_norm(order) <= expected * (1.0 + 1e-13)
+
+
 @each("bad", [0.0, -1.0, math.nan, -math.inf, 1e-151])
 def test_bad_row_norms(bad):
     """Squares of the entries of rows that are to be so short would vanish, and they stay long."""
@@ -183,6 +202,31 @@ def test_orders_are_permutations(n):
         np.testing.assert_array_equal(np.sort(order(n, seed)), np.arange(n))
 
 
+@pytest.mark.parametrize("n", [2**31 + 5, 2**40, 3**25 + 1])
+def test_orders_of_huge_numbers_of_records(n):
+    """One to one, and within range, where products of 64 bits would overflow first."""
+    rng = np.random.default_rng(0)
+    keys = rng.integers(0, 2**64, module._ROUNDS, dtype=np.uint64)
+    rows = np.unique(np.append(rng.integers(0, n, 20_000), [0, 1, n - 1]))
+    count = len(rows)
+    module._permute(keys, n, rows)
+    assert rows.min() >= 0
+    assert rows.max() < n
+    assert len(np.unique(rows)) == count
+    # Uniform: the mean of 20,000 uniform numbers is within six standard errors.
+    assert abs(rows.mean() / n - 0.5) < 6 * (12 * count) ** -0.5
+
+
+def test_permutations_in_python_are_the_same():
+    keys = np.random.default_rng(0).integers(0, 2**64, 4, dtype=np.uint64)
+    for n in (1, 2, 10, 100):
+        rows, same = np.arange(n), np.arange(n)
+        module._permute(keys, n, rows)
+        with np.errstate(over="ignore"):
+            module._permute.py_func(keys, n, same)
+        np.testing.assert_array_equal(rows, same)
+
+
 def test_orders_mix():
     """Places and neighbours are as random as they should be: chi-squared, false alarm 1e-7."""
     n, bins, seeds = 600, 6, 300
@@ -202,6 +246,13 @@ def test_orders_mix():
     # Neighbours remain neighbours as often as by chance, and 40 % more often after four rounds.
     same = np.abs(np.diff(places, axis=1)) == 1
     assert abs(same.mean() - 2 / n) < 6 * math.sqrt(2 / n / same.size)
+
+
+def test_small_permutations_are_all_possible():
+    found = Counter(tuple(order(4, seed).tolist()) for seed in range(6000))
+    assert len(found) == 24
+    # 250 of each are expected; a network of few rounds is not quite uniform on 24.
+    assert 100 < min(found.values()) <= max(found.values()) < 500
 
 
 def test_orders_depend_on_the_generator_and_on_n_only():
@@ -238,3 +289,44 @@ def test_chunks_go_on_where_the_last_one_ended(takes, shuffle):
     assert records.taken == total
     with pytest.raises(ValueError, match=f"There are {n} records, {n + 1} were asked for"):
         next(records.take(n - total + 1))
+
+
+def test_records_as_they_stand_need_no_randomness():
+    X, y = design("dense", np.zeros((3, 1)), 1.0), np.zeros(3)
+    rng = rng_of(0)
+    before = rng.bit_generator.state
+    one_pass(X, y, rng, False)
+    assert rng.bit_generator.state == before
+
+
+# ------------------------------------------------------------------------------ blocks
+
+
+def stream(pairs):
+    """Blocks of one feature, as a solver gets them."""
+    return one_pass(BlockDesign(pairs, np.full(1, 1e9), 0, None, False), None, rng_of(0), True)
+
+
+def contents(chunks):
+    found = []
+    for X, y, rows in chunks:
+        np.testing.assert_array_equal(X.values[rows, 0], y[rows])
+        assert 0 < len(rows) <= CHUNK_RECORDS
+        found += y[rows].tolist()
+    return found
+
+
+def test_blocks_are_read_when_they_are_needed():
+    asked = []
+
+    def source():
+        for k in range(3):
+            asked.append(k)
+            yield np.zeros((4, 1)), np.zeros(4)
+
+    given = stream(source())
+    assert asked == []
+    assert len(contents(given.take(3))) == 3
+    assert asked == [0]
+    assert len(contents(given.take(2))) == 2
+    assert asked == [0, 1]

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import sklearn
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -155,3 +156,23 @@ def test_diagrams_of_pipelines_say_which_steps_are_private():
     said = ["data-independent", f"private: epsilon = 2, delta = 1e-05; {only}"]
     assert captions.findall(pipeline.fit(X, y)._repr_html_()) == said
     assert "estimator: PrivateRidge" in search._repr_html_()  # still drawn by scikit-learn
+
+
+@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
+def test_text_display(Estimator):
+    X, y = data()
+    model = Estimator().fit(X, y)
+    with sklearn.config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+        assert list(model._repr_mimebundle_()) == ["text/plain"]
+
+
+@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
+def test_repr_is_that_of_scikit_learn(Estimator):
+    X, y = data()
+    model = Estimator(epsilon=0.5)
+    expected = f"{Estimator.__name__}(epsilon=0.5)"
+    assert repr(model) == str(model) == expected
+    assert repr(model.fit(X, y)) == expected
+    assert Estimator.__repr__ is BaseEstimator.__repr__
+    assert model._repr_mimebundle_()["text/plain"] == expected

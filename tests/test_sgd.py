@@ -7,7 +7,9 @@ import pytest
 from runs import make_problem, run
 from scipy import sparse
 
+from skdpsco._random import UtilityWarning
 from skdpsco.data.design import as_design
+from skdpsco.linear_model import PrivateLogisticRegression
 from skdpsco.losses import Huber, Logistic, Multinomial, Squared
 from skdpsco.privacy import Budget, PoissonSampledGaussianEvent, allows, compose, epsilon_of, rho_of
 from skdpsco.privacy import _pld as pld_module
@@ -49,6 +51,20 @@ def test_more_steps_than_a_distribution_can_hold():
     (warning,) = plan.warnings
     assert warning.startswith("accountant='pld' is for at most 1000000 steps: the 2000000 of")
     assert SGD(accountant="pld").plan(problem, budget, 100).warnings == ()
+
+
+def test_a_warning_names_the_line_that_called_fit(monkeypatch):
+    def stop(*args):
+        raise InterruptedError
+
+    monkeypatch.setattr(SGD, "run", stop)
+    monkeypatch.setattr(module, "pld_applies", lambda event, accountant: False)
+    model = PrivateLogisticRegression(solver=SGD(accountant="pld", batch_size=2.0), n_iter=2)
+    X, y = np.zeros((20, 1)), np.arange(20) % 2
+    with pytest.warns(UtilityWarning, match="accountant='pld'") as caught:
+        with pytest.raises(InterruptedError):
+            model.fit(X, y)
+    assert [w.filename for w in caught if "accountant='pld'" in str(w.message)] == [__file__]
 
 
 def test_without_dp_accounting(monkeypatch):

@@ -174,6 +174,17 @@ def test_text_is_encoded_where_it_is(frame):
     np.testing.assert_allclose(fitted.predict(encoder.transform(text)), means, atol=0.05)
 
 
+def test_strings_of_64_bits(frame, spark):
+    name = "spark.sql.execution.arrow.useLargeVarTypes"
+    spark.conf.set(name, "true")
+    try:
+        blocks = RowBlocks.from_spark(frame, columns=["city"])
+        found = np.concatenate([np.asarray(x["city"]) for x, _ in blocks])
+    finally:
+        spark.conf.unset(name)
+    assert sorted(found) == sorted(FRAME["city"])
+
+
 def test_frames_without_targets_need_no_blocks(frame):
     fitted = fit(PrivateMoments(epsilon=1e6), frame.select("a", "A"))
     np.testing.assert_allclose(fitted.covariance_, np.cov(X[:, :2].T), atol=0.01)
@@ -250,6 +261,16 @@ def test_a_frame_that_is_never_the_same_is_refused_before_the_charge(spark, chan
         PrivateLasso(ledger=ledger).fit(RowBlocks.from_spark(random, "y"))
     assert ledger.spent().epsilon == 0.0
     assert n_kept(spark) == 0
+
+
+def test_seeded_samples_are_the_same_in_every_pass(frame, monkeypatch):
+    some = frame.select(*(f"`{name}`" for name in NUMBERS), "y").sample(0.5)
+    some = some.withColumn("noise", functions.rand() - 0.5)
+    blocks = RowBlocks.from_spark(some, "y")
+    expected = fit(PrivateLasso(n_iter=3), RowBlocks.from_blocks(list(blocks)))
+    sums = before_sum(monkeypatch, 3, lose)
+    assert np.array_equal(fit(PrivateLasso(n_iter=3), blocks).coef_, expected.coef_)
+    assert len(sums) > 3
 
 
 def test_lost_blocks_are_read_again(numbers, monkeypatch):
@@ -330,3 +351,14 @@ def test_errors_of_spark_do_not_tell(spark, tmp_path, late):
         use()
     assert caught.value.__context__ is caught.value.__cause__ is None
     assert "the canary" not in str(caught.value)
+
+
+def test_batches_have_the_layout_that_is_expected(spark):
+    """Otherwise nothing of Spark can be fitted: the method is not public."""
+    from skdpsco._upstream import arrow_batches
+
+    frame = spark.createDataFrame([(1, 2.0)], "a int, b double").coalesce(1)
+    (batch,) = arrow_batches(frame).collect()
+    schema = pa.schema([("a", pa.int32()), ("b", pa.float64())])
+    table = pa.ipc.read_record_batch(pa.py_buffer(batch), schema)
+    assert table.to_pylist() == [{"a": 1, "b": 2.0}]

@@ -63,6 +63,14 @@ def test_values_are_within_0_and_1_for_all_numbers(degree, extrapolation):
     assert_allclose([out[:, :half].sum(axis=1), out[:, half:].sum(axis=1)], 1.0)
 
 
+def test_degree_0_stands_for_bins():
+    edges = np.array([0.0, 1.0, 3.0, 10.0])
+    x = np.array([-5.0, 0.0, 0.5, 1.0, 2.0, 3.0, 9.0, 10.0, 50.0])
+    bins = PrivateSplineTransformer(degree=0, knots=edges[:, None]).fit_transform(x[:, None])
+    assert_array_equal(bins.argmax(axis=1), [0, 0, 0, 1, 1, 2, 2, 2, 2])
+    assert_array_equal(bins.sum(axis=1), 1.0)
+
+
 @each("relation", ["replace-one", "add-or-remove-one"])
 def test_private_knots_are_close_to_quantiles(relation):
     rng = np.random.default_rng(0)

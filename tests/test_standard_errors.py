@@ -6,13 +6,14 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import costs_nothing, each
+from cases import each
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import ElasticNet, GammaRegressor, LogisticRegression, PoissonRegressor
 
 from skdpsco import (
+    Ledger,
     PrivacyWarning,
     PrivateElasticNet,
     PrivateGammaRegressor,
@@ -29,7 +30,7 @@ from skdpsco import (
 from skdpsco.data.design import as_design
 from skdpsco.losses import Huber, Logistic, Multinomial, SmoothHinge, SmoothQuantile, Squared
 from skdpsco.losses.hazards import ProportionalHazards
-from skdpsco.losses.library import Weighted, separated, with_weights
+from skdpsco.losses.library import Weighted, derivative, separated, with_weights
 from skdpsco.losses.log_link import GammaDeviance, PoissonDeviance
 from skdpsco.mechanisms.samplers import SCALE_BITS, deviation_on, to_grid
 from skdpsco.penalties import L2
@@ -370,6 +371,20 @@ def test_without_noise_margins_and_medians_have_the_classical_sandwich():
     assert model.uncertainty_.residual_variance is None
 
 
+def test_piecewise_curvatures_are_derivatives_of_derivatives():
+    z, step = np.linspace(-3.0, 3.0, 301) + 1e-4, 1e-6
+    for loss, y in ((SmoothHinge(2.0), 1.0), (SmoothQuantile(0.3, 0.4), 0.2)):
+        targets = np.full(len(z), y)
+        slopes = [
+            [derivative(loss, one, target) for one, target in zip(moved, targets, strict=True)]
+            for moved in (z, z + step)
+        ]
+        exact = (np.array(slopes[1]) - slopes[0]) / step
+        found = loss.smoothness() * module.bent(loss, np.array(slopes[0]))
+        assert_allclose(found, exact, atol=1e-3)
+        assert 0.0 < found.mean() < loss.smoothness()
+
+
 # ------------------------------------------------------------------------- penalties of l1 norms
 
 
@@ -566,16 +581,20 @@ def test_fits_that_begin_at_a_model(Estimator):
 
 
 @each(
-    ("params", "match"),
+    ("params", "fit_params", "match"),
     [
-        ({"solver": "coordinate-descent"}, "solver must be 'auto' or 'gradient-descent'"),
-        ({"standard_errors": "yes"}, "standard_errors"),
-        ({"feature_bound": None, "solver": "sgd"}, "solver must be 'auto'"),
+        ({"solver": "coordinate-descent"}, {}, "solver must be 'auto' or 'gradient-descent'"),
+        ({"standard_errors": "yes"}, {}, "standard_errors"),
+        ({"feature_bound": None, "solver": "sgd"}, {}, "solver must be 'auto'"),
     ],
 )
-def test_refusals_cost_nothing(params, match):
+def test_refusals_cost_nothing(params, fit_params, match):
     X, y = np.random.default_rng(9).standard_normal((100, 2)), np.arange(100) % 2
-    costs_nothing(PrivateLogisticRegression(**{"standard_errors": True, **params}), match, X, y)
+    ledger = Ledger(epsilon=1.0, delta=1e-5)
+    model = PrivateLogisticRegression(ledger=ledger, epsilon=0.1, standard_errors=True)
+    with pytest.raises(ValueError, match=match):
+        model.set_params(**params).fit(X, y, **fit_params)
+    assert not ledger.charges()
 
 
 def test_margins_of_several_classes_are_refused():

@@ -77,6 +77,19 @@ def test_no_neighbours_are_further_apart_than_is_charged(n, bound):
         assert found <= Fraction(replace_one(n, bound))
 
 
+def test_the_difference_of_neighbours_does_grow():
+    """Where the sums of two neighbours stand on both sides of a power of two, errors differ."""
+    n = 4096
+    values = drifting(n + 1, 1.0)[:n]
+    first = 2048
+    assert np.all(values[:first] == 1.0)
+    other = values.copy()
+    other[0] = -1.0
+    found = abs(Fraction(computed(values)) - Fraction(computed(other))) - 2
+    charged = Fraction(replace_one(n, 1.0)) - 2
+    assert charged / 10 < found <= charged
+
+
 @pytest.mark.parametrize("n", [7, PIECE_ROWS + 1, 3 * PIECE_ROWS + 77])
 @pytest.mark.parametrize(
     "function",

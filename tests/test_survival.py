@@ -173,9 +173,10 @@ def structured(y):
     ],
 )
 def test_forms_of_outcomes(form):
-    y = people(50)[1]
-    *found, entry = check_outcomes(form(y))
-    assert_array_equal(np.column_stack(found), y)
+    _, y = people(50)
+    event, time, entry = check_outcomes(form(y))
+    assert_array_equal(event, y[:, 0] == 1.0)
+    assert_array_equal(time, y[:, 1])
     assert entry is None
 
 
@@ -184,7 +185,8 @@ def test_forms_of_entries(names):
     y = late(50)[1]
     frame = pd.DataFrame(y, columns=["event", "time", "entry"]).astype({"event": bool})[names]
     for form in (frame, frame.to_records(index=False), y.tolist()):
-        assert_array_equal(np.column_stack(check_outcomes(form)), y)
+        event, time, entry = check_outcomes(form)
+        assert_array_equal(np.column_stack([event, time, entry]), y)
 
 
 def bad(y, row, column, number):
@@ -320,6 +322,16 @@ def test_entries_may_be_uneven_and_hazards_rise_within_intervals():
     assert_allclose(model.survival_, np.exp(-(TIMES**1.3)), atol=0.005)
 
 
+@each("Estimator", BOTH)
+def test_entries_at_0_change_nothing_but_noise(Estimator):
+    X, y = people(2000)
+    with_entries = fitted(Estimator, X, np.column_stack([y, np.zeros(len(y))]), epsilon=1e4)
+    counts, plain = with_entries.counts_, fitted(Estimator, X, y, epsilon=1e4).counts_
+    assert_allclose(counts.entries, [2000.0, *[0.0] * 5], atol=1.0)
+    assert_allclose(counts.table.survival, plain.table.survival, atol=1e-3)
+    assert counts.noise == pytest.approx(math.sqrt(2.0) * plain.noise, rel=1e-3)
+
+
 def test_curves_are_consistent():
     for seed in range(20):
         y = (people, late)[seed % 2](60, seed)[1]
@@ -389,6 +401,15 @@ def test_a_fit_finds_the_hazard_ratio():
         model.score(X, y[:100])
     with pytest.raises(ValueError, match="times must be numbers in"):
         model.predict_survival_function(X[:4], [3.0])
+
+
+def test_terms_begin_at_entry():
+    X, y = late(20_000, slope=0.7)
+    model = fitted(PrivateSurvivalRegressor, X, y, epsilon=5.0)
+    assert_allclose(model.coef_, [0.7, 0.0, 0.0], atol=0.12)
+    assert_allclose(model.predict_survival_function(np.zeros((1, 3)))[0], np.exp(-TIMES), atol=0.05)
+    naive = fitted(PrivateSurvivalRegressor, X, y[:, :2], epsilon=5.0)
+    assert naive.predict_survival_function(np.zeros((1, 3)))[0, 1] > math.exp(-1.0) + 0.05
 
 
 def test_the_hazard_of_people_with_the_same_risk():
@@ -533,3 +554,9 @@ def test_a_fit_with_extreme_times_does_not_fail_after_its_charge(times):
             table = life_table(model.counts_.cells, 300, model.unique_times_, model.counts_.entries)
             assert all(np.isfinite(part).all() for part in table)
         assert np.isfinite(model.coef_).all()
+
+
+def test_nothing_in_a_table_is_negative():
+    """Noisy counts of more people than there are leave nobody at risk."""
+    table = life_table(np.array([80.0, 0.0, 90.0, 0.0, -70.0]), 100, TIMES[:2])
+    assert all((part >= 0.0).all() for part in table)

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import test_bad_input as bad_input
-from cases import costs_nothing, each
+from cases import each
 from scipy import sparse
 from sklearn.base import clone
 
-from skdpsco import PrivateSynthesizer, RowBlocks, Schema
+from skdpsco import Ledger, PrivateSynthesizer, RowBlocks, Schema
 from skdpsco.synthesis import Bins
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -118,9 +118,13 @@ OTHER = "X must hold dates, or strings such as '2024-01-31', in column 'a', "
 )
 @pytest.mark.parametrize("wrap", [lambda X: X, RowBlocks.from_arrays])
 def test_what_is_no_date_is_found_before_the_charge(wrap, change, error, match):
+    ledger = Ledger(1.0, 1e-6)
     schema = Schema({"a": {"bounds": ["2020-01-01", "2020-12-31"]}, "b": ["u", "v"]})
-    X = wrap(DATES.assign(**change))
-    assert "secret" not in costs_nothing(PrivateSynthesizer(domain=schema), match, X, error=error)
+    model = PrivateSynthesizer(domain=schema, ledger=ledger)
+    with pytest.raises(error, match=match) as caught:
+        model.fit(wrap(DATES.assign(**change)))
+    assert "secret" not in str(caught.value)
+    assert len(ledger.history()) == 0
 
 
 @each(

@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from skdpsco import (
     Ledger,
+    PrivacyWarning,
     PrivateGridSearchCV,
     PrivateGroupDRO,
     PrivateLinearRegressor,
@@ -23,6 +24,7 @@ from skdpsco import (
     make_private_pipeline,
 )
 from skdpsco.inspection import privacy_report
+from skdpsco.preprocessing import PrivateQuantileClipper
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -101,6 +103,16 @@ def test_target_groups_and_persons_become_no_features():
     assert_array_equal(out, FEATURES_ONLY.encode(frame[FEATURES]))
 
 
+@pytest.mark.parametrize("sparse_output", [False, True])
+def test_reports_call_it_data_independent(sparse_output):
+    encoder = TableEncoder(FEATURES_ONLY, sparse_output=sparse_output)
+    steps = Pipeline([("encode", encoder), ("clip", PrivateQuantileClipper())])
+    report = privacy_report(steps)
+    assert [step.status for step in report.steps] == ["data-independent", "private"]
+    after = Pipeline([("clip", PrivateQuantileClipper()), ("encode", encoder)])
+    assert "may fail" not in str(privacy_report(after))  # it cannot
+
+
 def test_a_raw_frame_becomes_a_private_model():
     ledger = Ledger(epsilon=3.0, delta=1e-5)
     schema, frame = about("ill")
@@ -123,10 +135,29 @@ def test_a_raw_frame_becomes_a_private_model():
         assert fitted.predict(features).shape == (len(frame),)
 
 
-def test_dates_have_no_plain_counterpart():
-    encoder = TableEncoder(Schema({"seen": {"bounds": ["2021-07-29", "2024-04-23"]}}))
+def test_models_of_dates_are_those_of_days():
+    rng = np.random.default_rng(0)
+    days = pd.DataFrame({"seen": 738_000.0 + rng.integers(0, 1000, 400), "x": rng.random(400)})
+    y = np.where(days["seen"] > 738_500, "yes", "no")
+    dates = days.assign(seen=pd.Timestamp(0) + pd.to_timedelta(days["seen"] - 719_163, unit="D"))
+    ends = ["2021-07-29", "2024-04-23"]
+    others = {"x": {"bounds": [0, 1]}, "y": ["no", "yes"]}
+    schema = Schema({"seen": {"bounds": ends}, **others}, target="y")
+    known = {"bounds": schema.columns["seen"].bounds}
+    model = PrivateLogisticRegression(random_state=0)
+    fits = []
+    for one, X in ((schema, dates), (Schema({"seen": known, **others}, target="y"), days)):
+        pipeline = make_private_pipeline(one, model, epsilon=1.0)
+        with pytest.warns(PrivacyWarning):
+            fits.append(pipeline.fit(X, y))
+        assert_array_equal(pipeline.decision_function(X), fits[0].decision_function(dates))
+    blocks = RowBlocks.from_arrow(pa.Table.from_pandas(dates.assign(y=y)), "y")
+    with pytest.warns(PrivacyWarning):
+        again = make_private_pipeline(schema, model, epsilon=1.0).fit(blocks)
+    assert again.score(dates, y) > 0.9
+    assert fits[1].to_sklearn().score(days, y) > 0.9
     with pytest.raises(TypeError, match=r"columns \['seen'\] hold dates"):
-        encoder.fit(pd.DataFrame({"seen": ["2022-01-01"]})).to_sklearn()
+        fits[0].to_sklearn()
 
 
 def test_what_the_schema_tells_a_model():

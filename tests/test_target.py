@@ -12,9 +12,17 @@ from skdpsco import (
     PrivateMonotoneGLM,
 )
 from skdpsco.mechanisms.samplers import deviation_on
-from skdpsco.privacy import epsilon_of, rho_of
+from skdpsco.privacy import NoOpEvent, epsilon_of, rho_of
 from skdpsco.privacy.events import leaves
-from skdpsco.scaling.target import FIELD, TARGET, Target, count_targets, plan_target, release_target
+from skdpsco.scaling.target import (
+    FIELD,
+    TARGET,
+    Target,
+    count_targets,
+    declared_target,
+    plan_target,
+    release_target,
+)
 
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 
@@ -120,6 +128,12 @@ def test_targets_with_other_fields():
     arguments = 4.0, 1.0, True, np.array([1.0, 2.0, 6.0])
     up_to, n = count_targets(None, y, *arguments)
     assert (up_to.tolist(), n) == ([1, 2, 3], 3)
+
+
+def test_a_declared_unit_releases_nothing():
+    plan = declared_target(4.0)
+    assert plan.event == NoOpEvent()
+    assert plan.extremes == (plan.release(None, None, None),) == (Target(4.0, 0.0, 4.0),)
 
 
 def in_two_groups(**params):

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from skdpsco._kernels import njit
-from skdpsco.data.design import TILE_ROWS, as_design, columns_of
+from skdpsco.data.design import TILE_ROWS, Tiles, as_design, columns_of
 from skdpsco.data.pieces import pieces, slice_rows
 from skdpsco.data.products import dot_and_norm_rows, predict_all
 from skdpsco.data.record_sums import in_pieces, map_reduce
+from skdpsco.linear_model import PrivateLogisticL1, PrivateLogisticRegression, PrivateRidge
 from skdpsco.losses import Logistic, Squared
 from skdpsco.penalties import L2
 from skdpsco.scaling.conditioning import Conditioning, plan_conditioning
+from skdpsco.solvers import gradient_sums
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum
 from skdpsco.solvers.penalized.metric import metric_grid, shortened_products
 from skdpsco.solvers.penalized.problem import CompositeProblem
@@ -202,6 +204,29 @@ def test_pieces_are_whole_tiles():
     whole = clipped_gradient_sum(tiles, y, Squared(1.0), W, SCALE, 0.5)
     found = map_reduce(in_pieces(tiles, y), y, clipped_gradient_sum, Squared(1.0), W, SCALE, 0.5)
     np.testing.assert_allclose(found, whole, rtol=1e-11, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "tiled"),
+    [
+        (PrivateRidge(target_bound=1.0), Y, True),
+        (PrivateLogisticRegression(classes=[-1, 1]), Y, True),
+        (PrivateLogisticL1(classes=[-1, 1]), Y, True),
+        (PrivateRidge(target_bound=1.0, standard_errors=True), Y, False),
+        (PrivateLogisticRegression(classes=[0, 1, 2]), np.arange(N) % 3, False),
+    ],
+)
+def test_gradient_descent_reads_tiles(monkeypatch, model, y, tiled):
+    seen = set()
+    original = gradient_sums.add_gradients
+
+    def spy(X, *arguments):
+        seen.add(type(X) is Tiles)
+        return original(X, *arguments)
+
+    monkeypatch.setattr(gradient_sums, "add_gradients", spy)
+    model.set_params(epsilon=50.0, delta=1e-5, feature_bound=2.0).fit(X, y)
+    assert seen == {tiled}
 
 
 def test_little_noise_keeps_double_precision():

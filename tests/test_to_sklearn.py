@@ -143,6 +143,38 @@ def test_what_has_no_plain_counterpart():
     assert not hasattr(PrivateAdditiveRegressor(loss="poisson"), "to_sklearn")
 
 
+@pytest.mark.parametrize(
+    "case", ["ridge", "binary", "three classes", "hinge", "additive", "additive classes"]
+)
+def test_onnx(case):
+    reason = "a converter of more than 100 MB, which `make test` does without"
+    skl2onnx = pytest.importorskip("skl2onnx", reason=reason)
+    runtime = pytest.importorskip("onnxruntime", reason=reason)
+    model = fitted(case)
+    options = {"zipmap": False} if is_classifier(model) else None
+    # What an additive model reads may be missing, and ONNX knows that of float32 alone.
+    rows = 3.0 * X.astype(np.float32 if case.startswith("additive") else np.float64)
+    converted = skl2onnx.to_onnx(model.to_sklearn(), rows[:1], target_opset=18, options=options)
+    session = runtime.InferenceSession(converted.SerializeToString())
+    predicted = session.run(None, {"X": rows})[0].ravel()
+    expected = model.predict(3.0 * X)
+    if is_classifier(model):
+        assert (predicted == expected).mean() > 0.995  # it computes in float32
+    else:
+        assert_allclose(predicted, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_skops(case):
+    io = pytest.importorskip("skops.io", reason="a package that nothing else here needs")
+    pipeline = fitted(case).to_sklearn()
+    data = io.dumps(pipeline)
+    # A `SimpleImputer` keeps the dtype of what it was fitted to.
+    types = ["numpy.dtype"] if case.startswith("additive") else []
+    assert io.get_untrusted_types(data=data) == types
+    assert_array_equal(io.loads(data, trusted=types).predict(X), pipeline.predict(X))
+
+
 @each(
     ("Estimator", "name", "hint"),
     [

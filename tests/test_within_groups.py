@@ -60,6 +60,17 @@ def test_a_report_says_the_same_before_and_after_a_fit(mode):
     assert after.steps[2].rho == estimator[-1].privacy_.rho
 
 
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+def test_a_seed_and_a_relation_are_both_told():
+    report = privacy_report(model(random_state=0).fit(X, Y, **FIT))
+    assert report.steps[0].note.startswith("SEEDED")
+    assert (
+        str(report)
+        .splitlines()[-1]
+        .endswith(f"SEEDED; the guarantee is for {WITHIN_GROUPS!r} neighbours")
+    )
+
+
 GRIDS = {
     "public": ({"n_iter": [1, 2]}, "public", WITHIN_GROUPS),
     "private": ({"n_iter": [1, 2]}, "private", ONE),

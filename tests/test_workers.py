@@ -8,6 +8,7 @@ import time
 import joblib
 import numpy as np
 import pytest
+from cases import fit
 from scipy import sparse
 from sklearn.base import clone
 
@@ -69,12 +70,6 @@ def anywhere(request):
     client = request.getfixturevalue("cluster")
     with client.as_current():
         yield client
-
-
-def fit(model, *data):
-    """A fit with the same noise every time."""
-    with pytest.warns(PrivacyWarning, match="random_state"):
-        return model.set_params(random_state=0).fit(*data)
 
 
 def same(model, *data, y=Y):
