@@ -572,8 +572,7 @@ class PrivateLinearModel(PrivateEstimator):
             targets, total = self._calibration_targets(result, y, prepared.n_samples)
             if callable(targets):
                 design, targets = design.with_targets(targets), None
-            known = problem, units.sizes
-            found = calibration.release(result, design, targets, total, rng, *known)
+            found = calibration.release(result, design, targets, total, rng, problem, units.sizes)
             units = units._replace(calibration=found)
             steps = (*steps, (calibration.name, calibration.event, ""))
         return Found(units, problem, plan, result, steps)

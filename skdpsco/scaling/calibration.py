@@ -52,7 +52,8 @@ class CalibrationTuning(NamedTuple):
     Parameters
     ----------
     share : float
-        Share of mu**2 of the table; beyond ``sure_ratio`` it falls in proportion to 1 / ratio.
+        Share of mu**2 of the table; beyond ``sure_ratio`` it falls in proportion to 1 / ratio. Also
+        that of the sums of a `MeanCurve`, whatever the ratio.
     sure_ratio : float
         Ratio up to which the whole share is spent.
     most_share : float
@@ -257,8 +258,6 @@ class CalibrationPlan:
     expected : float
         Expected slope.
     curve : TargetCurve
-    share : float
-        Share of mu**2.
     n_samples : int
     spread_grid : float or None
         Grid of counts of long scores; None if they are not released.
@@ -270,7 +269,6 @@ class CalibrationPlan:
     prior: tuple[float, float]
     expected: float
     curve: TargetCurve
-    share: float
     n_samples: int
     spread_grid: float | None
 
@@ -432,17 +430,12 @@ class ClassPlan:
     slope : float
         What is left of the scores; the rest is the constant prediction.
     curve : ClassCurve
-    share : float
-        Share of mu**2.
-    n_samples : int
     """
 
     event: Event
     grid: float
     slope: float
     curve: ClassCurve
-    share: float
-    n_samples: int
 
     name: ClassVar[str] = "shares of the classes"
 
@@ -469,15 +462,10 @@ class MeanPlan:
     ----------
     event : Event
     grid : float
-    share : float
-        Share of mu**2.
-    n_samples : int
     """
 
     event: Event
     grid: float
-    share: float
-    n_samples: int
 
     name: ClassVar[str] = "calibration of predictions"
 
@@ -493,7 +481,7 @@ class MeanPlan:
         above, below = np.maximum(sums, noise)
         offset = math.log(above / below)
         variance = (noise / above) ** 2 + (noise / below) ** 2
-        return Calibration(1.0, offset * max(1.0 - variance / max(offset * offset, variance), 0.0))
+        return Calibration(1.0, offset * (1.0 - variance / max(offset * offset, variance)))
 
 
 AnyCalibration = CalibrationPlan | ClassPlan | MeanPlan | ShorteningPlan
@@ -592,13 +580,13 @@ def plan_calibration(
         sensitivity = 1.0 if added else math.sqrt(2.0)  # counts are exact
         grid = gaussian_grid(sensitivity, multiplier["counts"], curve.n_classes, n_samples)
         slope = signal_of(ratio, CALIBRATION.class_ratio)
-        return ClassPlan(event, grid, slope, curve, share, n_samples)
+        return ClassPlan(event, grid, slope, curve)
     if isinstance(curve, MeanCurve):
         multiplier, event = share_mu(mu, {"sums": (CALIBRATION.share, 1)})
         # Two numbers in [0, 1] are replaced, added or removed.
         sensitivity = one_record(n_samples, added, 1.0, math.sqrt(2.0), parts=2)
         grid = gaussian_grid(sensitivity, multiplier["sums"], 2, n_samples)
-        return MeanPlan(event, grid, CALIBRATION.share, n_samples)
+        return MeanPlan(event, grid)
     known, share = known_records(n_known, n_features, mu, curve)
     expected = curve.expected(ratio)
     if curve.noisy_ratio and known < curve.least_records:
@@ -622,18 +610,7 @@ def plan_calibration(
     scale, offset = curve.prior
     deviation = min(1.0, scale * math.sqrt(n_features) / (n_known * mu))
     prior = deviation, offset * deviation
-    share = sum(part * count for part, count in parts.values())
-    return CalibrationPlan(
-        event,
-        grid,
-        levels,
-        prior,
-        expected,
-        curve,
-        share,
-        n_samples,
-        spread_grid,
-    )
+    return CalibrationPlan(event, grid, levels, prior, expected, curve, n_samples, spread_grid)
 
 
 _ROOT_HALF, _DENSITY_AT_0 = math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi)
