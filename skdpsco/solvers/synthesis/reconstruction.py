@@ -166,8 +166,9 @@ class NoisyContrasts:
             chosen = _in_domain(problem, low) - 1
         values = self._shrunken(product_mixture_fit.terms(low, problem.shape), chosen)
         tuning = PROJECTED if problem.dense else RELEASED
-        # More components than pairs of columns would only fit noise.
-        components = min(tuning.components, max(sum(len(subset) > 1 for subset in low), 1))
+        # Independent columns are one component; more than the ranks of all tables fit only noise.
+        ranks = (min(problem.shape[j] - 1 for j in s) for s in low if len(s) > 1)
+        components = min(tuning.components, 1 + sum(ranks))
         most = RECONSTRUCTION.linked // components
         modelled = tuple(
             linked
