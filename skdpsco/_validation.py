@@ -410,6 +410,10 @@ def check_sparse(X: Any) -> Any:
     raise ValueError(f"X is not a valid {X.format.upper()} matrix: {reason}")
 
 
+_DECLARE = (
+    "declare the columns in a skdpsco.Schema, and fit skdpsco.make_private_pipeline(schema, "
+    "model). (Additive models take schema=schema instead.)"
+)
 _LEGAL = "X must be an array, a sparse matrix or a data frame of shape (n_samples, n_features)"
 
 
@@ -444,8 +448,8 @@ def read_X(X: Any, function: Callable[..., Any], *args: Any, **options: Any) -> 
         if _dtype_kind(dtype) in ("m", "M") or (is_temporal and is_temporal()):
             where = "" if name is None else f" in column {name!r}"
             raise ValueError(
-                f"X must be numeric, got {dtype}{where}. Turn dates into numbers first, or declare "
-                "them in a skdpsco.Schema, and fit skdpsco.make_private_pipeline(schema, model)."
+                f"X must be numeric, got {dtype}{where}. Turn dates into numbers first, or "
+                f"{_DECLARE}"
             )
         if getattr(dtype, "kind", None) == "V":  # records with fields
             raise TypeError(f"{_LEGAL}, got an array of dtype {dtype}.")
@@ -463,11 +467,7 @@ def _about_X(X: Any, error: Exception) -> str:
         return message.rstrip(".") + _first_column(X, _is_infinite) + "."
     where = "".join(f" in column {name!r}" for name in _columns_of_no_numbers(X)[:1])
     if message.startswith("could not convert string"):
-        return (
-            f"X must be numeric, but contains text{where}. Encode text first: declare the columns "
-            "in a skdpsco.Schema, and fit skdpsco.make_private_pipeline(schema, model). (Additive "
-            "models take schema=schema instead.)"
-        )
+        return f"X must be numeric, but contains text{where}. Encode text first: {_DECLARE}"
     if message.startswith("Expected 2D array"):
         return (
             f"{message.partition(' instead')[0]} instead. {_LEGAL}. Reshape your data: "
@@ -479,10 +479,10 @@ def _about_X(X: Any, error: Exception) -> str:
         return f"{_LEGAL}, of numbers: a sequence is among its entries{where}."
     if message.startswith("float() argument must be"):  # a number, and names the type
         return f"{_LEGAL}, of numbers{where}: {message}."
-    return (
-        f"{_LEGAL}, of real numbers{where}; and y, if it is needed, one number or label per "
-        "record, none missing."
-    )
+    y = "one number or label per record, none missing."
+    if message.startswith("boolean value of NA is ambiguous"):  # scikit-learn compares labels
+        return f"y must be {y}"
+    return f"{_LEGAL}, of real numbers{where}; and y, if it is needed, {y}"
 
 
 # What scikit-learn recommends, such as the means of the columns, would not be private.

@@ -215,6 +215,11 @@ BAD_Y = {
     "digits": (np.where(Y, "1", "2"), NUMERIC, None),
     "dates": (DATES[:, 0], NUMERIC, "only one class"),
     "None": ([None] * N, "y must be finite, but contains NaN, None", "none of them missing"),
+    "pandas NA": (
+        pd.Series([pd.NA, "b"] * (N // 2), dtype="string"),
+        "y must be one number or label per record, none missing",
+        "same",
+    ),
     "huge integer": ([10**400] * N, NUMERIC, "Unknown label type"),
     "mixed": (np.array([1, "a"] * (N // 2), dtype=object), NUMERIC, "Unknown label type"),
     "continuous": (X[:, 0], None, "Unknown label type: continuous"),

@@ -160,17 +160,23 @@ def test_labels_do_not_overlap(n_columns):
 def test_dates_are_labelled_as_dates():
     bounds = np.array(["2020-01-01", "2024-12-31"], dtype="datetime64[D]")
     seen = bounds[0] + np.arange(N) % 1800
-    frame = pd.DataFrame({"seen": pd.Series(seen).mask(np.arange(N) % 5 == 0)})
+    seen = pd.Series(seen).mask(np.arange(N) % 5 == 0)
+    frame = pd.DataFrame({"seen": seen, "curved": X["curved"]})
     schema = Schema({"seen": {"bounds": bounds, "missing": True}})
-    model = PrivateAdditiveRegressor(epsilon=50.0, schema=schema).fit(frame, Z)
-    display = display_of(model)
+    model = PrivateAdditiveRegressor(epsilon=50.0, schema=schema, pairs=[("seen", "curved")])
+    display = display_of(model.fit(frame, Z), ["seen"])
     missing, *labels = tick_labels(display.axes_[0])
     assert missing.startswith("missing")
     assert len(labels) > 2
     days = np.array(labels, dtype="datetime64[D]")
     assert ((bounds[0] <= days) & (days <= bounds[1])).all()
     assert_apart(display)
-    *knots, missing = model.to_frame()["at"]
+    pair = PairDisplay.from_estimator(model)
+    days = np.array(tick_labels(pair.axes_[0]), dtype="datetime64[D]")
+    assert len(days) > 1
+    assert ((bounds[0] <= days) & (days <= bounds[1])).all()
+    assert_apart(pair)
+    *knots, missing = model.to_frame().query("column == 'seen'")["at"]
     assert missing is None
     assert ((bounds[0] <= np.array(knots)) & (np.array(knots) <= bounds[1])).all()
 

@@ -321,26 +321,24 @@ class PairDisplay:
             panel.remove()
         grids = []
         for pair, (first, second) in zip(self.pairs, self.densities, strict=True):
-            (x, *x_labels), (y, *y_labels) = (
-                _places(pair.first, first),
-                _places(pair.second, second),
-            )
+            (x, x_ticks), (y, y_ticks) = _places(pair.first, first), _places(pair.second, second)
             across, along = (grid.ravel() for grid in np.meshgrid(x, y))
-            grids.append((x, y, pair.of(across, along).reshape(len(y), len(x)), x_labels, y_labels))
+            grids.append((x, y, pair.of(across, along).reshape(len(y), len(x)), x_ticks, y_ticks))
         most = max(float(np.abs(values).max()) for _, _, values, *_ in grids) or 1.0
         style = {"cmap": "RdBu_r", "vmin": -most, "vmax": most, "shading": "nearest", **kwargs}
         self.meshes_ = []
-        for panel, pair, (x, y, values, x_labels, y_labels) in zip(
+        for panel, pair, (x, y, values, x_ticks, y_ticks) in zip(
             panels[:n], self.pairs, grids, strict=True
         ):
             self.meshes_.append(panel.pcolormesh(x, y, values, **style))
             panel.set_xlabel(literal(brief(pair.first.column.name, 40)), fontsize=9)
             panel.set_ylabel(literal(brief(pair.second.column.name, 40)), fontsize=9)
             panel.tick_params(labelsize=8)
-            if x_labels:
-                panel.set_xticks(x, *x_labels, rotation=90 if _upright(*x_labels) else 0)
-            if y_labels:
-                panel.set_yticks(y, *y_labels)
+            if x_ticks:
+                names = [*x_ticks.values()]
+                panel.set_xticks([*x_ticks], names, rotation=90 if _upright(names) else 0)
+            if y_ticks:
+                panel.set_yticks([*y_ticks], [*y_ticks.values()])
         bar = figure.colorbar(self.meshes_[0], ax=panels[:n].tolist())
         bar.set_label(literal(self.value_name), fontsize=9)
         self.axes_, self.figure_ = panels[:n], figure
@@ -357,12 +355,15 @@ def _check_model(estimator: Any) -> None:
     check_is_fitted(estimator)
 
 
-def _places(shape: ShapeFunction, known: Density | Shares) -> tuple[Any, ...]:
-    """Numbers at which a function of a pair is drawn; or codes, and the names of the values."""
+def _places(shape: ShapeFunction, known: Density | Shares) -> tuple[np.ndarray, dict[float, str]]:
+    """Where a function of a pair is drawn, and the labels of values and dates by their places."""
     if isinstance(known, Shares):
         names = [literal(_shortened(str(value))) for value in shape.column.values]
-        return np.arange(len(names)), names
-    return (np.linspace(*_limits(known), POINTS),)
+        return np.arange(len(names)), dict(enumerate(names))
+    low, high = _limits(known)
+    round_days = _round_numbers(3, low, high) if shape.column.dates else ()
+    labels = {float(day): str(dates_of(day)) for day in round_days if low <= day <= high}
+    return np.linspace(low, high, POINTS), labels
 
 
 def _importance(shape: ShapeFunction, known: Density | Shares) -> float:
