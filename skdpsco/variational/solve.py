@@ -278,8 +278,6 @@ def solve_variational_inequality(
     solver = resolve_solver(solver, {"auto": best, **VARIATIONAL_SOLVERS})
     if not (hasattr(solver, "plan") and hasattr(solver, "run")):
         raise TypeError(f"solver must be an object with plan and run, got {solver!r}.")
-    if ledger is not None and (isinstance(ledger, type) or not hasattr(ledger, "charge")):
-        raise TypeError(f"ledger must be None or a Ledger, got {ledger!r}.")
     if probes is not None:
         check_operator(clipped, problem.geometry, _arrays("probes", probes))
     clipped.try_record(problem.geometry.start(), tuple(array[:1] for array in arrays))
