@@ -82,10 +82,6 @@ def _has_probabilities(model: Any) -> bool:
     return model.loss == "logistic"
 
 
-def _as_they_are(y: np.ndarray) -> np.ndarray:
-    return y
-
-
 @with_parameters(
     max_weight="The worst group counts, as its records are; PrivateLogisticRegression has "
     "max_weight.",
@@ -263,7 +259,7 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
             declared_classes(self.classes)
         t, notes = self._encode(y if classifies(self) else check_target(y))
         features = features.without_target()
-        records = read_records(self, features, with_groups(t, membership), _as_they_are)
+        records = read_records(self, features, with_groups(t, membership), np.asarray)
         return records, None, notes, membership, columns
 
     def _order(self) -> float:
