@@ -232,9 +232,6 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
         notes = (*notes, *self._notes(membership))
         regression = not classifies(self)
         bound = self.target_bound if regression else None
-        self._class_weights = (
-            None if regression else relative_weights(self.class_weight, self.classes_)
-        )
         coef, offset = self._fit(X, t, LOSSES[self.loss], bound, notes, regression)
         if classifies(self):
             coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
@@ -465,4 +462,5 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
                 f"Only binary classification is supported, not {len(self.classes_)} classes: "
                 f"loss={self.loss!r} needs y and classes to hold two labels."
             )
+        self._class_weights = relative_weights(self.class_weight, self.classes_)
         return 2.0 * index - 1.0, (labels_note(self.classes_, self.classes),)
