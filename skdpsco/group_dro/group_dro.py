@@ -78,10 +78,6 @@ def classifies(model: Any) -> bool:
     return model.loss in CLASSIFIERS
 
 
-def _has_probabilities(model: Any) -> bool:
-    return model.loss == "logistic"
-
-
 @with_parameters(
     max_weight="The worst group counts, as its records are; PrivateLogisticRegression has "
     "max_weight.",
@@ -369,7 +365,7 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
         if not classifies(self):
             self.target_range_ = units.target.range
 
-    @available_if(_has_probabilities)
+    @available_if(lambda self: self.loss == "logistic")
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probability of every class, available for the logistic loss only.
 
