@@ -364,6 +364,16 @@ def test_monotone(sign):
         assert (sign * np.diff(values[:, 0]) >= -1e-12).all()
 
 
+def test_columns_of_monotone_are_in_no_pair():
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (20_000, 3))
+    y = X[:, 0] * X[:, 1] + X[:, 1] * X[:, 2] + 0.3 * X[:, 0]
+    model = PrivateAdditiveRegressor(epsilon=5.0, monotone={"x0": 1}, random_state=0).fit(X, y)
+    assert list(model.pair_functions_) == [("x1", "x2")]
+    low, high = X[:200].copy(), X[:200].copy()
+    low[:, 0], high[:, 0] = -0.5, 0.5
+    assert (model.predict(high) >= model.predict(low)).all()
+
+
 def test_what_is_stored_is_released():
     frame, y = people(500)
     ledger = Ledger(2.0, 1e-6)
@@ -493,6 +503,7 @@ def test_mistakes_in_blocks_are_found_before_the_charge(model, blocks, error, wo
         ({"monotone": {"city": 1}}, None, ValueError, "monotone"),
         ({"pairs": [("age", "height")]}, None, ValueError, "pairs"),
         ({"pairs": [("age", "age")]}, None, ValueError, "pairs"),
+        ({"pairs": [("age", "city")], "monotone": {"age": 1}}, None, ValueError, "of monotone"),
         ({"pairs": "all"}, None, ValueError, "pairs"),
         ({"pairs": [(["age"], "income")]}, None, ValueError, "pairs"),
         ({"monotone": {"age": np.array([1, 1])}}, None, ValueError, "monotone"),
