@@ -68,7 +68,7 @@ classes : array-like of shape (n_classes,), Schema or None, default=None
 
 [class_weight]
 class_weight : dict or None, default=None
-    Public weights by label, in [1e-6, 1e6]; labels left out have 1.
+    Public weights by label, in [1e-6, 1e6]; labels left out have one.
 
 [max_weight]
 max_weight : float or None, default=None
