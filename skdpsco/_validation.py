@@ -53,6 +53,7 @@ __all__ = [
     "check_weights",
     "check_width",
     "declared",
+    "dtype_name",
     "in_column_order",
     "is_auto",
     "is_missing",
@@ -525,8 +526,25 @@ def _columns_of_no_numbers(X: Any) -> list[Any]:
 
 def _dtype_kind(dtype: Any) -> str | None:
     """NumPy's letter for a dtype; for Arrow's dictionaries, that of the dtype of their values."""
+    return getattr(_of_values(dtype), "kind", None)
+
+
+def _of_values(dtype: Any) -> Any:
+    """The dtype of the values of Arrow's dictionaries; any other dtype as it is."""
     values = getattr(getattr(dtype, "pyarrow_dtype", None), "value_type", None)
-    return getattr(dtype if values is None else type(dtype)(values), "kind", None)
+    return dtype if values is None else type(dtype)(values)
+
+
+def dtype_name(dtype: Any, of_categories: bool = False) -> str:
+    """The name of a dtype in lower case, for numbers that of NumPy, whatever the library is.
+
+    ``of_categories`` asks for the dtype of the categories of a column that has some.
+    """
+    if of_categories:
+        dtype = getattr(getattr(dtype, "categories", None), "dtype", _of_values(dtype))
+    sparse = str(dtype).startswith("Sparse")
+    numbers = getattr(dtype, "subtype" if sparse else "numpy_dtype", dtype)
+    return str(numbers if getattr(numbers, "kind", "O") in "biuf" else dtype).lower()
 
 
 _NUMERIC = "y must be numeric, but contains text or other objects that are not numbers."
@@ -639,8 +657,8 @@ def check_columns(
     return np.full(n_features, numbers, dtype=np.float64)
 
 
-def check_objects(estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, list[str]]:
-    """X as an object array of unconverted values, and the name of each column's dtype.
+def check_objects(estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, list[Any]]:
+    """X as an object array of unconverted values, and each column's dtype.
 
     Raises
     ------
@@ -656,7 +674,7 @@ def check_objects(estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, list
         values = read_X(X, validate_data, estimator, X, reset=reset, **options)
     n_features = values.shape[1]
     dtypes = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", "object")] * n_features
-    return values, [str(dtype).lower() for dtype in dtypes]
+    return values, list(dtypes)
 
 
 def is_missing(value: Any) -> bool:

@@ -127,6 +127,26 @@ def test_numbers_are_mapped_onto_their_range():
     assert schema.encode(whole).ravel().tolist() == [1, -1, 1]
 
 
+def short_floats():
+    """A code, a number and a category, which short floats round."""
+    numbers = pd.DataFrame({"a": [99.9, 1.0], "b": [0.1, 0.3], "c": [0.3, 0.2]}).astype("float32")
+    for dtype in ("float32", "Float32", "float[pyarrow]", "Sparse[float32]"):
+        yield numbers.astype(dtype)
+    yield numbers.astype("float16").astype(pd.ArrowDtype(pa.float16()))
+    yield numbers.astype({"b": "category"})
+    yield numbers.astype("float[pyarrow]").astype({"b": "category"})
+    yield pl.DataFrame(numbers)
+    yield pa.table(numbers)
+
+
+@pytest.mark.parametrize("frame", [*short_floats()])
+def test_codes_and_categories_are_rounded_as_columns_round_them(frame):
+    categories = {"categories": [0.1, 0.2], "missing": [0.3]}
+    schema = Schema({"a": {"bounds": [0, 10], "missing": [99.9]}, "b": categories, "c": categories})
+    assert schema.encode(frame).tolist() == [[0, 1, 1, 0, 0, 0, 0, 1], [-0.8, 0, 0, 0, 1, 0, 1, 0]]
+    assert schema.validate(frame) is None
+
+
 # Times of three days, of which the second is missing; those with a time zone are read in UTC.
 TIMES = [datetime.datetime(2024, 1, 1, 23, 30), None, datetime.datetime(1969, 12, 31, 23, 59)]
 ZONE = datetime.timezone(datetime.timedelta(hours=-2))
