@@ -33,6 +33,7 @@ __all__ = [
     "KnownBy",
     "Real",
     "StrOptions",
+    "as_numbers",
     "both_lacks",
     "check_X",
     "check_X_y",
@@ -284,10 +285,28 @@ def check_weights(weights: Any, max_weight: Any, n_samples: int) -> np.ndarray:
     refuse_masked("sample_weight", weights)
     _refuse_complex("sample_weight", getattr(weights, "dtype", None))
     message = f"sample_weight must be one finite number >= 0 for each of {n_samples} records."
-    weights = quietly(message, np.asarray, weights, dtype=np.float64)
+    weights = as_numbers(message, weights)
     if weights.shape != (n_samples,) or not (weights >= 0.0).all() or np.isinf(weights).any():
         raise ValueError(message)
     return np.minimum(weights, largest) / largest
+
+
+def as_numbers(message: str, values: Any) -> np.ndarray:
+    """Values as an array of float64, without what NumPy would take for numbers: dates, text.
+
+    Raises
+    ------
+    ValueError
+        If they are not real numbers, with this message.
+    TypeError
+        For types that no array holds, with this message, too.
+    """
+    found = quietly(message, np.asarray, values)
+    dates = (np.datetime64, np.timedelta64)
+    odd = found.dtype == object and any(isinstance(value, dates) for value in found.ravel())
+    if odd or found.dtype.kind not in "biufO":
+        raise ValueError(message)
+    return quietly(message, found.astype, np.float64)
 
 
 def check_X_y(
@@ -561,7 +580,7 @@ def check_target(y: Any) -> np.ndarray:
     y = quietly(_NUMERIC, np.asarray, y)
     if y.dtype.kind not in "biufO":
         raise ValueError(f"y must be numeric, got dtype {y.dtype}.")
-    y = quietly(_NUMERIC, y.astype, np.float64)
+    y = as_numbers(_NUMERIC, y)
     if not np.isfinite(y).all():
         raise ValueError("y must be finite, but contains NaN, None or infinity.")
     return y

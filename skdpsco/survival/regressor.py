@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._quiet import quietly
 from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, TargetLike
-from skdpsco._validation import FLOATS, check_X_y
+from skdpsco._validation import FLOATS, as_numbers, check_X_y
 from skdpsco.base.advice import doubts_about_events
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.data.block_records import is_blocks
@@ -276,7 +275,7 @@ def within_horizon(times: Any, known: np.ndarray) -> np.ndarray:
     if times is None:
         return known
     legal = f"times must be numbers in [0, {known[-1]:g}], of which something is known."
-    values = quietly(legal, np.asarray, times, dtype=np.float64)
+    values = as_numbers(legal, times)
     if values.ndim != 1 or not ((values >= 0.0) & (values <= known[-1])).all():
         raise ValueError(legal)
     return values
