@@ -125,6 +125,7 @@ class Column:
             CATEGORY: "such categories; numbers and strings differ, even 1 and '1'",
         }[self.kind]
         dtype = str(column.dtype).partition("(")[0]  # an Enum prints its values as parameters
+        dtype = str(_dtype(column)) if dtype == "Unknown" else dtype
         return f"{self.name!r} has dtype {dtype}, which holds no {what}"
 
     def read(self, column: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -326,9 +327,14 @@ def read_declaration(column: Any, categorical: bool) -> dict[str, Any] | None:
     declared: dict[str, Any] = {"missing": True} if lost.any() else {}
     if not values:
         return None
-    if kind == BOOLEANS or all(isinstance(value, (bool, np.bool_)) for value in values):
+    text = all(isinstance(value, str) for value in values)
+    if kind == CATEGORICAL:
+        if not text and not all(isinstance(value, Real) for value in values):
+            return None
+        categorical = True
+    elif kind == BOOLEANS or all(isinstance(value, (bool, np.bool_)) for value in values):
         return {"boolean": True, **declared}
-    if all(isinstance(value, str) for value in values) or categorical:
+    if text or categorical:
         return {"categories": sorted(set(values)), **declared}
     dates = kind == DATES or all(isinstance(value, (date, np.datetime64)) for value in values)
     numbers = days_of(column) if dates else numbers_of(column)
