@@ -29,6 +29,7 @@ from skdpsco.synthesis.columns import (
     public_dtype,
     taken,
     typed,
+    without,
 )
 from skdpsco.synthesis.implications import (
     Constraint,
@@ -47,13 +48,15 @@ UNDECLARED = (
 
 
 class Encoder(NamedTuple):
-    """A transformer of blocks of records into codes."""
+    """A transformer of blocks of records into codes; ``person`` is a column that they lack."""
 
     domain: "Domain"
+    person: str | None = None
 
     def transform(self, X: Any) -> np.ndarray:
         """Codes of the records of a block, which has the columns of the domain."""
-        return self.domain.encode(columns_in(dates_as_days(X, self.domain.table.dates)))
+        X = dates_as_days(without(X, self.person), self.domain.table.dates)
+        return self.domain.encode(columns_in(X))
 
 
 @dataclass(frozen=True, eq=False)
