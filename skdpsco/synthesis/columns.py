@@ -24,7 +24,6 @@ __all__ = [
     "read_table",
     "taken",
     "typed",
-    "without",
 ]
 
 PANDAS, POLARS = "pandas", "polars"
@@ -130,13 +129,6 @@ def read_table(estimator: Any, X: Any, dates: Collection[str] = ()) -> ColumnTab
     names = list(X.columns)
     dtypes = [DAYS if n in dates else c.dtype for n, c in zip(names, columns, strict=True)]
     return ColumnTable(library, names, dtypes, columns)
-
-
-def without(X: Any, name: str | None) -> Any:
-    """A frame without the column of this name, if there is one; anything else as it is."""
-    if name is None or name not in list(getattr(X, "columns", ())):
-        return X
-    return X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)
 
 
 def columns_in(X: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from skdpsco._validation import check_int, dtype_name, in_column_order, is_missi
 from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.data.columns import NUMBER
 from skdpsco.data.frames import dates_as_days
+from skdpsco.data.row_blocks import without
 from skdpsco.data.schema import Schema
 from skdpsco.solvers.synthesis.possible_records import LinkedColumns
 from skdpsco.solvers.synthesis.workload import DENSE_CELLS, CodeBlocks, is_dense
@@ -29,7 +30,6 @@ from skdpsco.synthesis.columns import (
     public_dtype,
     taken,
     typed,
-    without,
 )
 from skdpsco.synthesis.implications import (
     Constraint,
@@ -48,14 +48,14 @@ UNDECLARED = (
 
 
 class Encoder(NamedTuple):
-    """A transformer of blocks of records into codes; ``person`` is a column that they lack."""
+    """A transformer of blocks of records into codes; ``others`` are columns that are left out."""
 
     domain: "Domain"
-    person: str | None = None
+    others: tuple[str, ...] = ()
 
     def transform(self, X: Any) -> np.ndarray:
         """Codes of the records of a block, which has the columns of the domain."""
-        X = dates_as_days(without(X, self.person), self.domain.table.dates)
+        X = dates_as_days(without(X, self.others), self.domain.table.dates)
         return self.domain.encode(columns_in(X))
 
 
