@@ -306,6 +306,8 @@ BUGS = [
     Bug("additive: a replaced record moves one count", "additive/densities.py",
         "n_columns * (1.0 if self.added else 2.0)", "n_columns * 1.0",
         "audit/miscalibration"),
+    Bug("additive: counts without noise decide about a closer look", "additive/densities.py",
+        "trees[k].around(weights[k])", "trees[k].around(cells[k, 2:])", "audit/miscalibration"),
     Bug("additive: products of a record are not shortened", "additive/pairs.py",
         "residuals /= np.maximum(np.sqrt(np.square(residuals).sum(axis=1)), largest)[:, None]",
         "residuals /= 1.0", "additive"),

@@ -205,6 +205,7 @@ FITS = {
         loss="huber", schema=TABLE
     ),
     "curves of raw numbers": lambda: PrivateAdditiveRegressor(schema=RAW_TABLE),
+    "curves of years": lambda: PrivateAdditiveRegressor(schema=RAW_TABLE),
     "curves of counts": lambda: PrivateAdditiveRegressor(loss="poisson", schema=TABLE),
     "curves of classes with missing numbers": lambda: PrivateAdditiveClassifier(
         classes=[0, 1, 2], schema=TABLE
@@ -284,6 +285,8 @@ def neighbours(name, rng, k=1, alike=False):
         x[:k], w[:k] = extreme((k, D)), rng.choice([0.0, 1e-9, 1.0, 1e200], k)
         if "far" in name:
             x[k:], x[:k] = 1e6 + 100.0 * X[k:], rng.choice(FAR, (k, D))
+        if "years" in name:  # which are looked at closer
+            x[k:], x[:k] = 2000.0 + 9.0 * X[k:], rng.choice([0.0, 1992.0, 2008.0, 1e200], (k, D))
         if "missing" in name:
             x[:k, 0] = rng.choice([np.nan, *x[0]], k)
         y[:k] = extreme((k, *Y.shape[1:])) if K is None else rng.integers(K, size=k)
