@@ -132,6 +132,24 @@ def test_classes(classifier, of_three):
     np.testing.assert_array_equal(high.lines_[0].get_ydata(), display.lines_[0].get_ydata())
 
 
+def test_every_class_has_a_colour():
+    labels = np.arange(N) % 12
+    model = PrivateAdditiveClassifier(epsilon=50.0, schema=SCHEMA, classes=range(12))
+    display = display_of(model.fit(X, labels), ["curved", "city"])
+    colours = [matplotlib.colors.to_hex(line.get_color()) for line in display.lines_]
+    assert len(set(colours)) == 12
+    assert colours[:12] == colours[12:]
+
+
+def test_missing_is_what_is_declared_missing():
+    schema = Schema({"city": {"categories": CITIES, "missing": True}})
+    frame = X[["city", "hour"]].assign(city=X["city"].where(X["city"] != "elsewhere", None))
+    model = PrivateAdditiveRegressor(epsilon=50.0, schema=schema).fit(frame, Z)
+    for fitted in (model, PrivateAdditiveRegressor.from_json(model.to_json())):
+        *_, other = tick_labels(display_of(fitted, ["city"]).axes_[0])
+        assert other == "missing"
+
+
 def test_given_axes_and_style(classifier, of_three):
     _, panels = plt.subplots(1, 2)
     display = display_of(classifier, ["gaps", "city"], ax=panels, color="red")
@@ -171,6 +189,7 @@ def test_dates_are_labelled_as_dates():
     days = np.array(labels, dtype="datetime64[D]")
     assert ((bounds[0] <= days) & (days <= bounds[1])).all()
     assert_apart(display)
+    assert_apart(display_of(model))  # two panels are narrower than one
     pair = PairDisplay.from_estimator(model)
     days = np.array(tick_labels(pair.axes_[0]), dtype="datetime64[D]")
     assert len(days) > 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
@@ -26,6 +27,7 @@ POINTS = 80  # of a heat map, in each direction
 MOST_VALUES = 18  # of a column of categories
 _PANEL = 3.0, 2.1  # inches
 _LETTER = 0.075  # inches of height that a letter of a category needs
+_LETTER_WIDTH = 0.065  # inches
 _LONGEST_NAME = 18  # letters of a category
 _SIDE_BY_SIDE = 36  # letters below a panel
 _LIGHT = "0.87"
@@ -448,8 +450,9 @@ def _draw_numbers(ax, shape, known, style):
     apart = known.missing >= BEYOND
     end = last + 0.12 * (last - first) if apart else last
     lines = []
+    colours = _colours(shape.values.shape[1])
     for k, values in enumerate(shape.values.T):
-        (line,) = ax.plot(x, np.interp(x, shape.knots, values), **{"color": f"C{k}", **style})
+        (line,) = ax.plot(x, np.interp(x, shape.knots, values), **{"color": colours[k], **style})
         marks = {"color": line.get_color(), "linestyle": "none", "markersize": 5, "zorder": 3}
         if shape.zero is not None:
             ax.plot([0.0], [shape.zero[k]], marker="o", markerfacecolor="white", **marks)
@@ -473,14 +476,22 @@ def _draw_categories(ax, shape, known, style):
     x = np.arange(len(names))
     bars = _draw_bars(ax, x, shares, 0.8)
     lines, n = [], values.shape[1]
-    for k in range(n):
+    for k, colour in enumerate(_colours(n)):
         at = x + 0.6 * (k - 0.5 * (n - 1)) / n
-        marks = {"color": f"C{k}", "marker": "o", "linestyle": "none"}
+        marks = {"color": colour, "marker": "o", "linestyle": "none"}
         marks["markersize"] = 5 if n * len(names) < MOST_VALUES else 3
         lines += ax.plot(at, values[:, k], **{**marks, **style})
     ax.set_xlim(-0.6, len(names) - 0.4)
     ax.set_xticks(x, [literal(name) for name in names], rotation=90 if _upright(names) else 0)
     return lines, bars
+
+
+def _colours(n: int) -> list[Any]:
+    """A colour of its own for each of several outputs."""
+    from matplotlib import colormaps, rcParams
+
+    few = n <= len(set(rcParams["axes.prop_cycle"].by_key().get("color", ())))
+    return [f"C{k}" for k in range(n)] if few else [*colormaps["turbo"](np.linspace(0.0, 1.0, n))]
 
 
 def _draw_bars(ax, x, shares, width, **options):
@@ -510,17 +521,26 @@ def _edges_of_bars(low: float, high: float) -> np.ndarray:
 
 def _label_numbers(ax, low, high, named, dates):
     """Label some round numbers, and those that have names, so that no two labels overlap."""
-    for most in (5, 3):
-        numbers = [float(t) for t in _round_numbers(most, low, high) if low <= t <= high]
-        ticks = {t: str(dates_of(t)) if dates else f"{t:g}" for t in numbers}
-        if dates or max(map(len, ticks.values()), default=0) <= 4:
-            break
     start, end = ax.get_xlim()
-    letter = 0.012 * (end - start)
-    shown = dict(named)
-    for t, text in ticks.items():
-        if all(abs(t - other) > letter * (8 + len(text)) for other in named):
-            shown[t] = text if dates else text.replace("-", "\N{MINUS SIGN}")
+    # A layout that is still to come makes panels wider, not narrower.
+    letter = _LETTER_WIDTH * (end - start) / (ax.get_position().width * ax.figure.get_figwidth())
+
+    def apart(one, other):
+        letters = sum(max(map(len, text.split("\n"))) for _, text in (one, other))
+        return abs(one[0] - other[0]) > letter * (0.5 * letters + 1.0)
+
+    many, few = (
+        [(t, str(dates_of(t)) if dates else f"{t:g}") for t in numbers.tolist() if low <= t <= high]
+        for numbers in (_round_numbers(most, low, high) for most in (5, 3))
+    )
+    choices = [
+        [tick for tick in ticks if all(apart(tick, other) for other in named.items())]
+        for ticks in (many, few, many[::2], many[::3], many[:1], few[:1])
+    ]
+    ticks = max((c for c in choices if all(apart(*two) for two in pairwise(c))), key=len)
+    if not dates:
+        ticks = [(t, text.replace("-", "\N{MINUS SIGN}")) for t, text in ticks]
+    shown = {**named, **dict(ticks)}
     ax.set_xticks([*shown], [*shown.values()])
 
 
@@ -531,7 +551,7 @@ def _values_shown(shape: ShapeFunction, known: Shares) -> tuple[list[str], np.nd
     names = [_shortened(str(shape.column.values[j])) for j in frequent]
     values, shares = shape.values[frequent], known.values[frequent]
     if known.missing >= BEYOND:
-        names = [*names, "undeclared"]
+        names = [*names, "missing" if shape.column.missing else "undeclared"]
         values, shares = np.vstack([values, shape.missing]), np.append(shares, known.missing)
     return names, values, shares
 
