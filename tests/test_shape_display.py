@@ -229,6 +229,7 @@ def assert_apart(display):
         ({"n_cols": 0}, ValueError, "^n_cols must be an int, at least 1"),
         ({"n_cols": "3"}, ValueError, "^n_cols must be an int, at least 1"),
         ({"ax": "axes"}, TypeError, "^ax must be None or 5 axes"),
+        ({"features": ["city"]}, TypeError, "parameter.*columns.*'features'"),
     ],
 )
 def test_bad_input(changes, error, match, regressor):
@@ -266,9 +267,10 @@ def test_heat_maps_of_pairs(regressor, of_three):
     with pytest.raises(ValueError, match="class_label"):
         PairDisplay.from_estimator(several)
     assert len(PairDisplay.from_estimator(several, class_label="low").axes_) == 1
-    with pytest.raises(ValueError, match="pairs"):
-        PairDisplay.from_estimator(model, [("curved", "gaps")])
-    with pytest.raises(ValueError, match="pairs"):
+    for wrong in ([("curved", "gaps")], 5, [5], "curved", []):
+        with pytest.raises(ValueError, match="^pairs must be among the model's pair_functions_"):
+            PairDisplay.from_estimator(model, wrong)
+    with pytest.raises(ValueError, match="^This PrivateAdditiveRegressor has no pairs"):
         PairDisplay.from_estimator(clone(model).set_params(pairs=None).fit(X, Z))
     with pytest.raises(ValueError, match="n_cols"):
         PairDisplay.from_estimator(model, n_cols=0)

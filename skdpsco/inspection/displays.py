@@ -284,10 +284,19 @@ class PrivacyUtilityDisplay:
         Returns
         -------
         self : PrivacyUtilityDisplay
+
+        Raises
+        ------
+        ValueError, TypeError
+            If ``epsilons`` or ``scores`` are not legal, or ``ax`` is not an Axes.
+        ImportError
+            If matplotlib is not installed.
         """
+        epsilons = _check_epsilons(self.epsilons)
+        scores = _check_scores(self.scores, len(epsilons))
         ax = axes(type(self).__name__, ax)
-        order = np.argsort(self.epsilons)
-        epsilons, scores = np.asarray(self.epsilons)[order], np.asarray(self.scores)[order]
+        order = np.argsort(epsilons)
+        epsilons, scores = epsilons[order], scores[order]
         n_repeats = scores.shape[1]
         label = literal(name or "private")
         label = f"{label}, median of {n_repeats}" if n_repeats > 1 else label
@@ -327,6 +336,17 @@ def _check_epsilons(epsilons: Any) -> np.ndarray:
             f"epsilons must be a list of finite numbers > 0, got {abridged(epsilons)}."
         )
     return np.array(values, dtype=np.float64)
+
+
+def _check_scores(scores: Any, n_epsilons: int) -> np.ndarray:
+    legal = f"scores must be numbers of shape (n_epsilons, n_repeats), here ({n_epsilons}, ...)"
+    try:
+        found = np.array(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{legal}, with rows of one length.") from error
+    if found.ndim != 2 or len(found) != n_epsilons or not found.size:
+        raise ValueError(f"{legal}; got the shape {found.shape}.")
+    return found
 
 
 def _check_baseline(baseline: Any) -> None:

@@ -154,6 +154,7 @@ class ShapeDisplay:
         pyplot(type(self).__name__)
         if not is_number(n_cols, Integral) or n_cols < 1:
             raise ValueError(f"n_cols must be an int, at least 1, got {abridged(n_cols)}.")
+        _check_style(kwargs)
         new = ax is None
         panels = self._new_axes(n_cols) if new else _check_axes(ax, len(self.shapes))
         self.lines_, self.bars_ = [], []
@@ -282,7 +283,13 @@ class PairDisplay:
         if outputs.shape[1] > 1:
             raise ValueError("class_label must be given where there are more than two classes.")
         known = estimator.pair_functions_
-        names = list(known) if pairs is None else [tuple(pair) for pair in pairs]
+        if not known:
+            raise ValueError(
+                f"This {type(estimator).__name__} has no pairs: its pair_functions_ are empty. Fit "
+                "it with pairs=[...], names of two columns each."
+            )
+        is_list = np.iterable(pairs) and not isinstance(pairs, str)
+        names = list(known) if pairs is None else list(map(_as_pair, pairs)) if is_list else []
         if not names or any(name not in known for name in names):
             raise ValueError(
                 f"pairs must be among the model's pair_functions_, {abridged(list(known))}; got "
@@ -418,6 +425,26 @@ def _check_columns(columns: Any, shapes: Any, densities: Any) -> list[str]:
             f"got {abridged(columns)}."
         )
     return names
+
+
+def _as_pair(pair: Any) -> tuple[Any, ...]:
+    """A pair as a key of ``pair_functions_``; an empty one if it is none."""
+    legal = np.iterable(pair) and all(isinstance(name, str) for name in pair)
+    return tuple(pair) if legal else ()
+
+
+def _check_style(style: dict[str, Any]) -> None:
+    """Refuse keywords that neither a display of shapes nor a line of matplotlib has."""
+    from matplotlib.lines import Line2D
+
+    of_line = {key: value for key, value in style.items() if key not in ("scalex", "scaley")}
+    try:
+        Line2D([], [], **of_line)
+    except AttributeError as error:
+        raise TypeError(
+            f"A parameter is not that of ShapeDisplay (columns, class_label, n_cols, ax), nor a "
+            f"style of matplotlib's lines: {error}."
+        ) from error
 
 
 def _check_axes(ax: Any, n: int) -> np.ndarray:
