@@ -268,9 +268,9 @@ def test_heat_maps_of_pairs(regressor, of_three):
         PairDisplay.from_estimator(several)
     assert len(PairDisplay.from_estimator(several, class_label="low").axes_) == 1
     for wrong in ([("curved", "gaps")], 5, [5], "curved", []):
-        with pytest.raises(ValueError, match="^pairs must be among the model's pair_functions_"):
+        with pytest.raises(ValueError, match=r"^pairs must be among the model's pair"):
             PairDisplay.from_estimator(model, wrong)
-    with pytest.raises(ValueError, match="^This PrivateAdditiveRegressor has no pairs"):
+    with pytest.raises(ValueError, match=r"^This PrivateAdditiveRegressor has no pairs"):
         PairDisplay.from_estimator(clone(model).set_params(pairs=None).fit(X, Z))
     with pytest.raises(ValueError, match="n_cols"):
         PairDisplay.from_estimator(model, n_cols=0)

@@ -428,7 +428,7 @@ def _check_columns(columns: Any, shapes: Any, densities: Any) -> list[str]:
 
 
 def _as_pair(pair: Any) -> tuple[Any, ...]:
-    """A pair as a key of ``pair_functions_``; an empty one if it is none."""
+    """A pair as a key of ``pair_functions_``; an empty one if it is not a pair."""
     legal = np.iterable(pair) and all(isinstance(name, str) for name in pair)
     return tuple(pair) if legal else ()
 
