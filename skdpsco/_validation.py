@@ -626,6 +626,7 @@ def check_columns(
         f"each of {n_features} columns of X"
     )
     value = in_column_order(name, value, names)
+    refuse_masked(name, value)
     try:
         numbers = np.asarray(value)
     except ValueError:  # ragged lists

@@ -103,8 +103,8 @@ def test_small_groups_are_named():
         assert [w.category for w in caught] == [UtilityWarning] * (size < needed)
     model(**secret, cvar_level=1.0).fit(X, y, sensitive_features=group)
     model(epsilon=0.01, random_state=None).fit(X, y, sensitive_features=["all"] * 600)
+    many = {**secret, "groups": range(200)}
     with pytest.warns(UtilityWarning, match="and 190 more"):
-        many = {**secret, "groups": range(200)}
         model(**many).fit(X, y, sensitive_features=np.arange(600) % 200)
 
 
