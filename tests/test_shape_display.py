@@ -1,7 +1,7 @@
 """The plot of the functions of an additive model: what it shows, and what it refuses."""
 
 import sys
-from itertools import pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -175,6 +175,16 @@ def test_labels_do_not_overlap(n_columns):
     assert_apart(display)
 
 
+def test_labels_of_0_and_of_what_is_missing_do_not_overlap():
+    negative = pd.DataFrame({"below": -X["mostly 0"], "above": X["mostly 0"]}).mask(
+        X["gaps"].isna()
+    )
+    display = display_of(PrivateAdditiveRegressor(epsilon=50.0).fit(negative, Z))
+    texts = [text for ax in display.axes_ for text in tick_labels(ax)[:2]]
+    assert [text.partition("\n")[0] for text in texts] == ["0", "missing"] * 2
+    assert_apart(display)
+
+
 def test_dates_are_labelled_as_dates():
     bounds = np.array(["2020-01-01", "2024-12-31"], dtype="datetime64[D]")
     seen = bounds[0] + np.arange(N) % 1800
@@ -207,7 +217,8 @@ def assert_apart(display):
     for ax in display.axes_:
         boxes = [text.get_window_extent() for text in ax.get_xticklabels()]
         boxes.sort(key=lambda box: box.x0)
-        assert all(left.x1 < right.x0 + 1.0 for left, right in pairwise(boxes))  # pixels
+        for left, right in combinations(boxes, 2):  # pixels
+            assert left.x1 < right.x0 + 1.0 or right.y1 < left.y0 + 1.0 or left.y1 < right.y0 + 1.0
         for box in [*boxes, ax.title.get_window_extent()]:
             assert box.x0 >= -1.0
             assert box.x1 <= edges.x1 + 1.0

@@ -28,6 +28,7 @@ MOST_VALUES = 18  # of a column of categories
 _PANEL = 3.0, 2.1  # inches
 _LETTER = 0.075  # inches of height that a letter of a category needs
 _LETTER_WIDTH = 0.065  # inches
+_BELOW = 26.0  # points from the axis to what is below a label of two lines
 _LONGEST_NAME = 18  # letters of a category
 _SIDE_BY_SIDE = 36  # letters below a panel
 _LIGHT = "0.87"
@@ -569,6 +570,8 @@ def _label_numbers(ax, low, high, named, dates):
         ticks = [(t, text.replace("-", "\N{MINUS SIGN}")) for t, text in ticks]
     shown = {**named, **dict(ticks)}
     ax.set_xticks([*shown], [*shown.values()])
+    if len(named) > 1 and not apart(*named.items()):
+        ax.xaxis.get_major_ticks()[1].set_pad(_BELOW)
 
 
 def _values_shown(shape: ShapeFunction, known: Shares) -> tuple[list[str], np.ndarray, np.ndarray]:
