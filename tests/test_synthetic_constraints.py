@@ -166,6 +166,18 @@ def test_a_column_that_is_not_there_is_named_with_its_constraint():
     costs_nothing(model, r"^constraints\[1\] must name columns that X has once, got 'town'", FRAME)
 
 
+def test_dates_that_are_not_declared_are_shown_as_dates():
+    days = np.datetime64("2024-01-01") + np.arange(N) % 300
+    schema = Schema({"seen": {"bounds": ["2024-01-01", "2024-12-31"]}, "city": list(CITIES)})
+    X = FRAME[["city"]].assign(seen=days)
+    for dates, shown in (
+        ("2025-02-01", "'2025-02-01'"),
+        (("2025-02-01", "2025-03-01"), r"\['2025-02-01', '2025-03-01'\]"),
+    ):
+        model = PrivateSynthesizer(domain=schema, constraints=[({"seen": dates}, {"city": "A1"})])
+        costs_nothing(model, rf"^domain\['seen'\] does not declare {shown}, which", X)
+
+
 def test_too_many_boxes_and_other_solvers_are_refused():
     shape = (MAX_BOXES + 1,) * 2
     unequal = [

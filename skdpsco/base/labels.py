@@ -94,8 +94,8 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         raise ValueError(f"classes must be finite, got {abridged(classes)}.")
     if (given.dtype.kind in "OUS") != (y.dtype.kind in "OUS"):
         encoded = (
-            " Meta-estimators such as VotingClassifier, and cross_val_predict of probabilities, pass "
-            "labels on as integers: for them declare these, classes=[0, 1], for instance."
+            " Meta-estimators such as VotingClassifier, and cross_val_predict of probabilities, "
+            "pass labels on as integers: for them declare these, classes=[0, 1], for instance."
         )
         raise ValueError(
             f"classes must have the type of the labels in y: {given.dtype} against {y.dtype}. (A "

@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsco._validation import is_missing, is_number
 from skdpsco.data.categories import codes_among, is_list
-from skdpsco.data.frames import day_of
+from skdpsco.data.frames import dates_of, day_of
 from skdpsco.solvers.synthesis.possible_records import CodeBox, LinkedColumns, linked_columns
 from skdpsco.synthesis.bins import MERGED_BINS, Bins, MergedBins, is_integer
 from skdpsco.synthesis.columns import ColumnTable, is_dates
@@ -119,8 +119,10 @@ def constrained(
     for value in _of_column(constraints, j):
         mask = _matching(fine, value, dtype)
         if mask is None or not mask.any():
+            known = dtype.startswith("datetime") and not is_missing(value)
+            shown = dates_of(value).astype(str).tolist() if known else value
             raise ValueError(
-                f"{name} does not declare {value!r}, which constraints give this column. Numbers "
+                f"{name} does not declare {shown!r}, which constraints give this column. Numbers "
                 "are one of the points of their Bins, or a range from one edge to another that is "
                 "not wholly beyond them."
             )
