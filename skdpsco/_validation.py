@@ -59,6 +59,7 @@ __all__ = [
     "is_number",
     "is_undeclared",
     "read_X",
+    "real_array",
     "refuse_masked",
     "select_records",
     "with_hints",
@@ -161,6 +162,15 @@ def check_bound(name: str, value: Any) -> float:
     return float(value)
 
 
+def real_array(value: Any) -> np.ndarray | None:
+    """The value as an array of real numbers; None if it is ragged, or holds anything else."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # ragged lists
+        return None
+    return array if array.dtype.kind in "iuf" else None
+
+
 def is_auto(value: Any) -> bool:
     """Whether a parameter is "auto"; arrays are not compared."""
     return isinstance(value, str) and value == "auto"
@@ -184,11 +194,8 @@ def check_feature_bound(value: Any, n_features: int, names: Iterable[Any] | None
     if isinstance(value, Real):
         return np.full(n_features, check_bound("feature_bound", value))
     value = in_column_order("feature_bound", value, names)
-    try:
-        bounds = np.asarray(value)
-    except ValueError:  # ragged lists
-        bounds = np.asarray(None)
-    if bounds.dtype.kind not in "iuf":
+    bounds = real_array(value)
+    if bounds is None:
         raise TypeError(
             "feature_bound must be a positive number, or a list of one number per column of X "
             f"('auto' and None, where legal, are for all columns); got {abridged(value)}."
@@ -627,11 +634,8 @@ def check_columns(
     )
     value = in_column_order(name, value, names)
     refuse_masked(name, value)
-    try:
-        numbers = np.asarray(value)
-    except ValueError:  # ragged lists
-        numbers = np.asarray(None)
-    if numbers.dtype.kind not in "iuf":
+    numbers = real_array(value)
+    if numbers is None:
         raise TypeError(f"{legal}; got {abridged(value)}.")
     if numbers.shape not in ((), (n_features,)):
         raise ValueError(f"{legal}; got shape {numbers.shape}.")

@@ -36,9 +36,11 @@ from skdpsco.preprocessing import (
     RowClipper,
 )
 from skdpsco.privacy import (
+    AddedPoissonSampledGaussianEvent,
     ComposedEvent,
     GaussianEvent,
     NoOpEvent,
+    PoissonSampledGaussianEvent,
     PureDPEvent,
     RandomStoppingEvent,
     RepeatedEvent,
@@ -254,6 +256,8 @@ def test_nested_steps_leave_and_others_are_named():
         ComposedEvent((RepeatedEvent(GaussianEvent(0.3), 4), PureDPEvent(1e-9))),
         RandomStoppingEvent(0.1, TruncatedNegativeBinomial(-0.5, 0.1)),
         RandomStoppingEvent(0.1, Poisson(2.0)),
+        PoissonSampledGaussianEvent(0.1, 0.8),
+        AddedPoissonSampledGaussianEvent(0.1, 0.8),
     ],
 )
 def test_events_are_read_from_their_repr(event):

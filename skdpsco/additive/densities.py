@@ -45,6 +45,12 @@ class DensityTuning(NamedTuple):
         Share of a level over that of the level above it.
     levels : int
         Depth of the tree of a column, whose nodes have four parts.
+    closer : float
+        Share of the counts' mu**2 for a second tree of columns that lie in few cells.
+    closer_ratio : float
+        The n mu, over the root of the number of columns, from which there is a second tree.
+    few_cells, inside : float
+        The most cells that are few, and the share of the numbers that lie in them.
     steep : float
         The bound of a column over the width around 0 within which cells are equally wide. Beyond,
         their width is in proportion to the distance from 0.
@@ -59,6 +65,10 @@ class DensityTuning(NamedTuple):
     share: float = 0.16
     fall: float = 0.55
     levels: int = 5
+    closer: float = 0.15
+    closer_ratio: float = 150.0
+    few_cells: int = 32
+    inside: float = 0.98
     steep: float = 64.0
     reach_ratio: float = 100.0
     most_reach: float = 8.0
@@ -70,6 +80,7 @@ DENSITIES = DensityTuning()
 QUARTERS = 4  # of a node; two levels of halves would cost twice as much
 N_CELLS = QUARTERS**DENSITIES.levels
 DENSITY_LEVELS = tuple(f"level {k + 1}" for k in range(DENSITIES.levels))
+CLOSER_LEVELS = tuple(f"closer {name}" for name in DENSITY_LEVELS)
 
 
 class Density(NamedTuple):
@@ -167,7 +178,16 @@ class DensityPlan:
             pairs = zip(trees, found.tolist(), strict=True)
             expected = np.array([tree.expected(bound) for tree, bound in pairs])
             parts = divided(rest[:, None], own[:, 2:], deviation, expected)
-            weights = [*self.tree(cells[:, 2:], parts, rng, expected)]
+            weights = [*self.tree(DENSITY_LEVELS[1:], cells[:, 2:], parts, rng, expected)]
+        looks = d if CLOSER_LEVELS[0] in self.multipliers else 0
+        few = {k: narrower for k in range(looks) if (narrower := trees[k].around(weights[k]))}
+        if few:
+            kinds = [(numbers[k], narrower.edges) for k, narrower in few.items()]
+            closer = np.array(entry_counts(X, y, kinds)).reshape(len(few), -1)[:, 2:]
+            expected = np.array([narrower.expected(math.inf) for narrower in few.values()])
+            parts = self.tree(CLOSER_LEVELS, closer, rest[[*few], None], rng, expected)
+            for (k, narrower), part in zip(few.items(), parts, strict=True):
+                trees[k], weights[k] = narrower, part
         known: dict[int, Density | Shares] = {}
         for k, j in enumerate(numbers):
             parts = np.append(weights[k], [zero[k], missing[k]])
@@ -180,17 +200,18 @@ class DensityPlan:
 
     def tree(
         self,
+        levels: tuple[str, ...],
         counts: np.ndarray,
         weights: np.ndarray,
         rng: np.random.Generator,
         expected: np.ndarray,
     ) -> np.ndarray:
-        """Weights of the cells of some columns, from their counts and the weights of level 1.
+        """Weights of the cells of some columns, from their counts and the weights above ``levels``.
 
         ``expected`` has the weights of cells before any count.
         """
         d = len(counts)
-        for level in DENSITY_LEVELS[1:]:
+        for level in levels:
             noisy = counts.reshape(d * QUARTERS * weights.shape[1], -1).sum(axis=1)
             deviation = gaussian_mechanism(rng, noisy, self.grid(level, d, len(noisy)))
             weights = divided(weights, noisy.reshape(d, -1), deviation, expected)
@@ -215,6 +236,16 @@ class Cells(NamedTuple):
         edges = np.sinh(np.linspace(first, last, N_CELLS + 1)) * unit
         edges[[0, -1]] = low, high
         return cls(edges)
+
+    def around(self, weights: np.ndarray) -> "Cells | None":
+        """As many cells where a few hold most of the weights; None if it takes more of them."""
+        up_to = np.append(0.0, weights.cumsum()) / max(float(weights.sum()), 1e-300)
+        last = np.searchsorted(up_to, up_to + DENSITIES.inside)  # beyond the end: there is none
+        first = int((last - np.arange(len(last)) + (last > N_CELLS) * N_CELLS).argmin())
+        if last[first] > min(first + DENSITIES.few_cells, N_CELLS):
+            return None
+        low, high = self.edges[[max(first - 1, 0), min(last[first] + 1, N_CELLS)]].tolist()
+        return Cells(np.linspace(low, high, N_CELLS + 1))
 
     def expected(self, found: float) -> np.ndarray:
         """Weights of the cells before any count.
@@ -345,8 +376,12 @@ def plan_densities(
         If the noise is too large for the grids.
     """
     d = sum(not column.values for column in columns)
+    n_mu = math.inf if n_samples is None else n_samples * mu
     names = DENSITY_LEVELS if d else DENSITY_LEVELS[:1]
-    weights = DENSITIES.fall ** np.arange(len(names))
+    if d and n_mu >= DENSITIES.closer_ratio * math.sqrt(len(columns)):
+        names += CLOSER_LEVELS
+    weights = DENSITIES.fall ** (np.arange(len(names)) % DENSITIES.levels)
+    weights[DENSITIES.levels :] *= DENSITIES.closer / (1.0 - DENSITIES.closer)
     shares = (share * weights / weights.sum()).tolist()
     multipliers, event = share_mu(mu, {n: (s, 1) for n, s in zip(names, shares, strict=True)})
     plan = DensityPlan(n_samples, columns, multipliers, event, added)

@@ -211,6 +211,7 @@ class SumOfShapes(PrivateLinearModel):
     _bounds_in: ClassVar[str] = "the ranges of columns in a schema"
     _planned_with: ClassVar[Any] = ()  # users do not know the parameters of what is fitted
     _wanted_pairs: Any = None  # of a draft: places of columns; None if they are chosen
+    _without_pairs: tuple[int, ...] = ()  # of a draft: places of columns that are not chosen
     shapes_: tuple[ShapeFunction, ...]
     pairs_: tuple[tuple[tuple[int, int], PairFunction], ...]
     densities_: tuple[Density | Shares, ...]
@@ -258,7 +259,8 @@ class SumOfShapes(PrivateLinearModel):
         wanted = wanted if self._wanted_pairs is None else self._wanted_pairs
         n_classes = len(getattr(self, "classes_", ()))
         targets = is_classifier(self) and self._weighs(), n_classes if n_classes > 2 else 1
-        return plan_pairs(n_samples, columns, self._ratio(n_samples, columns), mu, wanted, *targets)
+        ratio, alone = self._ratio(n_samples, columns), self._without_pairs
+        return plan_pairs(n_samples, columns, ratio, mu, wanted, *targets, alone=alone)
 
     def _conditions(self, task: Any, n_samples: int, mu: float) -> bool:
         return True

@@ -104,6 +104,8 @@ class PrivateAdditiveModel(RecordParameters, PrivateEstimator):
         monotone = self._check_monotone(records)
         model = self._linear_model()
         model._wanted_pairs = self._check_pairs(records)
+        names = [column.name for column in records.columns]
+        model._without_pairs = tuple(map(names.index, monotone))
         draft.model_ = model.fitted_for(draft, records, y, weights)
         draft.model_.shapes_ = tuple(
             shape.monotone(monotone[shape.column.name], known)
@@ -154,7 +156,7 @@ class PrivateAdditiveModel(RecordParameters, PrivateEstimator):
         Raises
         ------
         ValueError
-            If they are not pairs of different columns of X.
+            If they are not pairs of different columns of X, or name a column of ``monotone``.
         """
         if self.pairs is None or is_auto(self.pairs):
             return () if self.pairs is None else None
@@ -167,6 +169,11 @@ class PrivateAdditiveModel(RecordParameters, PrivateEstimator):
                 raise ValueError(
                     "pairs must be 'auto', None, or a list such as [('age', 'city')], which names "
                     f"two different columns of X each time; got {abridged(self.pairs)}."
+                )
+            if any(name in (self.monotone or ()) for name in pair):
+                raise ValueError(
+                    "pairs must not name columns of monotone: a function of two columns may fall "
+                    f"where one of them rises; got {abridged(self.pairs)}."
                 )
             first, second = sorted(map(names.index, pair))
             found.append((first, second))

@@ -256,8 +256,11 @@ def plan_pairs(
     wanted: Sequence[tuple[int, int]] | None,
     weighted: bool = False,
     n_outputs: int = 1,
+    alone: Sequence[int] = (),
 ) -> PairPlan:
     """Take the ``wanted`` pairs, or spend a share of ``mu**2`` on a choice, if that may pay.
+
+    Columns that stay ``alone`` are not chosen.
 
     Raises
     ------
@@ -273,7 +276,7 @@ def plan_pairs(
     if wanted is not None:
         widths = tuple(map(width, wanted))
         return PairPlan(n_samples, tuple(wanted), counts, widths, NoOpEvent(), {})
-    every = combinations(range(len(columns)), 2)
+    every = combinations([j for j in range(len(columns)) if j not in alone], 2)
     candidates = tuple(pair for pair in every if width(pair) <= PAIRS.widest)
     n_pairs = min(int(ratio / PAIRS.ratio), PAIRS.most, len(candidates))
     if n_pairs == 0:

@@ -69,7 +69,8 @@ def with_parameters(**hints: str) -> Callable[[type[_Class]], type[_Class]]:
 
     So do those of its decorated bases. ``__init__`` only stores them, as scikit-learn expects, and
     its signature has the order of the docstring. Type checkers take ``field(init=False)`` for what
-    `fit` sets. The class is no dataclass: tools for these would see parameters alone, and no fit.
+    `fit` sets, and ``field(init=False, default=...)`` fixes a parameter of a base. The class is no
+    dataclass: tools for these would see parameters alone, and no fit.
 
     Parameters
     ----------
@@ -86,6 +87,7 @@ def with_parameters(**hints: str) -> Callable[[type[_Class]], type[_Class]]:
         for owner in reversed(cls.__mro__):
             entries |= vars(owner).get("_own_parameters", {})
             cls._parameter_constraints |= vars(owner).get("_own_constraints", {})
+        entries = {name: entry for name, entry in entries.items() if name not in vars(cls)}
         init: Any = vars(make_dataclass(cls.__name__, entries.values(), kw_only=True))["__init__"]
         elsewhere = {
             other: f"Use {name}: see docs/migrating.md."
@@ -117,6 +119,8 @@ def take_parameters(cls: type) -> dict[str, tuple[str, Any, Any]]:
         known = given if isinstance(given, Field) else field(default=given)
         if known.init:
             found[name] = name, kind, known
+        elif known.default is not MISSING:
+            setattr(cls, name, known.default)
     return found
 
 

@@ -107,8 +107,8 @@ schema : Schema or None, default=None
 
 [monotone]
 monotone : dict or None, default=None
-    By name of a column: 1 if its curve never decreases, -1 if it never increases. Columns of arrays
-    are called "x0", "x1" and so on.
+    By name of a column: 1 if predictions never decrease with it, -1 if they never increase. It is
+    in no pair. Columns of arrays are called "x0", "x1" and so on.
 
 [pairs]
 pairs : "auto", list of tuple of two str, or None, default="auto"

@@ -78,14 +78,6 @@ def classifies(model: Any) -> bool:
     return model.loss in CLASSIFIERS
 
 
-def _has_probabilities(model: Any) -> bool:
-    return model.loss == "logistic"
-
-
-def _as_they_are(y: np.ndarray) -> np.ndarray:
-    return y
-
-
 @with_parameters(
     max_weight="The worst group counts, as its records are; PrivateLogisticRegression has "
     "max_weight.",
@@ -236,9 +228,6 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
         notes = (*notes, *self._notes(membership))
         regression = not classifies(self)
         bound = self.target_bound if regression else None
-        self._class_weights = (
-            None if regression else relative_weights(self.class_weight, self.classes_)
-        )
         coef, offset = self._fit(X, t, LOSSES[self.loss], bound, notes, regression)
         if classifies(self):
             coef, offset = np.atleast_2d(coef), np.atleast_1d(offset)
@@ -263,7 +252,7 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
             declared_classes(self.classes)
         t, notes = self._encode(y if classifies(self) else check_target(y))
         features = features.without_target()
-        records = read_records(self, features, with_groups(t, membership), _as_they_are)
+        records = read_records(self, features, with_groups(t, membership), np.asarray)
         return records, None, notes, membership, columns
 
     def _order(self) -> float:
@@ -377,7 +366,7 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
         if not classifies(self):
             self.target_range_ = units.target.range
 
-    @available_if(_has_probabilities)
+    @available_if(lambda self: self.loss == "logistic")
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Probability of every class, available for the logistic loss only.
 
@@ -470,4 +459,5 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
                 f"Only binary classification is supported, not {len(self.classes_)} classes: "
                 f"loss={self.loss!r} needs y and classes to hold two labels."
             )
+        self._class_weights = relative_weights(self.class_weight, self.classes_)
         return 2.0 * index - 1.0, (labels_note(self.classes_, self.classes),)

@@ -11,7 +11,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from skdpsco._quiet import quietly, score_by
 from skdpsco.group_dro.membership import as_array, membership_of
-from skdpsco.privacy._checks import abridged
+from skdpsco.privacy._checks import abridged, library
 from skdpsco.privacy.report import html_table
 
 __all__ = ["group_report", "worst_group_score", "worst_group_scorer"]
@@ -67,10 +67,7 @@ class GroupReport:
         ImportError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("GroupReport.to_frame() needs pandas: pip install pandas.") from error
+        pd = library("pandas", "GroupReport.to_frame() needs pandas: pip install pandas.")
         names, sizes, scores = zip(*self._rows(), strict=True)
         index = pd.Index(names, name="group", tupleize_cols=False)
         return pd.DataFrame({"n_samples": sizes, "score": scores}, index=index)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import check_bound
+from skdpsco._validation import check_bound, real_array
 from skdpsco.base.private_estimator import resolve_solver
 from skdpsco.losses.library import Absolute, Hinge, Logistic, Squared
 from skdpsco.privacy._checks import abridged
@@ -106,11 +106,8 @@ def check_prior(
     """
     if prior is None:
         return None
-    try:
-        shares = np.asarray(prior)
-    except ValueError:  # ragged lists
-        shares = np.asarray(None)
-    if shares.dtype.kind not in "iuf":
+    shares = real_array(prior)
+    if shares is None:
         raise TypeError(f"{of}_prior must hold one number per {of}, got {abridged(prior)}.")
     if shares.shape != (n_groups,):
         raise ValueError(

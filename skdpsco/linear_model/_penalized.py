@@ -34,6 +34,7 @@ from skdpsco.solvers import (
 from skdpsco.solvers.newton_step import NewtonStep
 
 __all__ = [
+    "PENALTY",
     "AnySolver",
     "CompositeModel",
     "UncalibratedModel",
@@ -55,7 +56,7 @@ BEGINNING = GradientDescent, SGD  # solvers that know where a problem starts
 
 
 class PenaltyTuning(NamedTuple):
-    """Widths for fits whose standard errors clipping should not bias.
+    """Widths for fits that clipping should not bias.
 
     examples/benchmarks/standard_errors.py shows the coverage with them.
 
@@ -64,7 +65,8 @@ class PenaltyTuning(NamedTuple):
     unclipped_features : float
         Width of features with standard errors, in root mean squares.
     unclipped_targets : float
-        Scale of targets with standard errors, in units of the scale that is found.
+        Scale of targets, in units of the scale that is found: with standard errors, and where means
+        are exponentials.
     """
 
     unclipped_features: float = 4.5

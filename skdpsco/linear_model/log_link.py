@@ -16,7 +16,12 @@ from skdpsco.base.parameters import with_parameters
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._inference import CoefficientInference
-from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
+from skdpsco.linear_model._penalized import (
+    PENALTY,
+    UncalibratedModel,
+    check_weight,
+    mixed_penalty,
+)
 from skdpsco.losses.log_link import (
     LEAST_MEAN,
     GammaDeviance,
@@ -90,7 +95,9 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
     def _plan_target(self, loss, bound, n_samples, rho):
         plan = super()._plan_target(loss, bound, n_samples, rho)
         least = self._least_scale if bound is None else min(self._least_scale, bound)
-        return replace(plan, least_scale=max(least, plan.least_scale))
+        # A mean depends on the largest targets, of which the scale that is found cuts off too many.
+        wider = PENALTY.unclipped_targets
+        return replace(plan, least_scale=max(least, plan.least_scale), slack=wider)
 
     def _penalty(self, n_samples):
         return mixed_penalty(check_weight("alpha", self.alpha) / self._largest_weight(), 0.0)

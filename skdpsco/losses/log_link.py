@@ -20,7 +20,7 @@ __all__ = ["LEAST_MEAN", "GammaDeviance", "LogLink", "PoissonDeviance", "highest
 LEAST_MEAN = 1e-4  # least target of a gamma distribution, and least predicted mean, in units of t
 
 
-LEAST, SKEW = 0.15, 0.08  # of a usual mean, in these units: above the centre, which is a median
+LEAST, SKEW = 0.08, 0.04  # of a usual mean, in these units: above the centre, which is a median
 
 
 class LogLink(NamedTuple):

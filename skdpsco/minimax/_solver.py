@@ -161,9 +161,7 @@ class GameSolver:
         data: tuple[Any, ...] = (y, clipped_rows(X))
         if tasks.n_classes > 0:
             index = class_index(tasks, y)
-            members = np.zeros((len(y), tasks.n_classes))
-            members[np.arange(len(y)), index] = 1.0
-            data += (members,)
+            data += (np.eye(tasks.n_classes)[index],)
             if plan.counts is not None:
                 shares = plan.counts.release(index, tasks.n_classes, rng)
         game = self.game(problem, shares)

@@ -51,6 +51,7 @@ from skdpsco.data.record_sums import join_targets, one_blas_thread
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.moments.query import MomentsQuery, QuerySums
 from skdpsco.moments.release import (
+    MATRIX,
     MatrixPlan,
     declared_or_found,
     most_records,
@@ -636,7 +637,8 @@ def _assumptions(
     if plan.n_samples is None:
         lines.append(f"there are at most {most_records(plan)} records")
     if plan.conditioning is not None:
-        lines.append(plan.note)
+        found = plan.conditioning.share + MATRIX.norm_share
+        lines.append(f"{100 * found:.0f} % of the budget found centres and scales of columns")
     if classes is not None:
         lines.append(labels_note(classes, estimator.classes))
     lines += estimator._said

@@ -20,7 +20,6 @@ __all__ = ["MomentsQuery", "QuerySums"]
 SUM_BITS = 62  # of a sum, which fits into 64 bits with its sign
 MOST_STEPS_OF_A_VALUE = 2**26  # of a value, on either side of 0
 MOST_IN_A_QUERY = 2**30  # so that values have at least 2**16 steps
-LARGEST_DOUBLE = 1.7976931348623157e308  # finite number in double precision
 
 
 class QuerySums(NamedTuple):
@@ -160,7 +159,7 @@ class MomentsQuery:
     @property
     def sql(self) -> str:
         """The query as DuckDB and SQLite take it."""
-        most = _double(LARGEST_DOUBLE)
+        most = _double(np.finfo(np.float64).max)
         numbers, steps = [], []
         for j, (name, bound) in enumerate(self.bounds.items()):
             quoted = name.replace('"', '""')

@@ -121,12 +121,6 @@ class MatrixPlan:
         sizes = self.conditioning.n_samples, self.conditioning.n_features
         return single_pays(*sizes, added=False)
 
-    @property
-    def note(self) -> str:
-        """A line for the report, if a centre and scales are found."""
-        found = 0.0 if self.conditioning is None else self.conditioning.share + MATRIX.norm_share
-        return f"{100 * found:.0f} % of the budget found centres and scales of columns"
-
 
 class Measured(NamedTuple):
     """How columns were measured in one release, and how large its noise is.

@@ -364,6 +364,8 @@ class ReleasedMoments(MomentAnswers):
             assumptions=tuple(assumed),
             relation=weakest(relations),
         )
+        theirs = other.groups
+        both = {k: one.merged(theirs[k]) for k, one in self.groups.items() if k in theirs}
         return replace(
             self,
             n_samples=n,
@@ -372,7 +374,7 @@ class ReleasedMoments(MomentAnswers):
             bounds=np.maximum(self.bounds, other.bounds),
             measured=measured,
             privacy_=privacy,
-            groups=_merged_groups(self.groups, other.groups),
+            groups={**self.groups, **theirs, **both},
         )
 
     def shrunk_most(self, problem: LeastSquares, lengths: np.ndarray) -> np.ndarray:
@@ -411,11 +413,3 @@ class ReleasedMoments(MomentAnswers):
         model._report_free(
             replace(self.privacy_, rho=0.0, event=NoOpEvent(), released=released, assumptions=said)
         )
-
-
-def _merged_groups(
-    first: Mapping[Any, ReleasedMoments], second: Mapping[Any, ReleasedMoments]
-) -> dict[Any, ReleasedMoments]:
-    """The groups of each data set; those of both are merged."""
-    both = {label: one.merged(second[label]) for label, one in first.items() if label in second}
-    return {**first, **second, **both}

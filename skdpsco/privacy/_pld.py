@@ -98,7 +98,7 @@ def pld_epsilon(event: Event, delta: float) -> float:
 def _parts(event: Event) -> list[tuple[Any, int]]:
     """The components of the event; all Gaussian noise is combined exactly into one release."""
     parts = [(leaf, count) for leaf, count in leaves(event) if type(leaf) is not NoOpEvent]
-    gaussian = [(leaf, count) for leaf, count in parts if type(leaf) is GaussianEvent and count]
+    gaussian = [(leaf, count) for leaf, count in parts if type(leaf) is GaussianEvent]
     if not gaussian:
         return parts
     precision = math.fsum(count * (1.0 / leaf.noise_multiplier) ** 2 for leaf, count in gaussian)
@@ -135,14 +135,13 @@ def _distribution(event: Event) -> Any:
     interval = max(min(typical) / 8, widest / _MAX_CELLS, 10 * spread / _MAX_CELLS)
     total = pld.identity(value_discretization_interval=interval)
     for leaf, count in parts:
-        sampled = type(leaf) in _SAMPLED
         # The sensitivity of a GaussianEvent is already that of its relation.
         replaced = type(leaf) is PoissonSampledGaussianEvent
         relation = "REPLACE_ONE" if replaced else "ADD_OR_REMOVE_ONE"
         one = pld.from_gaussian_mechanism(
             leaf.noise_multiplier,
             value_discretization_interval=interval,
-            sampling_prob=leaf.sampling_probability if sampled else 1.0,
+            sampling_prob=getattr(leaf, "sampling_probability", 1.0),
             neighboring_relation=NeighboringRelation[relation],
         )
         total = total.compose(one.self_compose(count))

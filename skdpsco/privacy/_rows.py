@@ -215,10 +215,16 @@ def write(
         f"INSERT INTO charges ({_CONTENT}, seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*content, last),
     )
-    _write_total(connection, account, balance.spent, last)
+    connection.execute(
+        "UPDATE datasets SET spent = ?, seal = ? WHERE name = ?",
+        (balance.spent, seal(account, balance.spent, last), account.name),
+    )
     if part is not None:
         _write_partition(connection, part[0], account.name, 1, balance.dearest)
-        _write_part(connection, part, balance.own)
+        connection.execute(
+            "UPDATE parts SET spent = ?, seal = ? WHERE partition = ? AND part = ?",
+            (balance.own, seal(part, balance.own), *part),
+        )
 
 
 def open_partition(connection: Any, name: str, n_parts: int) -> int:
@@ -298,24 +304,10 @@ def _read_partition(connection: Any, name: str, number: int) -> float | None:
     return dearest if is_open and dataset == name else None
 
 
-def _write_total(connection: Any, account: Account, spent: float, last: bytes) -> None:
-    connection.execute(
-        "UPDATE datasets SET spent = ?, seal = ? WHERE name = ?",
-        (spent, seal(account, spent, last), account.name),
-    )
-
-
 def _write_partition(connection: Any, number: int, name: str, is_open: int, dearest: float) -> None:
     connection.execute(
         "UPDATE partitions SET open = ?, dearest = ?, seal = ? WHERE id = ?",
         (is_open, dearest, seal(number, name, is_open, dearest), number),
-    )
-
-
-def _write_part(connection: Any, part: tuple[int, int], own: float) -> None:
-    connection.execute(
-        "UPDATE parts SET spent = ?, seal = ? WHERE partition = ? AND part = ?",
-        (own, seal(part, own), *part),
     )
 
 

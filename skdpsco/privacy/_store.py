@@ -140,7 +140,8 @@ class Store:
     ) -> Any:
         try:
             _begin(connection, _TIMEOUT if patience is None else patience)
-            if create and self._is_new():
+            # SQLite's own answer is of no use, since it also takes a file of one byte for new.
+            if create and (self.path is None or os.path.getsize(self.path) == 0):
                 for statement in CREATE:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -153,10 +154,6 @@ class Store:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-
-    def _is_new(self) -> bool:
-        # SQLite's own answer is of no use, since it also takes a file of one byte for new.
-        return self.path is None or os.path.getsize(self.path) == 0
 
     def _check_kind(self, connection: sqlite3.Connection, thoroughly: bool) -> None:
         """Check that the file is a ledger of a known schema, and update an older one."""

@@ -130,11 +130,7 @@ def rho_of(event: Event) -> float:
     charge for it, and the rho of noise on a sample ignores the sampling.
     """
     # fsum: the total does not depend on the order.
-    return _total_rho(_known_leaves(event))
-
-
-def _total_rho(found: list[tuple[Event, int]]) -> float:
-    return math.fsum(count * _RHO[type(leaf)](leaf) for leaf, count in found)
+    return math.fsum(count * _RHO[type(leaf)](leaf) for leaf, count in _known_leaves(event))
 
 
 def for_units(event: Event, max_records_per_unit: int) -> Event:
@@ -159,11 +155,7 @@ def for_units(event: Event, max_records_per_unit: int) -> Event:
 
 def is_gaussian(event: Event) -> bool:
     """Return whether `event` is Gaussian noise only, so that `mu_of` is defined."""
-    return _only_gaussian(_known_leaves(event))
-
-
-def _only_gaussian(found: list[tuple[Event, int]]) -> bool:
-    return all(type(leaf) in (GaussianEvent, NoOpEvent) for leaf, _ in found)
+    return all(type(leaf) in (GaussianEvent, NoOpEvent) for leaf, _ in _known_leaves(event))
 
 
 def mu_of(event: Event) -> float:
@@ -172,10 +164,9 @@ def mu_of(event: Event) -> float:
     mu^2 is the sum of 1 / noise_multiplier^2 (Dong, Roth and Su 2019) = 2 rho; ValueError for any
     other event.
     """
-    found = _known_leaves(event)
-    if not _only_gaussian(found):
+    if not is_gaussian(event):
         raise ValueError("mu is defined for Gaussian noise only; use rho_of for other events.")
-    return math.sqrt(2 * _total_rho(found))
+    return math.sqrt(2 * rho_of(event))
 
 
 def gdp_of(event: Event) -> float:

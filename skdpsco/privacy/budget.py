@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from ._cache import cached
-from ._checks import NEEDS_DELTA, check_count, check_delta, check_real
+from ._checks import check_count, check_delta, check_real
 from .accounting import gaussian_mu, zcdp_epsilon, zcdp_rho
 from .relations import LARGEST_UNIT
 
@@ -79,8 +79,6 @@ class Budget:
         For units of k records it is divided by k^2 (Bun & Steinke 2016, Proposition 1.9). No rho
         implies delta = 0: ValueError.
         """
-        if self.delta == 0:
-            raise ValueError(NEEDS_DELTA)
         return _rho(self.epsilon, self.delta) / self.max_records_per_unit**2
 
     @property
@@ -91,8 +89,6 @@ class Budget:
         of several records it is sqrt(2 rho), since the cost of such a budget counts in zCDP. No mu
         implies delta = 0: ValueError.
         """
-        if self.delta == 0:
-            raise ValueError(NEEDS_DELTA)
         if self.max_records_per_unit > 1:
             return math.sqrt(2 * self.rho)
         return _mu(self.epsilon, self.delta)

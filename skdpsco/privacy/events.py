@@ -306,9 +306,10 @@ def event_of(text: str) -> Event:
     TypeError, ValueError, SyntaxError
         If it is the repr of something else.
     """
-    known = (*Event.__subclasses__(), TruncatedNegativeBinomial, Poisson)
-    own = (__name__, Poisson.__module__)
-    kinds: dict[str, Any] = {kind.__name__: kind for kind in known if kind.__module__ in own}
+    known: list[Any] = [*Event.__subclasses__(), TruncatedNegativeBinomial, Poisson]
+    for kind in known:  # which grows: of events there are kinds of kinds
+        known += kind.__subclasses__()
+    kinds = {kind.__name__: kind for kind in known if kind.__module__.startswith(f"{__package__}.")}
 
     def value(node: Any) -> Any:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

@@ -52,8 +52,7 @@ class CalibrationTuning(NamedTuple):
     Parameters
     ----------
     share : float
-        Share of mu**2 of the table; beyond ``sure_ratio`` it falls in proportion to 1 / ratio. Also
-        that of the sums of a `MeanCurve`, whatever the ratio.
+        Share of mu**2 of the table; beyond ``sure_ratio`` it falls in proportion to 1 / ratio.
     sure_ratio : float
         Ratio up to which the whole share is spent.
     most_share : float
@@ -219,10 +218,13 @@ class MeanCurve(NamedTuple):
 
     Parameters
     ----------
+    share : float
+        Share of mu**2 of the sums.
     least_records : float
         n mu of the sums above which they are more than noise.
     """
 
+    share: float = 0.1
     least_records: float = 8.0
 
 
@@ -518,7 +520,7 @@ def counts_of(X: Dense | CSR, y: np.ndarray, n_classes: int) -> np.ndarray:
 def calibration_pays(n_known: float, n_features: int, mu: float, curve: Curve) -> bool:
     """Whether calibration can still improve the scores, and what it releases is more than noise."""
     if isinstance(curve, MeanCurve):  # what clipping takes off does not vanish with noise
-        return n_known * mu * math.sqrt(CALIBRATION.share) >= curve.least_records
+        return n_known * mu * math.sqrt(curve.share) >= curve.least_records
     if n_known * mu / math.sqrt(n_features) > CALIBRATION.most_ratio:
         return False
     if isinstance(curve, ClassCurve) or curve.noisy_ratio:
@@ -582,7 +584,7 @@ def plan_calibration(
         slope = signal_of(ratio, CALIBRATION.class_ratio)
         return ClassPlan(event, grid, slope, curve)
     if isinstance(curve, MeanCurve):
-        multiplier, event = share_mu(mu, {"sums": (CALIBRATION.share, 1)})
+        multiplier, event = share_mu(mu, {"sums": (curve.share, 1)})
         # Two numbers in [0, 1] are replaced, added or removed.
         sensitivity = one_record(n_samples, added, 1.0, math.sqrt(2.0), parts=2)
         grid = gaussian_grid(sensitivity, multiplier["sums"], 2, n_samples)

@@ -1,5 +1,6 @@
 """Private proportional hazards."""
 
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -7,9 +8,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._quiet import quietly
-from skdpsco._typing import Auto, LedgerLike, MatrixLike, Seed, TargetLike
+from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import FLOATS, check_X_y
 from skdpsco.base.advice import doubts_about_events
+from skdpsco.base.parameters import Constraints, with_parameters
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.data.block_records import is_blocks
 from skdpsco.linear_model._inference import CoefficientInference
@@ -30,6 +32,7 @@ from skdpsco.survival._records import check_outcomes, check_times, signed_times
 __all__ = ["PrivateSurvivalRegressor"]
 
 
+@with_parameters()
 class PrivateSurvivalRegressor(CoefficientInference, CompositeModel):
     """Differentially private proportional hazards: the risk of an event that some never have.
 
@@ -92,48 +95,23 @@ class PrivateSurvivalRegressor(CoefficientInference, CompositeModel):
     (3, 4)
     """
 
-    unique_times_: np.ndarray
-    baseline_: np.ndarray
-    counts_: SurvivalCounts | None
+    times: ArrayLike | None = None
+    alpha: float = 0.001
+    solver: AnySolver = field(init=False, default="auto")
+    fit_intercept: bool = field(init=False, default=True)
 
-    feature_bound: ArrayLike | Auto | None
-    n_iter: int | Auto
-    solver: AnySolver = "auto"
-    fit_intercept = True
+    unique_times_: np.ndarray = field(init=False)
+    baseline_: np.ndarray = field(init=False)
+    counts_: SurvivalCounts | None = field(init=False)
+
     _takes_init = False
     _predicts_scores = False  # of a pipeline of scikit-learn's
     _delayed = False  # of a draft: whether times of entry were given
     _planned_with = ("alpha", "n_iter")
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **CompositeModel._parameter_constraints,
+    _parameter_constraints: ClassVar[Constraints] = {
         "times": [None, "array-like"],
     }
-
-    def __init__(
-        self,
-        *,
-        times: ArrayLike | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        ledger: LedgerLike | None = None,
-        max_records_per_unit: int | None = None,
-        alpha: float = 0.001,
-        feature_bound: ArrayLike | Auto | None = "auto",
-        n_iter: int | Auto = "auto",
-        standard_errors: bool = False,
-        random_state: Seed = None,
-    ) -> None:
-        self.times = times
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.max_records_per_unit = max_records_per_unit
-        self.alpha = alpha
-        self.feature_bound = feature_bound
-        self.n_iter = n_iter
-        self.standard_errors = standard_errors
-        self.random_state = random_state
 
     def _learn(self, X: Any, y: Any) -> Any:
         if is_blocks(X):

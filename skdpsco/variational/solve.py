@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import check_bound, check_int, check_n_iter
+from skdpsco._validation import check_bound, check_int, check_n_iter, real_array
 from skdpsco.base.private_estimator import (
     Payer,
     check_budget,
@@ -278,8 +278,6 @@ def solve_variational_inequality(
     solver = resolve_solver(solver, {"auto": best, **VARIATIONAL_SOLVERS})
     if not (hasattr(solver, "plan") and hasattr(solver, "run")):
         raise TypeError(f"solver must be an object with plan and run, got {solver!r}.")
-    if ledger is not None and (isinstance(ledger, type) or not hasattr(ledger, "charge")):
-        raise TypeError(f"ledger must be None or a Ledger, got {ledger!r}.")
     if probes is not None:
         check_operator(clipped, problem.geometry, _arrays("probes", probes))
     clipped.try_record(problem.geometry.start(), tuple(array[:1] for array in arrays))
@@ -329,11 +327,8 @@ def _clipped(operator: Any) -> Clipped:
     smoothness = getattr(operator, "smoothness", None)
     if smoothness is not None:
         k = len(blocks)
-        try:
-            matrix = np.asarray(smoothness)
-        except ValueError:  # ragged lists
-            matrix = np.empty(0)
-        if matrix.shape != (k, k) or matrix.dtype.kind not in "iuf":
+        matrix = real_array(smoothness)
+        if matrix is None or matrix.shape != (k, k):
             raise ValueError(f"smoothness must be numbers of shape ({k}, {k}), got {smoothness!r}.")
         if not ((matrix >= 0) & (matrix <= 1e100)).all():
             raise ValueError(f"smoothness must be in [0, 1e+100], got {smoothness!r}.")
