@@ -42,7 +42,7 @@ schema = Schema(columns, target="late")
 
 # %%
 # Flights with even numbers are for fits, the others for scores. A clear view should not make a
-# flight late: ``monotone`` says so, and costs nothing.
+# flight late: ``monotone`` makes sure of that, and costs nothing.
 additive = PrivateAdditiveClassifier(
     epsilon=1.0, delta=1e-7, schema=schema, classes=[False, True], monotone={"visib": -1}
 )

@@ -142,7 +142,7 @@ class CompilationNote(NumbaListener):
         if time.monotonic() - self.begun >= self.left and get_config()["verbose"]:
             self.left = math.inf
             sys.stderr.write(
-                "Compiling kernels for the first fit (once per machine) ... `python -m "
+                "Compiling kernels (once per machine and kind of model) ... `python -m "
                 "skdpsco.compile` does it beforehand.\n"
             )
 

@@ -33,6 +33,7 @@ __all__ = [
     "KnownBy",
     "Real",
     "StrOptions",
+    "as_numbers",
     "both_lacks",
     "check_X",
     "check_X_y",
@@ -53,6 +54,7 @@ __all__ = [
     "check_weights",
     "check_width",
     "declared",
+    "dtype_name",
     "in_column_order",
     "is_auto",
     "is_missing",
@@ -290,10 +292,28 @@ def check_weights(weights: Any, max_weight: Any, n_samples: int) -> np.ndarray:
     refuse_masked("sample_weight", weights)
     _refuse_complex("sample_weight", getattr(weights, "dtype", None))
     message = f"sample_weight must be one finite number >= 0 for each of {n_samples} records."
-    weights = quietly(message, np.asarray, weights, dtype=np.float64)
+    weights = as_numbers(message, weights)
     if weights.shape != (n_samples,) or not (weights >= 0.0).all() or np.isinf(weights).any():
         raise ValueError(message)
     return np.minimum(weights, largest) / largest
+
+
+def as_numbers(message: str, values: Any) -> np.ndarray:
+    """Values as an array of float64, without what NumPy would take for numbers: dates, text.
+
+    Raises
+    ------
+    ValueError
+        If they are not real numbers, with this message.
+    TypeError
+        For types that no array holds, with this message, too.
+    """
+    found = quietly(message, np.asarray, values)
+    dates = (np.datetime64, np.timedelta64)
+    odd = found.dtype == object and any(isinstance(value, dates) for value in found.ravel())
+    if odd or found.dtype.kind not in "biufO":
+        raise ValueError(message)
+    return quietly(message, found.astype, np.float64)
 
 
 def check_X_y(
@@ -532,8 +552,25 @@ def _columns_of_no_numbers(X: Any) -> list[Any]:
 
 def _dtype_kind(dtype: Any) -> str | None:
     """NumPy's letter for a dtype; for Arrow's dictionaries, that of the dtype of their values."""
+    return getattr(_of_values(dtype), "kind", None)
+
+
+def _of_values(dtype: Any) -> Any:
+    """The dtype of the values of Arrow's dictionaries; any other dtype as it is."""
     values = getattr(getattr(dtype, "pyarrow_dtype", None), "value_type", None)
-    return getattr(dtype if values is None else type(dtype)(values), "kind", None)
+    return dtype if values is None else type(dtype)(values)
+
+
+def dtype_name(dtype: Any, of_categories: bool = False) -> str:
+    """The name of a dtype in lower case, for numbers that of NumPy, whatever the library is.
+
+    ``of_categories`` asks for the dtype of the categories of a column that has some.
+    """
+    if of_categories:
+        dtype = getattr(getattr(dtype, "categories", None), "dtype", _of_values(dtype))
+    sparse = str(dtype).startswith("Sparse")
+    numbers = getattr(dtype, "subtype" if sparse else "numpy_dtype", dtype)
+    return str(numbers if getattr(numbers, "kind", "O") in "biuf" else dtype).lower()
 
 
 _NUMERIC = "y must be numeric, but contains text or other objects that are not numbers."
@@ -550,7 +587,7 @@ def check_target(y: Any) -> np.ndarray:
     y = quietly(_NUMERIC, np.asarray, y)
     if y.dtype.kind not in "biufO":
         raise ValueError(f"y must be numeric, got dtype {y.dtype}.")
-    y = quietly(_NUMERIC, y.astype, np.float64)
+    y = as_numbers(_NUMERIC, y)
     if not np.isfinite(y).all():
         raise ValueError("y must be finite, but contains NaN, None or infinity.")
     return y
@@ -644,8 +681,8 @@ def check_columns(
     return np.full(n_features, numbers, dtype=np.float64)
 
 
-def check_objects(estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, list[str]]:
-    """X as an object array of unconverted values, and the name of each column's dtype.
+def check_objects(estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, list[Any]]:
+    """X as an object array of unconverted values, and each column's dtype.
 
     Raises
     ------
@@ -661,7 +698,7 @@ def check_objects(estimator: Any, X: Any, reset: bool) -> tuple[np.ndarray, list
         values = read_X(X, validate_data, estimator, X, reset=reset, **options)
     n_features = values.shape[1]
     dtypes = X.dtypes if hasattr(X, "dtypes") else [getattr(X, "dtype", "object")] * n_features
-    return values, [str(dtype).lower() for dtype in dtypes]
+    return values, list(dtypes)
 
 
 def is_missing(value: Any) -> bool:

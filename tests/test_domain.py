@@ -236,6 +236,28 @@ def test_values_that_a_schema_calls_missing_are_categories(column, declared, cod
     pd.testing.assert_frame_equal(domain.decode(found), X)
 
 
+SHORT = ["float32", "Float32", "float[pyarrow]", "halffloat[pyarrow]", "Sparse[float32]"]
+
+
+@each("dtype", [*SHORT, "double[pyarrow]", "Sparse[float64]", pl.Float32])
+def test_floats_of_all_libraries_hold_what_is_declared_as_they_round_it(dtype):
+    numbers = pd.DataFrame({"a": [3.0, 99.9], "b": [0.2, 0.1]})
+    if dtype is pl.Float32:
+        X = pl.DataFrame(numbers).cast(dtype)
+    elif str(dtype).startswith("half"):
+        X = numbers.astype("float16").astype(dtype)
+    else:
+        X = numbers.astype(dtype)
+    given = {"a": Bins([0, 10], points=[99.9], missing=True), "b": [0.1, 0.2]}
+    domain, codes = domain_of(given, X)
+    assert codes.tolist() == [[0, 1], [1, 0]]
+    back = domain.decode(codes, np.random.default_rng(0))
+    assert list(back.dtypes) == list(X.dtypes)
+    assert domain.encode(read_table(BaseEstimator(), back).columns).tolist() == codes.tolist()
+    if dtype in SHORT[:3]:
+        assert domain_of(given, X.astype({"b": "category"}))[1].tolist() == codes.tolist()
+
+
 def test_records_in_place_of_a_domain_are_not_shown():
     frame = pd.DataFrame({"a": [123456789]})
     with pytest.raises(TypeError, match=r"got an object of type DataFrame\.$"):
@@ -302,6 +324,12 @@ def test_illegal_domains(domain, message):
         (pl.DataFrame({"a": ["x"]}, schema={"a": pl.Enum(["x", "y"])}), [[1, 2]], "is Enum"),
         (pd.DataFrame({"a": pd.Categorical([1])}), Bins([0, 1]), "bins are for numbers"),
         (pd.DataFrame({"a": pd.array([1, None], dtype="Int8")}), Bins([0, 2]), "missing value in"),
+        *(
+            (pd.DataFrame({"a": [1]}, dtype=dtype), Bins([0, 2**32, 2**33]), "bins without a num")
+            for dtype in ("uint8[pyarrow]", "int8[pyarrow]", "uint32")
+        ),
+        (pl.DataFrame({"a": [1]}).cast(pl.Decimal(9, 2)), Bins([0, 2]), "integers or floats"),
+        (pd.DataFrame({"a": pd.interval_range(0, 1)}), Bins([0, 2]), "integers or floats"),
         (pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])}), 2, "Turn dates into numbers first"),
         (pd.DataFrame({"a": []}), 2, "at least one row and one column, got shape"),
     ])  # fmt: skip

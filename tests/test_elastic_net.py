@@ -79,6 +79,17 @@ def test_elastic_net_by_coordinates_is_that_of_scikit_learn():
     assert np.abs(clipped.coef_ - reference.coef_).max() > 0.01
 
 
+def test_units_may_be_tiny_or_huge():
+    """Revenues and times in nanoseconds are, beside columns of usual sizes."""
+    rng = np.random.default_rng(0)
+    Z, sizes = rng.normal(size=(5000, 4)), np.array([1e12, 1.0, 1e18, 1e-6])
+    y = Z.sum(axis=1)
+    for unit in (1e-6, 1.0, 1e14):
+        model = PrivateRidge(alpha=0.0, random_state=0).fit(Z * sizes, unit * y)
+        assert model.score(Z * sizes, unit * y) > 0.95
+        assert (np.abs(np.log2(model.feature_bound_ / sizes) - 2.5) < 1.5).all()
+
+
 def test_bounds_of_heavy_tails_are_raised():
     """Without counts of entries beyond bounds, a fifth of them would be beyond."""
     rng = np.random.default_rng(0)

@@ -288,6 +288,14 @@ def test_missing_values(declared):
     assert_array_equal(numbers, [[1, 0], [0, 1], [0, 0]])
 
 
+@each("dtype", ["float16", "float32", "float[pyarrow]", "category"])
+def test_categories_are_rounded_as_columns_round_them(dtype):
+    X = pd.DataFrame({"a": [0.2, 0.1, 0.3]})
+    X = X.astype("float16" if dtype == "float16" else "float32").astype(dtype)
+    out = CategoricalDomainEncoder([[0.1, 0.2]]).fit_transform(X)
+    assert_array_equal(out, [[0, 1], [1, 0], [0, 0]])
+
+
 def test_values_that_cannot_be_compared_sorted_or_hashed():
     odd = [1, "a", 2.5, b"a", None, {"a": 1}, [1], {1}, 1j, datetime.date(2020, 1, 1), object()]
     X = np.empty((len(odd), 1), dtype=object)

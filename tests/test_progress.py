@@ -84,7 +84,11 @@ def test_compilation_is_said_once(capfd, verbose, module, delay, said):
         for number in (1, 1.0, 2, 2.0):
             function(number)
     found = capfd.readouterr().err
-    assert found.count("Compiling kernels for the first fit") == found.count("\n") == said * verbose
+    assert (
+        found.count("Compiling kernels (once per machine and kind of model)")
+        == found.count("\n")
+        == said * verbose
+    )
     assert found.count("python -m skdpsco.compile") == said * verbose
 
 

@@ -127,6 +127,26 @@ def test_numbers_are_mapped_onto_their_range():
     assert schema.encode(whole).ravel().tolist() == [1, -1, 1]
 
 
+def short_floats():
+    """A code, a number and a category, which short floats round."""
+    numbers = pd.DataFrame({"a": [99.9, 1.0], "b": [0.1, 0.3], "c": [0.3, 0.2]}).astype("float32")
+    for dtype in ("float32", "Float32", "float[pyarrow]", "Sparse[float32]"):
+        yield numbers.astype(dtype)
+    yield numbers.astype("float16").astype(pd.ArrowDtype(pa.float16()))
+    yield numbers.astype({"b": "category"})
+    yield numbers.astype("float[pyarrow]").astype({"b": "category"})
+    yield pl.DataFrame(numbers)
+    yield pa.table(numbers)
+
+
+@pytest.mark.parametrize("frame", [*short_floats()])
+def test_codes_and_categories_are_rounded_as_columns_round_them(frame):
+    categories = {"categories": [0.1, 0.2], "missing": [0.3]}
+    schema = Schema({"a": {"bounds": [0, 10], "missing": [99.9]}, "b": categories, "c": categories})
+    assert schema.encode(frame).tolist() == [[0, 1, 1, 0, 0, 0, 0, 1], [-0.8, 0, 0, 0, 1, 0, 1, 0]]
+    assert schema.validate(frame) is None
+
+
 # Times of three days, of which the second is missing; those with a time zone are read in UTC.
 TIMES = [datetime.datetime(2024, 1, 1, 23, 30), None, datetime.datetime(1969, 12, 31, 23, 59)]
 ZONE = datetime.timezone(datetime.timedelta(hours=-2))
@@ -149,6 +169,8 @@ def dated_frames():
     for dtype in ("str", "string[pyarrow]"):
         yield pd.DataFrame({"a": pd.Series(WORDS, dtype=dtype)}), False
     yield pd.DataFrame({"a": pd.Series(DAYS, dtype=pd.ArrowDtype(pa.date32()))}), False
+    for unit in ("D", "h"):
+        yield pd.DataFrame({"a": pd.PeriodIndex(TIMES, freq=unit)}), False
     for values in (DAYS, WORDS, TIMES):
         yield pl.DataFrame({"a": values}), False
         yield pa.table({"a": values}), False
@@ -204,6 +226,9 @@ def test_no_date_is_refused_and_a_record_changes_its_row_only():
     assert schema.encode(early)[0].tolist() == [-1.0, 0.0]
     late = pd.DataFrame({"a": pd.Series([np.datetime64("20000-01-01")], dtype=object)})
     assert schema.encode(late).tolist() == [[1.0, 0.0]]
+    month = pd.DataFrame({"a": pd.period_range("2000-01", periods=1, freq="M")})
+    for months in (month, month.astype(object)):
+        assert schema.encode(months).tolist() == [[-1.0, 0.0]]
     fault = "'a' holds values that are not dates; 'a' holds dates beyond its bounds, to which"
     with pytest.raises(ValueError, match=fault):
         schema.validate(early)
@@ -229,6 +254,9 @@ def test_what_fits_is_valid():
         (lambda f: f.assign(city=1.5), TypeError, "numbers and strings differ"),
         (lambda f: f.assign(rooms="1").astype({"rooms": "str"}), TypeError, "'rooms' has dtype"),
         (lambda f: f.assign(age=pd.Timestamp(0)), TypeError, "'age' has dtype Datetime"),
+        (lambda f: f.assign(age=pd.Period("2020")), TypeError, "'age' has dtype period"),
+        (lambda f: f.assign(age=pd.Interval(0, 1)), TypeError, "'age' has dtype interval"),
+        (lambda f: f.assign(age=1j), TypeError, "'age' has dtype complex128"),
         (lambda f: f.assign(member=f["city"].astype("category")), TypeError, "'member' has dtype"),
         (lambda f: pd.concat([f, f], axis=1), ValueError, "different names"),
         (lambda f: pl.DataFrame(COLUMNS).lazy(), TypeError, "got LazyFrame"),
@@ -288,7 +316,28 @@ def test_from_a_public_sample(kind):
     assert schema.features == ["age", "member", "income", "rooms"]
 
 
+@pytest.mark.parametrize(
+    ("values", "categories"),
+    [
+        (pd.Series([2, 1, None, 2]), [1.0, 2.0]),
+        (pd.Series([2, 1], dtype="Int64"), [1, 2]),
+        (pd.Series([0.5, 0.25], dtype="float32"), [0.25, 0.5]),
+        (pd.Series([True, False]), [False, True]),
+        (pd.Series(["b", "a", None]), ["a", "b"]),
+    ],
+)
+def test_categories_of_a_public_sample(values, categories):
+    frame = values.astype("category").to_frame("a")
+    schema = Schema.from_public(frame)
+    assert schema.to_dict()["columns"]["a"]["categories"] == categories
+    assert schema.validate(frame) is None
+
+
 def test_samples_that_say_too_little():
+    for dtype in ("datetime64[s]", "timedelta64[s]"):
+        frame = pd.DataFrame({"a": pd.Series([1, 2], dtype=dtype).astype("category"), "b": [1, 2]})
+        with pytest.raises(ValueError, match=r"columns \['a'\] of the frame"):
+            Schema.from_public(frame)
     for values in ([1, 1], [None, None], [np.inf, 2.0], [b"a", b"b"], ["a", 1]):
         frame = pd.DataFrame({"a": pd.Series(values, dtype=object), "b": [1, 2]})
         with pytest.raises(ValueError, match=r"columns \['a'\] of the frame"):

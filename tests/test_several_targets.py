@@ -185,7 +185,7 @@ def test_columns_with_a_bound_count_for_nothing():
     unknown, rest = np.array([False, True, True, False]), np.ones((1, 3))
     tables = [
         filled_entries(
-            as_design(np.vstack([record, rest]), np.full(3, 2.0**31), False), np.zeros(2), unknown
+            as_design(np.vstack([record, rest]), np.full(3, 2.0**63), False), np.zeros(2), unknown
         )
         for record in itertools.product((0.0, 0.01, 1e3), repeat=3)
     ]

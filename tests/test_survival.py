@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from cases import costs_nothing, each
 from numpy.testing import assert_allclose, assert_array_equal
@@ -170,6 +172,9 @@ def structured(y):
         lambda y: pd.DataFrame({"event": y[:, 0] > 0, "time": y[:, 1]}),
         lambda y: pd.DataFrame({"time": y[:, 1], "event": y[:, 0] > 0}),
         lambda y: y.tolist(),
+        lambda y: pa.table({"event": y[:, 0], "time": y[:, 1]}),
+        lambda y: pa.table({"time": y[:, 1], "event": y[:, 0] > 0}).to_batches()[0],
+        lambda y: pl.DataFrame({"event": y[:, 0] > 0, "time": y[:, 1]}),
     ],
 )
 def test_forms_of_outcomes(form):
@@ -189,6 +194,13 @@ def test_forms_of_entries(names):
         assert_array_equal(np.column_stack([event, time, entry]), y)
 
 
+DATES = [
+    np.array([1, 2], dtype="m8[D]"),
+    np.array([1, 2], dtype="M8[D]"),
+    np.array([np.timedelta64(1), np.timedelta64(2)], dtype=object),
+]
+
+
 def bad(y, row, column, number):
     y = y.copy()
     y[row, column] = number
@@ -198,12 +210,15 @@ def bad(y, row, column, number):
 @each("Estimator", BOTH)
 def test_bad_input_is_named_before_the_charge(Estimator):
     X, y = people(100)
+    frame = pd.DataFrame(y, columns=["event", "time"])
     cases = [
         ({"times": None}, y, "times must be declared"),
         ({"times": []}, y, "times must be"),
         ({"times": [1.0, 1.0]}, y, "times must be"),
         ({"times": [0.0, 1.0]}, y, "times must be"),
         ({"times": [1.0, math.inf]}, y, "times must be"),
+        *(({"times": list(dates)}, y, "times must be") for dates in DATES),
+        *(({}, frame.assign(time=dates.repeat(50)), "must be finite") for dates in DATES),
         ({"times": [1e-200, 2e-200, 3e-200]}, late(100)[1], "times must be a list of increasing"),
         ({}, bad(y, 3, 1, -987.5), "time must be >= 0"),
         ({}, bad(y, 3, 1, math.nan), "must be finite numbers"),

@@ -15,7 +15,7 @@ from scikit_learn_checks import scikit_learn_checks
 from sklearn import config_context
 from sklearn.base import clone
 
-from skdpsco import PrivateSynthesizer, RowBlocks, Schema
+from skdpsco import Ledger, PrivateSynthesizer, RowBlocks, Schema
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.solvers.synthesis import measure_project
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture
@@ -233,6 +233,26 @@ def test_dates_are_fitted_as_days_and_come_back_as_dates():
             assert str(sample["born"].dtype) == dtype
             assert_array_equal(sample["born"].to_numpy(), dates.to_numpy())
     assert isinstance(fitted(tables[3], domain=schema).sample(2), pl.DataFrame)
+
+
+def test_persons_are_left_out():
+    dates = dated_tables()[1][0]
+    columns = {"born": {"bounds": ["1950-01-01", "2004-12-31"], "missing": True}}
+    schema = Schema({**columns, "town": ["Bern", "Oslo"]}, person="name")
+    params = {"domain": schema, "max_records_per_unit": 2}
+    names = [f"n{i}" for i in range(N)]
+    expected = clone(MODEL).set_params(**params).fit(dates, units=names)
+    named = dates.assign(name=names)[["born", "name", "town"]]
+    polars = pl.from_pandas(named)
+    for X in (named, polars):
+        model = clone(MODEL).set_params(**params).fit(X, units=names)
+        assert_array_equal(model.answers_, expected.answers_)
+        assert list(model.sample(3).columns) == list(model.feature_names_in_) == ["born", "town"]
+    ledger = Ledger(100.0, 1e-3, max_records_per_unit=2)
+    expected = fitted(dates, domain=Schema(schema.columns), ledger=ledger)
+    for X in (RowBlocks.from_arrays(named, block_size=300), polars.to_arrow()):
+        model = fitted(X, domain=schema, ledger=ledger)
+        assert_array_equal(model.answers_, expected.answers_)
 
 
 def test_constraints_on_dates():

@@ -125,6 +125,16 @@ def test_constraints_hold_in_every_record_and_make_answers_better(dense):
     assert np.abs(drawn - real).sum().sum() < 0.2
 
 
+def test_constraints_name_numbers_that_a_column_rounds():
+    X = FRAME[["height"]].assign(rate=np.float32(0.1), code=np.float32(99.9))
+    declared = {"bounds": [0, 10], "missing": [99.9]}
+    schema = Schema({**SCHEMA.to_dict()["columns"], "rate": [0.1, 0.2, 0.3], "code": declared})
+    fit = fitted(X, schema, [({"rate": 0.1}, {"code": 99.9})])
+    found = fit.query(("rate", "code"))[0]
+    assert found.max() > 0.9
+    assert found.max() == pytest.approx(found.sum())
+
+
 def test_constraints_on_an_array_by_position():
     X = np.stack([RNG.integers(0, 3, N), RNG.normal(0.0, 5.0, N)], axis=1)
     bins = [Bins([0, 1, 2, 3], integer=True), Bins([-9, -1, 0, 1, 9])]

@@ -58,6 +58,7 @@ LAWS = {
     "normal": lambda rng, n: rng.normal(size=n),
     "far": lambda rng, n: 2000.0 + 10.0 * rng.normal(size=n),
     "tiny": lambda rng, n: 1e-4 * (1.0 + rng.normal(size=n)),
+    "nanoseconds": lambda rng, n: 1.7e18 + 1e16 * rng.normal(size=n),
     "prices": lambda rng, n: 250_000.0 + 80_000.0 * rng.normal(size=n),
     "exponential": lambda rng, n: 30.0 * rng.exponential(size=n),
     "log-normal": lambda rng, n: np.exp(rng.normal(size=n)),

@@ -7,6 +7,7 @@ steep ramps around it. Where these begin and end is exact, also in float32.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ __all__ = [
     "RampFeatures",
     "feature_steps",
     "linear_map",
+    "missing_words",
     "numbers_among",
     "refuse_dates",
 ]
@@ -46,7 +48,7 @@ class ColumnFunction(NamedTuple):
     points : dict of float to ndarray of shape (n_outputs,)
         Values at single numbers.
     words : tuple
-        Strings, None or NaN; empty for numbers.
+        Strings, and what is missing, as `missing_words` has it; empty for numbers.
     """
 
     knots: np.ndarray
@@ -76,7 +78,9 @@ class ColumnFunction(NamedTuple):
         if not isinstance(next(iter(places)), str):
             points = {category: unit[places[category]] for category in numbers_among(places)}
             return cls.at_points(points, other, missing)
-        known = dict(places) if lost is None else {**places, None: lost, np.nan: lost}
+        known = dict(places)
+        if lost is not None:
+            known.update(dict.fromkeys(missing_words(), lost))
         return cls.of_words(tuple(known), unit[list(known.values())], other)
 
     def from_zero(self, sign: int, value: np.ndarray) -> Any:
@@ -90,6 +94,16 @@ class ColumnFunction(NamedTuple):
     def at(self, numbers: Any) -> np.ndarray:
         """Values for numbers, apart from single points."""
         return np.column_stack([np.interp(numbers, self.knots, one) for one in self.values.T])
+
+
+def missing_words() -> list[Any]:
+    """What stands for a missing text: None, NaN and, if pandas is installed, its NA."""
+    found = [None, np.nan]
+    with suppress(ImportError):
+        from pandas import NA
+
+        found.insert(1, NA)  # OneHotEncoder wants NaN last
+    return found
 
 
 def numbers_among(values: Any) -> list[float]:
@@ -227,18 +241,24 @@ class RampFeatures:
         words = {block.column: block.words for block in self.blocks if block.words}
         record = np.array([words.get(j, (0.0,))[0] for j in range(self.n_columns)], dtype=object)
         known = [np.array(some, dtype=object) for some in words.values()]
-        encoder = OneHotEncoder(categories=known, handle_unknown="ignore", sparse_output=False)
+        # A fit would sort the words, and pandas' NA cannot be compared.
+        numbered = [np.array([str(k) for k in range(len(some))], dtype=object) for some in known]
+        encoder = OneHotEncoder(categories=numbered, handle_unknown="ignore", sparse_output=False)
         parts = []
         for kind in dict.fromkeys(block.kind for block in self.blocks):
             columns: Any = [block.column for block in self.blocks if block.kind == kind]
             columns = columns if names is None else [names[j] for j in columns]
             parts.append((kind, encoder if kind == WORD_RAMPS else "passthrough", columns))
-        if names is None:
-            return ColumnTransformer(parts).fit(record[None, :].astype(object if words else float))
-        import pandas as pd
+        rows: Any = record[None, :].astype(object if words else float)
+        if names is not None:
+            import pandas as pd
 
-        frame = pd.DataFrame(record[None, :], columns=names).infer_objects()
-        return ColumnTransformer(parts).fit(frame)
+            rows = pd.DataFrame(record[None, :], columns=names).infer_objects()
+        out = ColumnTransformer(parts).fit(rows)
+        encoder.set_params(categories=known)
+        if words:
+            fitted_as(out.named_transformers_[WORD_RAMPS], categories=known, categories_=known)
+        return out
 
 
 def refuse_dates(columns: Sequence[Any]) -> None:

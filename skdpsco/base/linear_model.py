@@ -188,7 +188,7 @@ class PrivateLinearModel(PrivateEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or blocks
-            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for most solvers:
+            Blocks are `RowBlocks`, a Dask array or data frame, or an Arrow table, for some solvers:
             see :doc:`/scaling`. `PrivateRidge`, `PrivateElasticNet` and `PrivateLasso` also take a
             fitted `PrivateMoments`, or a part of it, at no cost.
         y : array-like of shape (n_samples,), (n_samples, n_targets) or None, default=None
@@ -864,11 +864,11 @@ class PrivateLinearModel(PrivateEstimator):
         Returns
         -------
         pipeline : sklearn.pipeline.Pipeline
-            A scaler that clips, then a fitted linear or equivalent model: a `MinMaxScaler` that
-            clips features to ``feature_range_``, and a `LogisticRegression`, an `SGDClassifier` for
-            losses without probabilities, or an `MLPRegressor`, whose two units clip predictions
-            to ``target_range_``; a `LinearRegression` if there is no such range. The scaler takes
-            dense X only: pass parts of a sparse X as arrays, ``X[:1000].toarray()``.
+            A `MinMaxScaler` that clips features to ``feature_range_``, then a
+            `LogisticRegression`, an `SGDClassifier` (for losses without probabilities), an
+            `MLPRegressor` (two units per target clip predictions to ``target_range_``) or, without
+            such a range, a `LinearRegression`. The scaler takes dense X only: pass parts of a
+            sparse X as arrays, ``X[:1000].toarray()``.
 
         Raises
         ------

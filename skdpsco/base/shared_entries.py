@@ -12,7 +12,7 @@ epsilon : float, default=1.0
 
 [delta]
 delta : float, default=1e-6
-    Failure probability, in [0, 1), far below one over n_samples; most fits refuse zero.
+    Failure probability, in [0, 1), far below one over n_samples; few fits accept zero.
 
 [ledger]
 ledger : Ledger or None, default=None
@@ -68,7 +68,7 @@ classes : array-like of shape (n_classes,), Schema or None, default=None
 
 [class_weight]
 class_weight : dict or None, default=None
-    Public weights of classes, in [1e-6, 1e6], by label; by default one.
+    Public weights by label, in [1e-6, 1e6]; labels left out have one.
 
 [max_weight]
 max_weight : float or None, default=None
@@ -76,8 +76,7 @@ max_weight : float or None, default=None
 
 [standard_errors]
 standard_errors : bool, default=False
-    Whether to spend about two thirds of the budget on standard errors. See
-    :doc:`/standard-errors`.
+    Whether to spend about half of the budget on standard errors. See :doc:`/standard-errors`.
 
 [relation]
 relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
@@ -223,15 +222,15 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
 [privacy_]
 privacy_ : PrivacyReport
-    Prints guarantee and cost.
+    Guarantee and cost.
 
 [guarantee]
-By default, `fit` is (epsilon, delta)-differentially private if one record is replaced, and the
-shape of X is public. See :doc:`/threat-model`.
+By default, `fit` is (epsilon, delta)-differentially private for one replaced record. The shape
+of X is public. See :doc:`/threat-model`.
 
 [units]
 units : array-like of shape (n_samples,) or None, default=None
-    The person, or other unit, to whom each record belongs. Needs ``max_records_per_unit``, and X in
+    The person or other unit that each record belongs to. Needs ``max_records_per_unit``, and X in
     memory.
 
 [outcome]

@@ -1,15 +1,15 @@
 """Declared categories of a column, and the codes of values among them."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from skdpsco._validation import is_missing
+from skdpsco._validation import dtype_name, is_missing
 from skdpsco.privacy._checks import abridged
 
-__all__ = ["check_categories", "codes_among", "is_list"]
+__all__ = ["as_held", "check_categories", "codes_among", "is_list"]
 
 
 def is_list(value: Any) -> bool:
@@ -44,16 +44,23 @@ def check_categories(name: str, categories: Any) -> np.ndarray:
     return out
 
 
-def codes_among(values: np.ndarray, categories: np.ndarray, dtype: str) -> list[int]:
-    """Positions of values among the categories, and -1 for values that are not declared."""
+def as_held(declared: Iterable[Any], dtype: Any) -> list[Any]:
+    """Declared values as a column of a dtype holds them: short floats round numbers."""
+    name = dtype_name(dtype, of_categories=True)
+    if name not in ("float16", "float32"):
+        return list(declared)
+    short = np.dtype(name).type
+    with np.errstate(over="ignore"):
+        return [short(v).item() if isinstance(v, Real) else v for v in declared]
+
+
+def codes_among(values: np.ndarray, categories: Iterable[Any], dtype: Any) -> list[int]:
+    """Positions of values of a dtype among the categories, and -1 for values not declared."""
     # NumPy would sort the values, which may be of types that cannot be compared.
     position, missing = {}, -1
-    for code, category in enumerate(categories):
+    for code, category in enumerate(as_held(categories, dtype)):
         if is_missing(category):
             missing = code
-        elif dtype in ("float16", "float32") and isinstance(category, Real):
-            with np.errstate(over="ignore"):
-                position[np.dtype(dtype).type(category).item()] = code
         else:
             position[category] = code
 

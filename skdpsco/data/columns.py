@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._validation import check_interval, is_missing, is_number
-from skdpsco.data.categories import check_categories, codes_among, is_list
+from skdpsco.data.categories import as_held, check_categories, codes_among, is_list
 from skdpsco.data.frames import (
     BOOLEANS,
     CATEGORICAL,
@@ -125,6 +125,7 @@ class Column:
             CATEGORY: "such categories; numbers and strings differ, even 1 and '1'",
         }[self.kind]
         dtype = str(column.dtype).partition("(")[0]  # an Enum prints its values as parameters
+        dtype = str(_dtype(column)) if dtype == "Unknown" else dtype
         return f"{self.name!r} has dtype {dtype}, which holds no {what}"
 
     def read(self, column: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -136,11 +137,12 @@ class Column:
         if self.kind == CATEGORY:
             values = objects_of(column)
             known = np.array([*self.categories, *self.codes, None], dtype=object)
-            codes = np.array(codes_among(values, known, str(column.dtype).lower()), dtype=np.intp)
-            lost = codes >= len(self.categories)
-            return np.where(lost, -1, codes), lost
+            places = np.array(codes_among(values, known, _dtype(column)), dtype=np.intp)
+            lost = places >= len(self.categories)
+            return np.where(lost, -1, places), lost
         numbers = days_of(column) if self.dates else numbers_of(column)
-        wrong = np.isin(numbers, [float(code) for code in self.codes if isinstance(code, Real)])
+        codes = [float(code) for code in self.codes if isinstance(code, Real)]
+        wrong = np.isin(numbers, as_held(codes, _dtype(column)))
         if self.kind == BOOLEAN:
             wrong |= (numbers != 0.0) & (numbers != 1.0)
         numbers = np.where(wrong, np.nan, numbers)
@@ -177,7 +179,7 @@ class Column:
             yield "has missing values, which are not declared"
         codes = np.array(self.codes, dtype=object)
         given = days_of(column) if self.dates else objects_of(column)
-        coded = np.array(codes_among(given, codes, "")) >= 0
+        coded = np.array(codes_among(given, codes, _dtype(column))) >= 0
         odd = lost & ~empty & ~coded
         if odd.any():
             yield f"holds values that are not {self.noun}s"
@@ -205,6 +207,11 @@ class Column:
         kind = str if isinstance(values[0], str) else Real
         codes = [code for code in self.codes if isinstance(code, kind) and code not in values]
         return values + codes + [None] * self.missing
+
+
+def _dtype(column: Any) -> Any:
+    """The dtype of a column of narwhals; the library's own says more about categories."""
+    return getattr(column.to_native(), "dtype", column.dtype)
 
 
 def in_days(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -321,9 +328,14 @@ def read_declaration(column: Any, categorical: bool) -> dict[str, Any] | None:
     declared: dict[str, Any] = {"missing": True} if lost.any() else {}
     if not values:
         return None
-    if kind == BOOLEANS or all(isinstance(value, (bool, np.bool_)) for value in values):
+    text = all(isinstance(value, str) for value in values)
+    if kind == CATEGORICAL:
+        if not text and not all(isinstance(value, Real) for value in values):
+            return None
+        categorical = True
+    elif kind == BOOLEANS or all(isinstance(value, (bool, np.bool_)) for value in values):
         return {"boolean": True, **declared}
-    if all(isinstance(value, str) for value in values) or categorical:
+    if text or categorical:
         return {"categories": sorted(set(values)), **declared}
     dates = kind == DATES or all(isinstance(value, (date, np.datetime64)) for value in values)
     numbers = days_of(column) if dates else numbers_of(column)

@@ -69,7 +69,8 @@ def kind_of(column: Any) -> str:
     import narwhals
 
     # narwhals looks at the values of a column of objects to find out whether they are strings.
-    if getattr(column.to_native(), "dtype", None) == np.dtype(object):
+    own = getattr(column.to_native(), "dtype", None)
+    if own == np.dtype(object):
         return OBJECTS
     dtype = column.dtype
     if dtype == narwhals.Boolean:
@@ -78,8 +79,10 @@ def kind_of(column: Any) -> str:
         return TEXT
     if dtype in (narwhals.Categorical, narwhals.Enum):
         return CATEGORICAL
+    if str(own).startswith("period"):
+        return DATES
     if dtype in (narwhals.Object, narwhals.Unknown):
-        return OBJECTS
+        return OTHER if str(own).startswith(("interval", "complex")) else OBJECTS
     if dtype in (narwhals.Date, narwhals.Datetime):
         return DATES
     return NUMBERS if dtype.is_numeric() else OTHER
@@ -108,9 +111,12 @@ def day_of(value: Any) -> float:
     """The number of a date's day, which is 1 for 0001-01-01; NaN for what is no date.
 
     No date of our time is 0, which models of numbers treat as special. Times of day are dropped,
-    after those with a time zone have been turned into UTC. Strings have the form 2024-01-31.
+    after those with a time zone have been turned into UTC. Strings have the form 2024-01-31. A
+    period of pandas is its first day.
     """
     try:
+        if type(value).__name__ == "Period":
+            value = value.start_time
         if isinstance(value, np.datetime64):
             days = value.astype("datetime64[D]").astype(np.int64)
             return np.nan if np.isnat(value) else float(days + EPOCH)

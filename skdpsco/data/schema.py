@@ -239,8 +239,8 @@ class Schema:
         """Infer a schema from a public sample of records, and say so in its repr.
 
         Bounds are the smallest and the largest number or date of a column, and categories are the
-        strings that occur. Never pass the records that are to be protected: a schema is not
-        private.
+        strings that occur, or the numbers of a column with a categorical dtype. Never pass the
+        records that are to be protected: a schema is not private.
 
         Parameters
         ----------

@@ -23,6 +23,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from skdpsco.base.column_functions import missing_words
 from skdpsco.base.json_text import Content, content_of
 from skdpsco.base.plain import plain_step
 from skdpsco.privacy.report import PrivacyReport
@@ -90,6 +91,8 @@ def written(value: Any) -> Any:
         return {"array": flat, "shape": list(value.shape), "dtype": value.dtype.str}
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return {"dtype": np.dtype(value).str}
+    if type(value).__name__ == "NAType":
+        return {"missing": "pandas.NA"}
     if isinstance(value, BSpline):
         return {"spline": [written(part) for part in (value.t, value.c, value.k)]}
     raise TypeError(f"model holds {kind.__name__}, which cannot be written as JSON.")
@@ -123,6 +126,8 @@ def read(value: Any) -> Any:
     if name == "spline":
         t, c, degree = read(content)
         return BSpline.construct_fast(t, c, degree)
+    if name == "missing":
+        return missing_words()[-2]  # without pandas, None: then no column holds its NA
     makers = {"float": float, "dtype": np.dtype, "dict": dict, "tuple": tuple}
     if name == "slice":
         return slice(*content)

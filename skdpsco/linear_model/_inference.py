@@ -64,10 +64,9 @@ class CoefficientInference:
     def confint(self, level: float = 0.95) -> np.ndarray:
         """Confidence intervals of the coefficients, for normal errors.
 
-        They account for the noise of the release and the sampling of the records, for the
-        coefficients that the same penalty gives for the population. With an l1 penalty or in a ball
-        they are for the coefficients without any penalty, and may not contain `coef_`. See
-        :doc:`/standard-errors`.
+        They account for noise and sampling, and cover the coefficients of a fit to the whole
+        population with the same penalty. With an l1 penalty or a radius they cover those without
+        any penalty, and may not contain `coef_`. See :doc:`/standard-errors`.
 
         Parameters
         ----------
@@ -180,8 +179,8 @@ class MomentInference(CoefficientInference):
     def predict_interval(self, X: MatrixLike, level: float = 0.95) -> np.ndarray:
         """Intervals for the targets of new records, for normal errors.
 
-        They account for the variance of the residuals, as estimated by the release, and the errors
-        of the coefficients from sampling and from noise: ``residual + x' cov x``.
+        They account for the variance of the residuals, as estimated by the fit, and for errors of
+        the coefficients from sampling and noise: ``residual + x' cov x``.
 
         Parameters
         ----------

@@ -81,7 +81,7 @@ class PrivateRidge(MomentInference, LeastSquaresRegressor, CompositeModel):
     ----------
     {epsilon, delta, ledger, max_records_per_unit}
     alpha : float, default=0.01
-        Weight of the penalty, >= 0, which columns of small numbers feel most.
+        Weight of the penalty, >= 0; it shrinks columns of small numbers most.
     {feature_bound, target_bounds, solver, n_iter, fit_intercept, max_weight}
     {standard_errors, relation, random_state}
 

@@ -128,7 +128,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
     pre_dispatch : int or str, default="2*n_jobs"
         As in joblib.
     record_wise : list of str or callable, default=()
-        Names of steps, and functions, that you know to treat every record by itself.
+        Names of steps, and functions, that you know to use no record for another.
     {random_state}
 
     Attributes
@@ -227,7 +227,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
 
         {outcome}
         RuntimeError
-            If a fit has not charged its share of the budget exactly once. Nothing is released.
+            If an estimator has charged its ledger never, or twice. Nothing is released.
         """
         self._validate_params()
         if not _PRE_DISPATCH.fullmatch(str(self.pre_dispatch)):

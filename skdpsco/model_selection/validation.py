@@ -159,7 +159,7 @@ def private_cross_val_score(
     BudgetExceededError
         If the ledger's remaining budget is too small.
     RuntimeError
-        If a fit has not charged its share of the budget exactly once. Nothing is released.
+        If an estimator has charged its ledger never, or twice. Nothing is released.
 
     See Also
     --------

@@ -15,6 +15,7 @@ from skdpsco._upstream import feature_names_in
 from skdpsco._validation import (
     StrOptions,
     check_objects,
+    dtype_name,
     in_column_order,
     is_missing,
 )
@@ -73,8 +74,8 @@ class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator)
     Notes
     -----
     Values are compared with ``==``: 1, 1.0 and True are equal, 1 and "1" are not. Categories of a
-    float32 column are rounded to float32. For a reference category without a column of its own,
-    declare all other categories.
+    column of float16 or float32 are rounded as its values are. For a reference category without a
+    column of its own, declare all other categories.
 
     Examples
     --------
@@ -224,12 +225,13 @@ def _declared_categories(
     return [check_categories(f"categories[{j}]", item) for j, item in enumerate(categories)]
 
 
-def _check_possible(j: int, categories: np.ndarray, dtype: str) -> None:
+def _check_possible(j: int, categories: np.ndarray, dtype: Any) -> None:
     """Refuse categories that can only give zeros; this uses dtypes, which are public."""
+    name = dtype_name(dtype)
     for beginnings, kind in HOLDS.items():
         impossible = not any(isinstance(c, kind) or is_missing(c) for c in categories)
-        if dtype.startswith(beginnings) and impossible:
+        if name.startswith(beginnings) and impossible:
             raise ValueError(
-                f"Column {j} of X has dtype {dtype}, which holds none of the categories "
+                f"Column {j} of X has dtype {name}, which holds none of the categories "
                 f"{categories.tolist()!r}. Numbers and strings differ, even 1 and '1'."
             )

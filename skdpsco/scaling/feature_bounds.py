@@ -22,12 +22,14 @@ from skdpsco.scaling.quantiles import count_above, enough_records, halve, some_r
 __all__ = ["FEATURE_BOUNDS", "BoundPlan", "clipping_note", "find_bounds", "plan_bounds"]
 
 # Powers of two of the smallest and the largest bound that may be found
-LOWEST, HIGHEST = -32, 31
+LOWEST, HIGHEST = -32, 63
 SMALLEST_BOUND, LARGEST_BOUND = 2.0**LOWEST, 2.0**HIGHEST
 # Entries are clipped to it while levels are found: beyond all bounds.
 LIMIT = LARGEST_BOUND * (1.0 + 2.0**-30)
 MEDIAN_SQUARE = 0.4549  # of a standard normal number
-_MEAN_CANDIDATES = np.arange(LOWEST + 1.0, HIGHEST + 1.0, 2.0)  # candidates of a mean level
+# Candidates of a mean level. Few are large, so that noise rarely ends there; rounds correct them.
+_MEAN_CANDIDATES = np.append(np.arange(-31.0, 29.0, 2.0), [34.0, 47.0])
+LONGEST = 31.5  # the largest candidate for norms of differences of levels, over the root of d
 
 
 class BoundTuning(NamedTuple):
@@ -292,7 +294,7 @@ def _towards_the_mean(levels: np.ndarray, share: np.ndarray, deviation: float) -
 def norms_of_levels(n_columns: int) -> np.ndarray:
     """Candidates for the norm of differences of levels, a factor of the root of 2 apart."""
     powers = np.arange(1 - 2**FEATURE_BOUNDS.n_norms, 1) / 2.0
-    return (HIGHEST - LOWEST) / 2.0 * math.sqrt(n_columns) * 2.0**powers
+    return LONGEST * math.sqrt(n_columns) * 2.0**powers
 
 
 def stored_levels(x: np.ndarray) -> np.ndarray:

@@ -61,7 +61,7 @@ TARGET = TargetTuning()
 # Candidates, in increasing order: 8 in an octave. Centres and scales are in units of the bound, or
 # of the magnitude, which most targets hardly exceed. The first count is not at a centre of 0, on
 # both sides of which there may be as many targets: such a count says nothing.
-MAGNITUDES = 2.0 ** np.arange(-30.0, 30.125, 0.125)
+MAGNITUDES = 2.0 ** np.arange(-64.0, 64.125, 0.125)
 CENTRES = np.linspace(-1.0, 1.25, 4097)
 REACH = 1.25
 CLOSER = 2.0**-10  # of the second search of a centre: two steps of the first one, each way

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import LARGEST, SMALLEST, refuse_masked
+from skdpsco._validation import LARGEST, SMALLEST, as_numbers, refuse_masked
+from skdpsco.data.arrow_blocks import is_arrow
 from skdpsco.privacy._checks import abridged
 
 __all__ = ["check_outcomes", "check_times", "signed_times"]
@@ -33,7 +34,7 @@ def check_times(times: Any, most: int = MOST_TIMES) -> np.ndarray:
     )
     if times is None:
         raise ValueError(f"times must be declared: {legal}, and must not be read off the data.")
-    ends = quietly(f"{legal}.", np.asarray, times, dtype=np.float64)
+    ends = as_numbers(f"{legal}.", times)
     if ends.ndim != 1 or not 0 < len(ends) <= most:
         raise ValueError(f"{legal}, at least 1 and at most {most}.")
     if not (ends[0] >= SMALLEST and (np.diff(ends) > 0.0).all() and ends[-1] <= LARGEST):
@@ -53,7 +54,8 @@ def check_outcomes(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray, np.
     refuse_masked(name, y)
     legal = _FORMS.format(name)
     if hasattr(y, "columns"):  # of a frame, whose columns have types of their own
-        columns = [quietly(legal, np.asarray, y[name]) for name in y.columns]
+        names = y.column_names if is_arrow(y) else y.columns
+        columns = [quietly(legal, np.asarray, y[name]) for name in names]
     else:
         y = quietly(legal, np.asarray, y)
         names = y.dtype.names
@@ -85,9 +87,7 @@ def _finite(column: np.ndarray, name: str) -> np.ndarray:
         If one is not a finite number.
     """
     legal = f"Events and times in {name} must be finite numbers, none of them missing."
-    if column.dtype.kind not in "biufO":
-        raise ValueError(legal)
-    values = quietly(legal, column.astype, np.float64)
+    values = as_numbers(legal, column)
     if not np.isfinite(values).all():
         raise ValueError(legal)
     return values

@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsco._quiet import quietly
 from skdpsco._typing import MatrixLike, TargetLike
-from skdpsco._validation import FLOATS, check_X_y
+from skdpsco._validation import FLOATS, as_numbers, check_X_y
 from skdpsco.base.advice import doubts_about_events
 from skdpsco.base.parameters import Constraints, with_parameters
 from skdpsco.base.predictions import refuse_blocks
@@ -254,7 +253,7 @@ def within_horizon(times: Any, known: np.ndarray) -> np.ndarray:
     if times is None:
         return known
     legal = f"times must be a list of numbers in [0, {known[-1]:g}], of which something is known."
-    values = quietly(legal, np.asarray, times, dtype=np.float64)
+    values = as_numbers(legal, times)
     if values.ndim != 1 or not ((values >= 0.0) & (values <= known[-1])).all():
         raise ValueError(legal)
     return values

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from skdpsco._validation import LARGEST, is_number
-from skdpsco.data.categories import is_list
+from skdpsco.data.categories import as_held, is_list
 from skdpsco.data.columns import Column
 
 __all__ = ["FINE_BINS", "MERGED_BINS", "Bins", "MergedBins", "bins_of", "is_integer"]
@@ -81,11 +81,11 @@ class Bins:
         """Number of bins: those between edges, then points, then missing numbers."""
         return self.n_intervals + len(self.points) + self.missing
 
-    def codes(self, values: np.ndarray) -> np.ndarray:
-        """Bins of numbers, which are finite, or NaN if they are missing."""
+    def codes(self, values: np.ndarray, dtype: Any = None) -> np.ndarray:
+        """Bins of numbers from a column of a dtype; they are finite, or NaN if missing."""
         found = np.searchsorted(self.edges, values, side="right") - 1
         found = np.clip(found, 0, self.n_intervals - 1)
-        for code, point in enumerate(self.points, start=self.n_intervals):
+        for code, point in enumerate(as_held(self.points, dtype), start=self.n_intervals):
             found[values == point] = code
         found[np.isnan(values)] = self.size - 1
         return found
@@ -108,7 +108,8 @@ class Bins:
 
     def whole_numbers(self, dtype: str) -> tuple[np.ndarray, np.ndarray]:
         """The smallest and the largest number between edges, for a dtype of integers."""
-        known = np.iinfo(dtype if dtype in ("int8", "int16", "int32", "uint8", "uint16") else "i8")
+        short = dtype in ("int8", "int16", "int32", "uint8", "uint16", "uint32")
+        known = np.iinfo(dtype if short else "int64")
         least = 0 if dtype.startswith("u") else int(known.min)
         if any(p != math.floor(p) or not least <= p <= known.max for p in self.points):
             raise ValueError(f"there are points that {dtype} does not hold")
@@ -206,9 +207,9 @@ class MergedBins:
         """Which merged bins are in a set of fine ones, whose ends are in `forced`."""
         return np.concatenate([mask[self.starts[:-1]], mask[self.fine.n_intervals :]])
 
-    def codes(self, values: np.ndarray) -> np.ndarray:
-        """Bins of numbers, which are finite, or NaN if they are missing."""
-        return self.merged[self.fine.codes(values)]
+    def codes(self, values: np.ndarray, dtype: Any = None) -> np.ndarray:
+        """Bins of numbers from a column of a dtype; they are finite, or NaN if missing."""
+        return self.merged[self.fine.codes(values, dtype)]
 
     def numbers(self, codes: np.ndarray, dtype: str, rng: np.random.Generator | None) -> np.ndarray:
         """Numbers in the bins: the middle ones, or draws by the weights."""
@@ -273,7 +274,7 @@ def _between_whole_numbers(edges: np.ndarray, points: list[float]) -> np.ndarray
 
 def is_integer(dtype: str) -> bool:
     """Whether a dtype is one of integers."""
-    return dtype.startswith(("int", "uint"))
+    return dtype.rstrip("0123456789") in ("int", "uint")
 
 
 def _checked_numbers(legal: str, given: Any, increasing: bool = False) -> tuple[float, ...]:

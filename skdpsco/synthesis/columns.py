@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from skdpsco._validation import is_missing, read_X
+from skdpsco._validation import dtype_name, is_missing, read_X
 from skdpsco.data.frames import dates_as_days, dates_of
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "assemble",
     "columns_in",
     "is_dates",
+    "never_missing",
     "public_dtype",
     "read_table",
     "taken",
@@ -93,6 +94,12 @@ def is_dates(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype == DAYS
 
 
+def never_missing(dtype: Any) -> bool:
+    """Whether a dtype, of NumPy or sparse, has no value that means "missing"."""
+    dtype = getattr(dtype, "subtype", dtype)
+    return isinstance(dtype, np.dtype) and dtype.kind in "biu"
+
+
 def read_table(estimator: Any, X: Any, dates: Collection[str] = ()) -> ColumnTable:
     """Read the columns of X, and set the number and the names of features on the estimator.
 
@@ -159,7 +166,7 @@ def typed(values: Any, library: str | None, dtype: Any) -> Any:
         return import_module(str(library)).Series(dates_of(values))
     objects = np.asarray(values).tolist()
     for beginning, convert in PYTHON.items():
-        if str(dtype).lower().startswith(beginning):  # libraries may refuse 1 for True
+        if dtype_name(dtype).startswith(beginning):  # libraries may refuse 1 for True
             objects = [_converted(value, convert) for value in objects]
     if library == POLARS:
         import polars as pl

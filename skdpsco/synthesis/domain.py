@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsco._quiet import quietly
-from skdpsco._validation import check_int, in_column_order, is_missing, is_number
+from skdpsco._validation import check_int, dtype_name, in_column_order, is_missing, is_number
 from skdpsco.data.categories import check_categories, codes_among, is_list
 from skdpsco.data.columns import NUMBER
 from skdpsco.data.frames import dates_as_days
+from skdpsco.data.row_blocks import without
 from skdpsco.data.schema import Schema
 from skdpsco.solvers.synthesis.possible_records import LinkedColumns
 from skdpsco.solvers.synthesis.workload import DENSE_CELLS, CodeBlocks, is_dense
@@ -25,6 +26,7 @@ from skdpsco.synthesis.columns import (
     assemble,
     columns_in,
     is_dates,
+    never_missing,
     public_dtype,
     taken,
     typed,
@@ -46,13 +48,15 @@ UNDECLARED = (
 
 
 class Encoder(NamedTuple):
-    """A transformer of blocks of records into codes."""
+    """A transformer of blocks of records into codes; ``others`` are columns that are left out."""
 
     domain: "Domain"
+    others: tuple[str, ...] = ()
 
     def transform(self, X: Any) -> np.ndarray:
         """Codes of the records of a block, which has the columns of the domain."""
-        return self.domain.encode(columns_in(dates_as_days(X, self.domain.table.dates)))
+        X = dates_as_days(without(X, self.others), self.domain.table.dates)
+        return self.domain.encode(columns_in(X))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +84,7 @@ class Domain:
     @property
     def possible(self) -> tuple[LinkedColumns, ...]:
         """The codes that the constraints allow."""
-        dtypes = [str(dtype).lower() for dtype in self.table.dtypes]
+        dtypes = list(map(dtype_name, self.table.dtypes))
         return possible_in(self.constraints, self.entries, dtypes)
 
     @property
@@ -140,7 +144,7 @@ class Domain:
                 declared = typed(entry, table.library, dtype)
                 columns.append(taken(declared, codes[:, j]))
             else:
-                values = entry.numbers(codes[:, j], str(self.table.dtypes[j]).lower(), rng)
+                values = entry.numbers(codes[:, j], dtype_name(self.table.dtypes[j]), rng)
                 columns.append(typed(values, table.library, dtype))
         return assemble(columns, table)
 
@@ -203,7 +207,7 @@ def declare(domain: Any, table: ColumnTable, constraints: Any = None) -> Domain:
                 f"{error}."
             ) from error
     entries = [
-        constrained(f"domain[{table.label(j)}]", entry, implied, j, str(dtypes[j]).lower())
+        constrained(f"domain[{table.label(j)}]", entry, implied, j, dtype_name(dtypes[j]))
         for j, entry in enumerate(entries)
     ]
     return Domain(entries, ColumnTable(table.library, names, dtypes), implied)
@@ -214,14 +218,14 @@ def _of_schema(
 ) -> dict[str, Any]:
     """Categories of the declared columns, and bins between declared bounds."""
     dtypes = dict(zip(table.names or (), table.dtypes, strict=False))
-    never_none = {n for n, t in dtypes.items() if isinstance(t, np.dtype) and t.kind in "biu"}
+    never_none = {n for n, t in dtypes.items() if never_missing(t)}
     entries: dict[str, Any] = {
         name: [value for value in values if value is not None or name not in never_none]
         for name, values in schema.declared("categories").items()
     }
     for name, column in schema.columns.items():
         if column.kind == NUMBER:
-            integer = column.integer or is_integer(str(dtypes.get(name)).lower())
+            integer = column.integer or is_integer(dtype_name(dtypes.get(name)))
             missing = column.missing and name not in never_none
             cuts = cuts_of(constraints, table.position(name)) if name in dtypes else ()
             entries[name] = bins_of(replace(column, integer=integer, missing=missing), cuts)
@@ -248,19 +252,19 @@ def _entry(name: str, entry: Any) -> Any:
 
 def _fitting(entry: Any, library: str | None, dtype: Any) -> Any:
     """The dtype of a written column; raises an exception if it cannot hold the declared values."""
-    name = "object" if dtype is None else str(dtype).lower()
+    name = "object" if dtype is None else dtype_name(dtype)
     if not isinstance(entry, np.ndarray):
         bins = entry.fine if isinstance(entry, MergedBins) else entry
-        if not (is_dates(dtype) or name.startswith(("int", "uint", "float", "object"))):
-            raise ValueError("bins are for numbers")
+        if not (is_dates(dtype) or is_integer(name) or name.startswith(("float", "object"))):
+            raise ValueError("bins are for numbers that are integers or floats")
         if bins.integer or is_integer(name):
             bins.whole_numbers(name if is_integer(name) else "int64")
         largest = max(map(abs, bins.edges + bins.points))
         if name in ("float16", "float32") and largest > float(np.finfo(name).max):
             raise ValueError("edges or points are too large")
-        if bins.missing and isinstance(dtype, np.dtype) and dtype.kind in "iu":
+        if bins.missing and never_missing(dtype):
             raise ValueError("it does not hold missing numbers")
-        return dtype
+        return public_dtype(dtype, library, [])
     try:
         dtype = public_dtype(dtype, library, entry.tolist())
         with np.errstate(all="ignore"):
@@ -282,7 +286,7 @@ def _coded(column: Any, categories: np.ndarray, label: str) -> np.ndarray:
     values, back = _values(column), None
     if values.dtype.kind != "O":
         values, back = np.unique(values, return_inverse=True)
-    codes = np.array(codes_among(values, categories, str(column.dtype).lower()), dtype=np.intp)
+    codes = np.array(codes_among(values, categories, column.dtype), dtype=np.intp)
     if (codes < 0).any():
         if any(is_missing(value) for value in values[codes < 0].tolist()):
             raise ValueError(_MISSING.format(label=label, cure="or list None among its categories"))
@@ -315,7 +319,7 @@ def _binned(column: Any, bins: Bins | MergedBins, label: str) -> np.ndarray:
         raise ValueError(_MISSING.format(label=label, cure="or Bins(..., missing=True)"))
     if np.isinf(numbers).any():
         raise ValueError(f"X contains infinity in column {label}: bins need finite numbers.")
-    return bins.codes(numbers)
+    return bins.codes(numbers, column.dtype)
 
 
 def _values(column: Any) -> np.ndarray:

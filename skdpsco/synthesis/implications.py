@@ -142,7 +142,7 @@ def _matching(entry: Any, value: Any, dtype: str) -> np.ndarray | None:
         return _matching_bins(entry, value, dtype)
     if isinstance(value, tuple):
         return np.array([is_number(v) and value[0] <= v < value[1] for v in entry])
-    (code,) = codes_among(np.array([value], dtype=object), entry, dtype)
+    (code,) = codes_among(np.array([value], dtype=object), entry, None)
     return None if code < 0 else np.arange(len(entry)) == code
 
 

@@ -22,7 +22,8 @@ from skdpsco.base.parameters import Constraints, StepParameters, with_parameters
 from skdpsco.base.private_estimator import PrivateEstimator, resolve_solver
 from skdpsco.data.block_records import as_features, blocks_of, first_record, opened
 from skdpsco.data.record_sums import one_blas_thread
-from skdpsco.data.row_blocks import RowBlocks
+from skdpsco.data.row_blocks import RowBlocks, without
+from skdpsco.data.schema import Schema
 from skdpsco.privacy import compose
 from skdpsco.privacy.report import ReleasedStep
 from skdpsco.privacy.spending import left_after
@@ -49,13 +50,15 @@ SYNTHESIS_SOLVERS: dict[str, Any] = {
 
 
 @contextmanager
-def _codes_of(domain: Domain, table: ColumnTable, blocks: RowBlocks | None) -> Iterator[Any]:
+def _codes_of(
+    domain: Domain, table: ColumnTable, blocks: RowBlocks | None, others: tuple[str, ...]
+) -> Iterator[Any]:
     """The codes of all records: an array, or blocks, all of which have been checked."""
     if blocks is None:
         yield domain.encode(table.columns)
         return
     d = len(table.columns)
-    with opened(as_features(blocks.map(Encoder(domain))), np.ones(d)) as design:
+    with opened(as_features(blocks.map(Encoder(domain, others))), np.ones(d)) as design:
         yield CodeBlocks(design, tuple(range(d)), (None,) * d)
 
 
@@ -71,9 +74,9 @@ class PrivateSynthesizer(StepParameters, PrivateEstimator):
     ----------
     {epsilon, delta, ledger, max_records_per_unit}
     domain : list, dict, Series, int, Bins or Schema
-        Required. Public values of the columns, one entry each, in order or by name: a list of
-        categories, `Bins` of numbers, or an int k for 0, ..., k - 1. Other categories are errors;
-        numbers beyond the edges count in the outer bins. For a Schema, bins are found privately.
+        Required. Public values of every column, in order or by name: a list of categories, `Bins`
+        of numbers, or an int k for 0, ..., k - 1. Other categories are errors; numbers beyond the
+        edges count in outer bins. For a Schema, bins are found privately, without its ``person``.
     constraints : list of (dict, dict) or None, default=None
         Pairs (if, then), from public knowledge, that hold in all synthetic records, such as
         ``({"age": (0, 16)}, {"married": False})``. A dict maps columns, by name or position, to a
@@ -186,7 +189,9 @@ class PrivateSynthesizer(StepParameters, PrivateEstimator):
         blocks = blocks_of(X)
         if blocks is not None and not getattr(solver, "by_blocks", False):
             raise ValueError(f"solver={self.solver!r} does not take RowBlocks. Pass X as a frame.")
-        table = read_table(draft, first_record(X), dates_in(self.domain))
+        person = self.domain.person if isinstance(self.domain, Schema) else None
+        others = () if person is None else (person,)
+        table = read_table(draft, without(first_record(X), others), dates_in(self.domain))
         n = len(table.columns[0]) if blocks is None else blocks.n_samples
         d = len(table.columns)
         budget = self._budget()
@@ -214,7 +219,7 @@ class PrivateSynthesizer(StepParameters, PrivateEstimator):
         if not all(isinstance(entry, np.ndarray) for entry in domain.entries):
             assumptions += ("numbers beyond the outer edges are counted in the outer bins",)
         with (
-            _codes_of(domain.fine if learned else domain, table, blocks) as codes,
+            _codes_of(domain.fine if learned else domain, table, blocks, others) as codes,
             self._releasing(
                 draft, event, budget, assumptions=assumptions, warnings=plan.warnings
             ) as release,

@@ -54,7 +54,7 @@ def releases(monkeypatch):
 
 
 def records_of(d):
-    extremes = (0.0, 1e-300, -(2.0**31))
+    extremes = (0.0, 1e-300, -(2.0**63))
     return [*itertools.product(extremes, repeat=d), (0.7,) * d, (1e308, -0.01, 3.0)[:d]]
 
 
@@ -114,7 +114,7 @@ def test_shortened_differences_keep_their_norm(d):
     for c in (0.2, 3.0):
         for _ in range(20):
             row = 10.0 ** rng.uniform(-9, 9, (1, d)) * rng.integers(0, 2, (1, d))
-            X, centre = as_design(row, np.ones(d), False), rng.uniform(-32, 31, d)
+            X, centre = as_design(row, np.ones(d), False), rng.uniform(-32, 63, d)
             term = module.level_sums(X, np.zeros(1), np.ones(d, bool), centre, c)
             assert np.sqrt(np.square(term.astype(np.longdouble)).sum()) <= 1 + (d + 4) * 2.0**-50
 
@@ -122,7 +122,7 @@ def test_shortened_differences_keep_their_norm(d):
 def test_levels_of_layouts_and_precisions_agree():
     """A level is the least power of two that covers an entry; zeros have none."""
     values = np.array([[0.0, 1.0, -2.0], [3.0, 2.0**-40, 1e30], [0.25, 0.0, -0.3]])
-    expected = [[0, 0, 1], [2, -32, 31], [-2, 0, -1]]
+    expected = [[0, 0, 1], [2, -32, 63], [-2, 0, -1]]
     for rows in (values, values.astype(np.float32), sparse.csr_matrix(values)):
         for i in range(3):
             X = as_design(rows[[i]], np.ones(3), True)
