@@ -670,6 +670,7 @@ def check_columns(
         f"each of {n_features} columns of X"
     )
     value = in_column_order(name, value, names)
+    refuse_masked(name, value)
     numbers = real_array(value)
     if numbers is None:
         raise TypeError(f"{legal}; got {abridged(value)}.")

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.base import TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Lasso, LogisticRegression
@@ -218,6 +219,14 @@ def test_labels_do_not_overlap(epsilons, name):
     boxes = sorted(label.get_window_extent().extents.tolist() for label in labels)
     assert all(left[2] < right[0] for left, right in pairwise(boxes))
     assert len(display.ax_.get_legend().get_texts()) == 1
+
+
+@each("scores", [[0.5, 0.6], [[0.5], [0.6], [0.7]], [[0.5, 0.6], [0.7]], [[], []], ["a", "b"]])
+def test_scores_of_another_shape(scores):
+    match = r"^scores must be numbers of shape \(n_epsilons, n_repeats\), here \(2, \.\.\.\)"
+    with pytest.raises(ValueError, match=match):
+        PrivacyUtilityDisplay(epsilons=[0.1, 1.0], scores=scores).plot()
+    assert plt.get_fignums() == []
 
 
 # Paths.

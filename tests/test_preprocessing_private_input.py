@@ -44,6 +44,7 @@ BOUNDS = [
     ),
     ({"lower": 5e6, "upper": 1.0}, "lower must be less than upper, by at least 1e-100"),
     ({"lower": 2.0, "upper": 2.0}, "lower must be less than upper"),
+    ({"lower": np.ma.masked, "upper": 2.0}, "lower must not be a masked array"),
     ({"lower": [0, 0, 7, 0], "upper": 7}, "lower must be less than upper.*of column 2 are 7 and 7"),
 ]
 

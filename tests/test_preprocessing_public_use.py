@@ -136,6 +136,7 @@ BAD_PARAMETERS = [
     ),
     (PublicBoundsScaler({"a": 0}), "lower is given by the names of columns, but X has no"),
     (PublicBoundsScaler(0, {"a": 1}), "upper is given by the names of columns, but X has no"),
+    (PublicBoundsScaler(np.ma.masked, 1), "lower must not be a masked array"),
     (PublicBoundsScaler(1, 1), "lower must be less than upper.*those of column 0 are 1 and 1"),
     (PublicBoundsScaler(0, [1, 2, -3]), "less than upper.*those of column 2 are 0 and -3"),
     (PublicBoundsScaler(0, 1e-101), "lower must be less than upper, by at least 1e-100"),

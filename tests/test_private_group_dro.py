@@ -87,7 +87,7 @@ def test_the_order_of_groups_is_that_of_the_list():
 def test_small_groups_are_named():
     X, y, _ = data()
     group = np.repeat(["large", "small"], [580, 20])
-    secret = {"random_state": None, "epsilon": 4.0}
+    secret = {"random_state": None, "epsilon": 4.0, "groups": ["large", "small"]}
     with pytest.warns(UtilityWarning, match=r"'small' \(20\)\. .* needs (\d+) records") as record:
         model(**secret).fit(X, y, sensitive_features=group)
     assert len(record) == 1
@@ -103,8 +103,17 @@ def test_small_groups_are_named():
         assert [w.category for w in caught] == [UtilityWarning] * (size < needed)
     model(**secret, cvar_level=1.0).fit(X, y, sensitive_features=group)
     model(epsilon=0.01, random_state=None).fit(X, y, sensitive_features=["all"] * 600)
+    many = {**secret, "groups": range(200)}
     with pytest.warns(UtilityWarning, match="and 190 more"):
-        model(**secret).fit(X, y, sensitive_features=np.arange(600) % 200)
+        model(**many).fit(X, y, sensitive_features=np.arange(600) % 200)
+
+
+def test_labels_that_are_read_off_the_data_are_not_printed():
+    X, y, _ = data()
+    group = np.repeat(["large", "tiny"], [583, 17])
+    with pytest.warns(UtilityWarning, match=r"some groups \(declare groups=") as record:
+        model(random_state=None, epsilon=4.0).fit(X, y, sensitive_features=group)
+    assert not re.search("tiny|17", str(record[0].message))
 
 
 @pytest.mark.parametrize("scoring", [None, worst_group_scorer])

@@ -290,6 +290,16 @@ def test_summaries(moments):
     assert (frame["p_value"] < 0.01).tolist() == [True, False, True, True, True]
     alone = PrivateRidge(fit_intercept=False).fit(moments).summary()
     assert alone["name"].tolist() == ["x0", "x1", "x2", "x3"]
+    assert model.summary(feature_names=list("abcd"))["name"].tolist() == [*"abcd", "intercept"]
+    with pytest.raises(ValueError, match=r"^feature_names must be a list of 4 names"):
+        model.summary(feature_names=["a"])
+
+
+def test_models_that_are_not_fitted():
+    model = PrivateElasticNet(standard_errors=True)
+    for method in (model.confint, model.summary, lambda: model.predict_interval(X)):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            method()
 
 
 def test_doubtful_coverage_is_said(moments):

@@ -294,6 +294,10 @@ def test_yaml(tmp_path, monkeypatch):
     assert Schema.from_file(path) == Schema(columns, target="ill")
     path.write_text("columns:\n  seen: {bounds: [2020-01-01, 2024-12-31]}\n")
     assert Schema.from_file(path) == Schema({"seen": DATES})
+    for damaged in ("columns: {age: [", "columns:\n\t- x", "a: b: c", "- \x00"):
+        path.write_text(damaged)
+        with pytest.raises(ValueError, match=r"^path must hold YAML, but 'book\.yaml' does not"):
+            Schema.from_file(path)
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
@@ -367,8 +371,14 @@ DATES = {"bounds": ["2020-01-01", "2024-12-31"]}
         ({"a": {"bounds": [DATE, "2020-01-01"]}}, {}, ValueError, "the earlier one first"),
         ({"a": {**DATES, "integer": True}}, {}, ValueError, "for dates, 'fill' and 'missing'"),
         ({"a": {**DATES, "fill": 3}}, {}, TypeError, "'fill' is 3"),
-        ({"a": {**DATES, "missing": "2020-01-01"}}, {}, TypeError, "True or False, got '2020"),
+        (
+            {"a": {**DATES, "missing": "2020-01-01"}},
+            {},
+            TypeError,
+            "that mean it, got '2020-01-01'",
+        ),
         ({"a": {**DATES, "fill": "2019-12-31"}}, {}, ValueError, "date within .* '2019-12-31'"),
+        ({"a": {**NUMBER, "missing": "?"}}, {}, TypeError, "True or False, or a list of the val"),
         ({"a": {**DATES, "missing": [-9]}}, {}, TypeError, r"'missing' is \[-9\]"),
         ({"a": DATES}, {"target": "a"}, ValueError, "must not be a column of dates"),
         ({"a": {**NUMBER, "fill": 2}}, {}, ValueError, r"\['fill'\] must be a number within"),

@@ -1,7 +1,7 @@
 """The plot of the functions of an additive model: what it shows, and what it refuses."""
 
 import sys
-from itertools import pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -132,6 +132,24 @@ def test_classes(classifier, of_three):
     np.testing.assert_array_equal(high.lines_[0].get_ydata(), display.lines_[0].get_ydata())
 
 
+def test_every_class_has_a_colour():
+    labels = np.arange(N) % 12
+    model = PrivateAdditiveClassifier(epsilon=50.0, schema=SCHEMA, classes=range(12))
+    display = display_of(model.fit(X, labels), ["curved", "city"])
+    colours = [matplotlib.colors.to_hex(line.get_color()) for line in display.lines_]
+    assert len(set(colours)) == 12
+    assert colours[:12] == colours[12:]
+
+
+def test_missing_is_what_is_declared_missing():
+    schema = Schema({"city": {"categories": CITIES, "missing": True}})
+    frame = X[["city", "hour"]].assign(city=X["city"].where(X["city"] != "elsewhere", None))
+    model = PrivateAdditiveRegressor(epsilon=50.0, schema=schema).fit(frame, Z)
+    for fitted in (model, PrivateAdditiveRegressor.from_json(model.to_json())):
+        *_, other = tick_labels(display_of(fitted, ["city"]).axes_[0])
+        assert other == "missing"
+
+
 def test_given_axes_and_style(classifier, of_three):
     _, panels = plt.subplots(1, 2)
     display = display_of(classifier, ["gaps", "city"], ax=panels, color="red")
@@ -157,6 +175,16 @@ def test_labels_do_not_overlap(n_columns):
     assert_apart(display)
 
 
+def test_labels_of_0_and_of_what_is_missing_do_not_overlap():
+    negative = pd.DataFrame({"below": -X["mostly 0"], "above": X["mostly 0"]}).mask(
+        X["gaps"].isna()
+    )
+    display = display_of(PrivateAdditiveRegressor(epsilon=50.0).fit(negative, Z))
+    texts = [text for ax in display.axes_ for text in tick_labels(ax)[:2]]
+    assert [text.partition("\n")[0] for text in texts] == ["0", "missing"] * 2
+    assert_apart(display)
+
+
 def test_dates_are_labelled_as_dates():
     bounds = np.array(["2020-01-01", "2024-12-31"], dtype="datetime64[D]")
     seen = bounds[0] + np.arange(N) % 1800
@@ -171,6 +199,7 @@ def test_dates_are_labelled_as_dates():
     days = np.array(labels, dtype="datetime64[D]")
     assert ((bounds[0] <= days) & (days <= bounds[1])).all()
     assert_apart(display)
+    assert_apart(display_of(model))  # two panels are narrower than one
     pair = PairDisplay.from_estimator(model)
     days = np.array(tick_labels(pair.axes_[0]), dtype="datetime64[D]")
     assert len(days) > 1
@@ -188,7 +217,8 @@ def assert_apart(display):
     for ax in display.axes_:
         boxes = [text.get_window_extent() for text in ax.get_xticklabels()]
         boxes.sort(key=lambda box: box.x0)
-        assert all(left.x1 < right.x0 + 1.0 for left, right in pairwise(boxes))  # pixels
+        for left, right in combinations(boxes, 2):  # pixels
+            assert left.x1 < right.x0 + 1.0 or right.y1 < left.y0 + 1.0 or left.y1 < right.y0 + 1.0
         for box in [*boxes, ax.title.get_window_extent()]:
             assert box.x0 >= -1.0
             assert box.x1 <= edges.x1 + 1.0
@@ -210,6 +240,7 @@ def assert_apart(display):
         ({"n_cols": 0}, ValueError, "^n_cols must be an int, at least 1"),
         ({"n_cols": "3"}, ValueError, "^n_cols must be an int, at least 1"),
         ({"ax": "axes"}, TypeError, "^ax must be None or 5 axes"),
+        ({"features": ["city"]}, TypeError, "parameter.*columns.*'features'"),
     ],
 )
 def test_bad_input(changes, error, match, regressor):
@@ -247,9 +278,10 @@ def test_heat_maps_of_pairs(regressor, of_three):
     with pytest.raises(ValueError, match="class_label"):
         PairDisplay.from_estimator(several)
     assert len(PairDisplay.from_estimator(several, class_label="low").axes_) == 1
-    with pytest.raises(ValueError, match="pairs"):
-        PairDisplay.from_estimator(model, [("curved", "gaps")])
-    with pytest.raises(ValueError, match="pairs"):
+    for wrong in ([("curved", "gaps")], 5, [5], "curved", []):
+        with pytest.raises(ValueError, match=r"^pairs must be among the model's pair"):
+            PairDisplay.from_estimator(model, wrong)
+    with pytest.raises(ValueError, match=r"^This PrivateAdditiveRegressor has no pairs"):
         PairDisplay.from_estimator(clone(model).set_params(pairs=None).fit(X, Z))
     with pytest.raises(ValueError, match="n_cols"):
         PairDisplay.from_estimator(model, n_cols=0)

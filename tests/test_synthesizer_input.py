@@ -73,6 +73,12 @@ def test_targets(target):
     refuses(match, target=target)
 
 
+@pytest.mark.parametrize("solver", ["auto", "measure-project"])
+def test_solvers_that_measure_once(solver):
+    match = rf"^n_iter must be 'auto' or 1 for solver='{solver}', which measures once; got 5"
+    refuses(match, solver=solver, n_iter=5)
+
+
 def test_workloads_of_large_domains():
     X = np.zeros((3, 21), dtype=int)
     model = PrivateSynthesizer(domain=2)

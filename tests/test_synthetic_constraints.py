@@ -151,6 +151,8 @@ def test_constraints_on_an_array_by_position():
         [({"city": "A1"}, {})],
         [({"town": "A1"}, {"state": "A"})],
         [({"city": "A1"}, {99: "A"})],
+        [({"age": (91, 200)}, {"married": False})],
+        [({"city": "A1"}, {"height": [(120, 200), (300, 400)]})],
         [({"city": "Z"}, {"state": "A"})],
         [({"city": "A1"}, {"visit": (3, 1)})],
         [({"city": "A1"}, {"height": 170})],
@@ -165,7 +167,25 @@ def test_constraints_on_an_array_by_position():
 )
 def test_bad_constraints_are_refused_before_the_charge(constraints):
     model = PrivateSynthesizer(domain=SCHEMA, constraints=constraints)
-    costs_nothing(model, r"constraints|X must have one", FRAME)
+    costs_nothing(model, r"constraints", FRAME)
+
+
+def test_a_column_that_is_not_there_is_named_with_its_constraint():
+    wrong = [({"city": "A1"}, {"state": "A"}), ({"state": "A"}, {"town": "A1"})]
+    model = PrivateSynthesizer(domain=SCHEMA, constraints=wrong)
+    costs_nothing(model, r"^constraints\[1\] must name columns that X has once, got 'town'", FRAME)
+
+
+def test_dates_that_are_not_declared_are_shown_as_dates():
+    days = np.datetime64("2024-01-01") + np.arange(N) % 300
+    schema = Schema({"seen": {"bounds": ["2024-01-01", "2024-12-31"]}, "city": list(CITIES)})
+    X = FRAME[["city"]].assign(seen=days)
+    for dates, shown in (
+        ("2025-02-01", "'2025-02-01'"),
+        (("2025-02-01", "2025-03-01"), r"\['2025-02-01', '2025-03-01'\]"),
+    ):
+        model = PrivateSynthesizer(domain=schema, constraints=[({"seen": dates}, {"city": "A1"})])
+        costs_nothing(model, rf"^domain\['seen'\] does not declare {shown}, which", X)
 
 
 def test_too_many_boxes_and_other_solvers_are_refused():

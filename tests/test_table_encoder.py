@@ -198,6 +198,10 @@ def test_mistakes():
         TableEncoder(schema, sparse_output="yes").fit(frame)
     with pytest.raises(TypeError, match=r"steps must be estimators .* Schema, got dict"):
         make_private_pipeline({}, PrivateRidge())
+    with pytest.raises(TypeError, match=r"steps must be estimators or 'passthrough' .* got 'drop'"):
+        make_private_pipeline("drop", PrivateRidge())
+    kept = make_private_pipeline("passthrough", PrivateRidge(epsilon=8.0))
+    assert kept.fit(np.eye(9), np.ones(9)).predict(np.eye(9)).shape == (9,)
     with pytest.raises(ValueError, match="schema must declare a target"):
         make_private_pipeline(FEATURES_ONLY, PrivateRidge())
     with pytest.raises(ValueError, match=r"lacks \['city'\]"):

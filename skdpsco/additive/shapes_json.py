@@ -28,6 +28,7 @@ def as_dict(shape: ShapeFunction) -> dict[str, Any]:
         found["dates"] = True  # numbers are days
     if shape.column.values:
         found["categories"] = list(shape.column.values)
+        found |= {"missing declared": True} if shape.column.missing else {}
     else:
         found["knots"] = shape.knots.tolist()
     found |= {"values": shape.values.tolist(), "missing": shape.missing.tolist()}
@@ -38,7 +39,8 @@ def as_shape(found: Content) -> ShapeFunction:
     """The function that `as_dict` wrote."""
     bounds, values = found.get("bounds"), tuple(found.get("categories", ()))
     bounds = None if bounds is None else (*bounds,)
-    column = TableColumn(found["column"], bounds, values, bool(found.get("dates", False)))
+    flags = [bool(found.get(key, False)) for key in ("dates", "missing declared")]
+    column = TableColumn(found["column"], bounds, values, *flags)
     names = ["values", "missing"] + ["knots"] * (not values) + ["zero"] * ("zero" in found)
     arrays = {name: numbers_in(f"column {column.name!r}", found[name]) for name in names}
     shape = ShapeFunction(column, **{"knots": np.empty(0), **arrays})

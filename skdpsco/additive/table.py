@@ -28,12 +28,15 @@ class TableColumn(NamedTuple):
         Declared categories, or False and True; empty for numbers.
     dates : bool
         Whether the numbers are days, read from dates.
+    missing : bool
+        Whether it is declared that values may be missing.
     """
 
     name: str
     bounds: tuple[float, float] | None = None
     values: tuple[Any, ...] = ()
     dates: bool = False
+    missing: bool = False
 
 
 class ColumnRecords(NamedTuple):
@@ -140,7 +143,7 @@ def _records_of(frame: Any, schema: Schema, names: list[str]) -> ColumnRecords:
             x = read_quietly(known.read, column)[0]
             bounds = known.bounds if known.kind == NUMBER else None
         if known is not None and known.kind != NUMBER:
-            columns.append(TableColumn(name, None, tuple(known.values())))
+            columns.append(TableColumn(name, None, tuple(known.values()), missing=known.missing))
             values[:, j] = np.where(x < 0, np.nan, x) if known.kind == CATEGORY else x
             continue
         if np.isinf(x).any():

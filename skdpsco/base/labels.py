@@ -93,9 +93,13 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
     if given.dtype.kind == "f" and not np.isfinite(given).all():
         raise ValueError(f"classes must be finite, got {abridged(classes)}.")
     if (given.dtype.kind in "OUS") != (y.dtype.kind in "OUS"):
+        encoded = (
+            " Meta-estimators such as VotingClassifier, and cross_val_predict of probabilities, "
+            "pass labels on as integers: for them declare these, classes=[0, 1], for instance."
+        )
         raise ValueError(
             f"classes must have the type of the labels in y: {given.dtype} against {y.dtype}. (A "
-            "Schema declares classes, too.)"
+            f"Schema declares classes, too.){encoded if y.dtype.kind in 'iu' else ''}"
         )
     index = quietly(_LABELS, np.searchsorted, unique, y).clip(max=len(unique) - 1)
     if not quietly(_LABELS, np.all, unique[index] == y):

@@ -86,7 +86,10 @@ def plain_step(step: Any) -> Any:
         parts = [(name, plain_step(part), columns) for name, part, columns in step.transformers_]
         return fitted_as(copy(step), transformers=parts, transformers_=parts)
     if type(step).__module__.partition(".")[0] == __name__.partition(".")[0]:
-        raise TypeError(f"{type(step).__name__} has no counterpart in scikit-learn.")
+        raise TypeError(
+            f"{type(step).__name__} has no counterpart in scikit-learn with exactly the same "
+            "results: similar ones do not clip features or predictions, for instance."
+        )
     return step
 
 

@@ -286,9 +286,10 @@ def declared_column(name: str, given: Any) -> Column:
         listed = check_categories(f"{where}['missing']", missing).tolist()
         missing, codes = True, tuple(code for code in listed if not is_missing(code))
     integer, unit = given.get("integer", False), str(given.get("unit", ""))
-    for key, flag in (("missing", missing), ("integer", integer)):
+    codes_too = ", or a list of the values that mean it"
+    for key, flag, also in (("missing", missing, codes_too), ("integer", integer, "")):
         if not isinstance(flag, bool):
-            raise TypeError(f"{where}[{key!r}] must be True or False, got {flag!r}.")
+            raise TypeError(f"{where}[{key!r}] must be True or False{also}, got {flag!r}.")
     if given.get("boolean", True) is not True:
         raise ValueError(f"{where}['boolean'] must be True, got {given['boolean']!r}.")
     common = {"name": name, "kind": kind, "missing": missing, "codes": codes}

@@ -220,7 +220,11 @@ class Schema:
             "A schema in YAML needs PyYAML, which is not installed: pip install pyyaml, or write "
             "the schema in JSON.",
         )
-        return cls.from_dict(yaml.safe_load(file.read_text(encoding="utf-8")))
+        try:
+            declaration = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise ValueError(f"path must hold YAML, but {file.name!r} does not: {error}") from error
+        return cls.from_dict(declaration)
 
     @classmethod
     def from_public(

@@ -283,7 +283,8 @@ class PrivateGroupDRO(BallParameters, ClassParameters, TargetParameters, Private
 
     def _advice(self, problem: Any, mu: float) -> tuple[str, ...]:
         needed = needed_size(problem.n_features, mu / problem.max_memberships**0.5)
-        small = too_small(self._membership.groups, problem.expected_sizes, needed)
+        known, declared = self._membership.groups, self.groups is not None
+        small = too_small(known, problem.expected_sizes, needed, declared)
         warned = bool(small) and not problem.theta_is_fixed
         return (*super()._advice(problem, mu), *((small,) if warned else ()))
 

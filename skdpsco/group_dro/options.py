@@ -135,14 +135,21 @@ def needed_size(n_features: int, mu: float) -> int:
     return math.ceil(NEEDED_RATIO * math.sqrt(n_features / 3.0) * math.sqrt(n_features) / mu)
 
 
-def too_small(groups: list[Any], sizes: tuple[float, ...], needed: int) -> str:
-    """A sentence about groups with fewer than ``needed`` members; empty if there are none such."""
+def too_small(groups: list[Any], sizes: tuple[float, ...], needed: int, declared: bool) -> str:
+    """A sentence about groups with fewer than ``needed`` members; empty if there are none such.
+
+    It shows groups and their sizes only if groups are ``declared``. Others were read off the data,
+    and may be values of a column that was taken for groups by mistake.
+    """
     small = [f"{groups[g]!r} ({size:.0f})" for g, size in enumerate(sizes) if size < needed]
     if not small or len(groups) == 1:
         return ""
     rest = f" and {len(small) - 10} more" if len(small) > 10 else ""
+    which = "some groups (declare groups=[...] to see which)"
+    if declared:
+        which = f"these groups: {', '.join(small[:10])}{rest}"
     return (
-        f"The noise will be about as large as the signal of these groups: "
-        f"{', '.join(small[:10])}{rest}. At this budget and number of features a group needs "
-        f"{needed} records. Merge groups, use fewer features, or raise average_weight or epsilon."
+        f"The noise will be about as large as the signal of {which}. At this budget and "
+        f"number of features a group needs {needed} records. Merge groups, use fewer features, or "
+        "raise average_weight or epsilon."
     )

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsco._random import collected_advice
 from skdpsco._typing import MatrixLike, Seed, Self, TargetLike
 from skdpsco._validation import is_number
+from skdpsco.linear_model._inference import coefficient_names
 from skdpsco.privacy import Budget, Ledger
 from skdpsco.privacy._checks import abridged
 from skdpsco.privacy._history import axes, literal, pyplot
@@ -284,10 +285,19 @@ class PrivacyUtilityDisplay:
         Returns
         -------
         self : PrivacyUtilityDisplay
+
+        Raises
+        ------
+        ValueError, TypeError
+            If ``epsilons`` or ``scores`` are not legal, or ``ax`` is not an Axes.
+        ImportError
+            If matplotlib is not installed.
         """
+        epsilons = _check_epsilons(self.epsilons)
+        scores = _check_scores(self.scores, len(epsilons))
         ax = axes(type(self).__name__, ax)
-        order = np.argsort(self.epsilons)
-        epsilons, scores = np.asarray(self.epsilons)[order], np.asarray(self.scores)[order]
+        order = np.argsort(epsilons)
+        epsilons, scores = epsilons[order], scores[order]
         n_repeats = scores.shape[1]
         label = literal(name or "private")
         label = f"{label}, median of {n_repeats}" if n_repeats > 1 else label
@@ -327,6 +337,17 @@ def _check_epsilons(epsilons: Any) -> np.ndarray:
             f"epsilons must be a list of finite numbers > 0, got {abridged(epsilons)}."
         )
     return np.array(values, dtype=np.float64)
+
+
+def _check_scores(scores: Any, n_epsilons: int) -> np.ndarray:
+    legal = f"scores must be numbers of shape (n_epsilons, n_repeats), here ({n_epsilons}, ...)"
+    try:
+        found = np.array(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{legal}, with rows of one length.") from error
+    if found.ndim != 2 or len(found) != n_epsilons or not found.size:
+        raise ValueError(f"{legal}; got the shape {found.shape}.")
+    return found
 
 
 def _check_baseline(baseline: Any) -> None:
@@ -458,7 +479,7 @@ class RadiusPathDisplay:
                 f"solver='stagewise'; got {abridged(fitted_model)}."
             )
         coef = path.coef
-        names = _coefficient_names(fitted_model, feature_names, coef.shape[-1])
+        names = coefficient_names(fitted_model, feature_names, coef.shape[-1])
         if coef.ndim == 3:
             names = [f"{name}, class {c}" for c in fitted_model.classes_ for name in names]
         coef = coef.reshape(len(coef), -1)
@@ -505,16 +526,3 @@ def _names_before(pipeline: Pipeline) -> Any:
         return pipeline[:-1].get_feature_names_out()
     except (AttributeError, ValueError, NotFittedError):
         return None
-
-
-def _coefficient_names(model: Any, feature_names: Any, n_features: int) -> list[str]:
-    if feature_names is None:
-        feature_names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(n_features)])
-    is_list = np.iterable(feature_names) and not isinstance(feature_names, str)
-    names = [str(name) for name in feature_names] if is_list else []
-    if len(names) != n_features:
-        raise ValueError(
-            f"feature_names must be a list of {n_features} names, one per feature of the fit; got "
-            f"{feature_names!r}."
-        )
-    return names

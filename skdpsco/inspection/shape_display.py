@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
@@ -26,6 +27,8 @@ POINTS = 80  # of a heat map, in each direction
 MOST_VALUES = 18  # of a column of categories
 _PANEL = 3.0, 2.1  # inches
 _LETTER = 0.075  # inches of height that a letter of a category needs
+_LETTER_WIDTH = 0.065  # inches
+_BELOW = 26.0  # points from the axis to what is below a label of two lines
 _LONGEST_NAME = 18  # letters of a category
 _SIDE_BY_SIDE = 36  # letters below a panel
 _LIGHT = "0.87"
@@ -152,6 +155,7 @@ class ShapeDisplay:
         pyplot(type(self).__name__)
         if not is_number(n_cols, Integral) or n_cols < 1:
             raise ValueError(f"n_cols must be an int, at least 1, got {abridged(n_cols)}.")
+        _check_style(kwargs)
         new = ax is None
         panels = self._new_axes(n_cols) if new else _check_axes(ax, len(self.shapes))
         self.lines_, self.bars_ = [], []
@@ -280,7 +284,13 @@ class PairDisplay:
         if outputs.shape[1] > 1:
             raise ValueError("class_label must be given where there are more than two classes.")
         known = estimator.pair_functions_
-        names = list(known) if pairs is None else [tuple(pair) for pair in pairs]
+        if not known:
+            raise ValueError(
+                f"This {type(estimator).__name__} has no pairs: its pair_functions_ are empty. Fit "
+                "it with pairs=[...], names of two columns each."
+            )
+        is_list = np.iterable(pairs) and not isinstance(pairs, str)
+        names = list(known) if pairs is None else list(map(_as_pair, pairs)) if is_list else []
         if not names or any(name not in known for name in names):
             raise ValueError(
                 f"pairs must be among the model's pair_functions_, {abridged(list(known))}; got "
@@ -418,6 +428,26 @@ def _check_columns(columns: Any, shapes: Any, densities: Any) -> list[str]:
     return names
 
 
+def _as_pair(pair: Any) -> tuple[Any, ...]:
+    """A pair as a key of ``pair_functions_``; an empty one if it is not a pair."""
+    legal = np.iterable(pair) and all(isinstance(name, str) for name in pair)
+    return tuple(pair) if legal else ()
+
+
+def _check_style(style: dict[str, Any]) -> None:
+    """Refuse keywords that neither a display of shapes nor a line of matplotlib has."""
+    from matplotlib.lines import Line2D
+
+    of_line = {key: value for key, value in style.items() if key not in ("scalex", "scaley")}
+    try:
+        Line2D([], [], **of_line)
+    except AttributeError as error:
+        raise TypeError(
+            f"A parameter is not that of ShapeDisplay (columns, class_label, n_cols, ax), nor a "
+            f"style of matplotlib's lines: {error}."
+        ) from error
+
+
 def _check_axes(ax: Any, n: int) -> np.ndarray:
     plt = pyplot("ShapeDisplay")
     panels = np.array(ax, dtype=object).ravel()
@@ -448,8 +478,9 @@ def _draw_numbers(ax, shape, known, style):
     apart = known.missing >= BEYOND
     end = last + 0.12 * (last - first) if apart else last
     lines = []
+    colours = _colours(shape.values.shape[1])
     for k, values in enumerate(shape.values.T):
-        (line,) = ax.plot(x, np.interp(x, shape.knots, values), **{"color": f"C{k}", **style})
+        (line,) = ax.plot(x, np.interp(x, shape.knots, values), **{"color": colours[k], **style})
         marks = {"color": line.get_color(), "linestyle": "none", "markersize": 5, "zorder": 3}
         if shape.zero is not None:
             ax.plot([0.0], [shape.zero[k]], marker="o", markerfacecolor="white", **marks)
@@ -473,14 +504,22 @@ def _draw_categories(ax, shape, known, style):
     x = np.arange(len(names))
     bars = _draw_bars(ax, x, shares, 0.8)
     lines, n = [], values.shape[1]
-    for k in range(n):
+    for k, colour in enumerate(_colours(n)):
         at = x + 0.6 * (k - 0.5 * (n - 1)) / n
-        marks = {"color": f"C{k}", "marker": "o", "linestyle": "none"}
+        marks = {"color": colour, "marker": "o", "linestyle": "none"}
         marks["markersize"] = 5 if n * len(names) < MOST_VALUES else 3
         lines += ax.plot(at, values[:, k], **{**marks, **style})
     ax.set_xlim(-0.6, len(names) - 0.4)
     ax.set_xticks(x, [literal(name) for name in names], rotation=90 if _upright(names) else 0)
     return lines, bars
+
+
+def _colours(n: int) -> list[Any]:
+    """A colour of its own for each of several outputs."""
+    from matplotlib import colormaps, rcParams
+
+    few = n <= len(set(rcParams["axes.prop_cycle"].by_key().get("color", ())))
+    return [f"C{k}" for k in range(n)] if few else [*colormaps["turbo"](np.linspace(0.0, 1.0, n))]
 
 
 def _draw_bars(ax, x, shares, width, **options):
@@ -510,18 +549,29 @@ def _edges_of_bars(low: float, high: float) -> np.ndarray:
 
 def _label_numbers(ax, low, high, named, dates):
     """Label some round numbers, and those that have names, so that no two labels overlap."""
-    for most in (5, 3):
-        numbers = [float(t) for t in _round_numbers(most, low, high) if low <= t <= high]
-        ticks = {t: str(dates_of(t)) if dates else f"{t:g}" for t in numbers}
-        if dates or max(map(len, ticks.values()), default=0) <= 4:
-            break
     start, end = ax.get_xlim()
-    letter = 0.012 * (end - start)
-    shown = dict(named)
-    for t, text in ticks.items():
-        if all(abs(t - other) > letter * (8 + len(text)) for other in named):
-            shown[t] = text if dates else text.replace("-", "\N{MINUS SIGN}")
+    # A layout that is still to come makes panels wider, not narrower.
+    letter = _LETTER_WIDTH * (end - start) / (ax.get_position().width * ax.figure.get_figwidth())
+
+    def apart(one, other):
+        letters = sum(max(map(len, text.split("\n"))) for _, text in (one, other))
+        return abs(one[0] - other[0]) > letter * (0.5 * letters + 1.0)
+
+    many, few = (
+        [(t, str(dates_of(t)) if dates else f"{t:g}") for t in numbers.tolist() if low <= t <= high]
+        for numbers in (_round_numbers(most, low, high) for most in (5, 3))
+    )
+    choices = [
+        [tick for tick in ticks if all(apart(tick, other) for other in named.items())]
+        for ticks in (many, few, many[::2], many[::3], many[:1], few[:1])
+    ]
+    ticks = max((c for c in choices if all(apart(*two) for two in pairwise(c))), key=len)
+    if not dates:
+        ticks = [(t, text.replace("-", "\N{MINUS SIGN}")) for t, text in ticks]
+    shown = {**named, **dict(ticks)}
     ax.set_xticks([*shown], [*shown.values()])
+    if len(named) > 1 and not apart(*named.items()):
+        ax.xaxis.get_major_ticks()[1].set_pad(_BELOW)
 
 
 def _values_shown(shape: ShapeFunction, known: Shares) -> tuple[list[str], np.ndarray, np.ndarray]:
@@ -531,7 +581,7 @@ def _values_shown(shape: ShapeFunction, known: Shares) -> tuple[list[str], np.nd
     names = [_shortened(str(shape.column.values[j])) for j in frequent]
     values, shares = shape.values[frequent], known.values[frequent]
     if known.missing >= BEYOND:
-        names = [*names, "undeclared"]
+        names = [*names, "missing" if shape.column.missing else "undeclared"]
         values, shares = np.vstack([values, shape.missing]), np.append(shares, known.missing)
     return names, values, shares
 

@@ -3,9 +3,11 @@
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.stats import norm
 from sklearn.utils import gen_batches
+from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._problem import Uncertainty
 from skdpsco._quiet import quietly
@@ -14,8 +16,9 @@ from skdpsco._typing import MatrixLike
 from skdpsco._validation import check_X
 from skdpsco.base.public_start import clipped_product
 from skdpsco.moments.least_squares import check_within
+from skdpsco.privacy._checks import abridged
 
-__all__ = ["CoefficientInference", "MomentInference"]
+__all__ = ["CoefficientInference", "MomentInference", "coefficient_names"]
 
 LEVELS = 1e-9, 1.0 - 1e-9
 
@@ -32,6 +35,7 @@ class CoefficientInference:
     def _known(self) -> Uncertainty:
         """The known uncertainty, with covariances in the shape of the coefficients."""
         if not hasattr(self, "uncertainty_"):
+            check_is_fitted(self)
             raise AttributeError(
                 f"This {type(self).__name__} has no standard errors: {self._remedy}."
             )
@@ -78,6 +82,8 @@ class CoefficientInference:
         ------
         AttributeError
             If the model was fitted neither to moments nor with ``standard_errors=True``.
+        NotFittedError
+            If it was not fitted at all.
         ValueError
             If ``level`` is out of range.
 
@@ -88,13 +94,16 @@ class CoefficientInference:
         """
         return self._intervals(self._quantile(level))[..., :-1, :]
 
-    def summary(self, level: float = 0.95) -> Any:
+    def summary(self, level: float = 0.95, feature_names: ArrayLike | None = None) -> Any:
         """Coefficients and their errors as a data frame.
 
         Parameters
         ----------
         level : float, default=0.95
             Level of the intervals, in [1e-9, 1 - 1e-9].
+        feature_names : array-like of shape (`n_features_in_`,) or None, default=None
+            Such as ``pipeline[:-1].get_feature_names_out()``. None uses ``feature_names_in_``, or
+            x0, x1, ...
 
         Returns
         -------
@@ -108,8 +117,10 @@ class CoefficientInference:
         ------
         AttributeError
             If the model was fitted neither to moments nor with ``standard_errors=True``.
+        NotFittedError
+            If it was not fitted at all.
         ValueError
-            If ``level`` is out of range.
+            If ``level`` or ``feature_names`` is not legal.
         ImportError
             If pandas is not installed.
 
@@ -126,7 +137,7 @@ class CoefficientInference:
         several = errors.size > d + 1
         of = "class" if hasattr(self, "classes_") else "target"
         outputs = getattr(self, "classes_", range(len(errors)))
-        names = [*getattr(self, "feature_names_in_", [f"x{j}" for j in range(d)]), "intercept"]
+        names = [*coefficient_names(self, feature_names, d), "intercept"]
         rows: list[Any] = []
         for place in np.ndindex(errors.shape):
             error, (low, high) = errors[place], intervals[place]
@@ -221,6 +232,26 @@ def _variances(X: Any, covariance: np.ndarray, limits: Any) -> np.ndarray:
         turned = some @ covariance[:-1, :-1] + 2.0 * covariance[:-1, -1]
         found[rows] = covariance[-1, -1] + (some * turned).sum(axis=1)
     return np.maximum(found, 0.0)
+
+
+def coefficient_names(model: Any, feature_names: Any, n_features: int) -> list[str]:
+    """Names of the features of coefficients: those given, those of the fit, or x0, x1, ...
+
+    Raises
+    ------
+    ValueError
+        If it is not a list of one name per feature.
+    """
+    if feature_names is None:
+        feature_names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(n_features)])
+    is_list = np.iterable(feature_names) and not isinstance(feature_names, str)
+    names = [str(name) for name in feature_names] if is_list else []
+    if len(names) != n_features:
+        raise ValueError(
+            f"feature_names must be a list of {n_features} names, one per feature of the fit; got "
+            f"{abridged(feature_names)}."
+        )
+    return names
 
 
 SUMMARY = ["name", "coef", "standard_error", "z", "p_value", "low", "high"]

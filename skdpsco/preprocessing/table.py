@@ -26,6 +26,7 @@ from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.data.block_records import first_record, is_blocks
 from skdpsco.data.columns import CATEGORY, NUMBER, Column
 from skdpsco.data.schema import Schema
+from skdpsco.privacy._checks import abridged
 
 from .splines import PrivateSplineTransformer
 
@@ -384,9 +385,11 @@ def make_private_pipeline(
         if isinstance(step, type):
             raise TypeError(f"steps must be instances: {step.__name__}(), not the class.")
         known = step is steps[0] and isinstance(step, Schema)
-        if not (known or hasattr(step, "fit") or isinstance(step, str)):
+        skipped = isinstance(step, str) and step == "passthrough"
+        if not (known or skipped or hasattr(step, "fit")):
+            got = abridged(step) if isinstance(step, str) else type(step).__name__
             raise TypeError(
-                f"steps must be estimators after at most one Schema, got {type(step).__name__}."
+                f"steps must be estimators or 'passthrough' after at most one Schema, got {got}."
             )
     if not steps or not isinstance(steps[-1], PrivateEstimator):
         last = type(steps[-1]).__name__ if steps else "no step"
@@ -395,7 +398,8 @@ def make_private_pipeline(
             "one, for instance."
         )
     schema = steps[0] if isinstance(steps[0], Schema) else None
-    parts = [clone(step) for step in steps[schema is not None :]]
+    given = steps[schema is not None :]
+    parts: list[Any] = [step if isinstance(step, str) else clone(step) for step in given]
     budget = {k: v for k, v in (("epsilon", epsilon), ("delta", delta)) if v is not None}
     for name, value in budget.items():
         own, default = getattr(parts[-1], name), signature(type(parts[-1])).parameters[name].default

@@ -29,8 +29,8 @@ def check_times(times: Any, most: int = MOST_TIMES) -> np.ndarray:
         If they are not increasing numbers within the legal range, or more than ``most``.
     """
     legal = (
-        f"times must be increasing numbers in [{SMALLEST:g}, {LARGEST:g}], the ends of the "
-        "intervals; they are public"
+        f"times must be a list of increasing numbers in [{SMALLEST:g}, {LARGEST:g}], the ends of "
+        "the intervals; they are public"
     )
     if times is None:
         raise ValueError(f"times must be declared: {legal}, and must not be read off the data.")

@@ -252,7 +252,7 @@ def within_horizon(times: Any, known: np.ndarray) -> np.ndarray:
     """
     if times is None:
         return known
-    legal = f"times must be numbers in [0, {known[-1]:g}], of which something is known."
+    legal = f"times must be a list of numbers in [0, {known[-1]:g}], of which something is known."
     values = as_numbers(legal, times)
     if values.ndim != 1 or not ((values >= 0.0) & (values <= known[-1])).all():
         raise ValueError(legal)

@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsco._validation import is_missing, is_number
 from skdpsco.data.categories import codes_among, is_list
-from skdpsco.data.frames import day_of
+from skdpsco.data.frames import dates_of, day_of
 from skdpsco.solvers.synthesis.possible_records import CodeBox, LinkedColumns, linked_columns
 from skdpsco.synthesis.bins import MERGED_BINS, Bins, MergedBins, is_integer
 from skdpsco.synthesis.columns import ColumnTable, is_dates
@@ -55,9 +55,12 @@ def read_constraints(constraints: Any, table: ColumnTable) -> tuple[Constraint, 
 def _by_column(where: str, part: Mapping[Any, Any], table: ColumnTable) -> Values:
     values: Values = {}
     for column, wanted in part.items():
-        position = table.position(column) if isinstance(column, str) else column
+        position = column
+        if isinstance(column, str):
+            names = table.names or []
+            position = names.index(column) if names.count(column) == 1 else -1
         if not is_number(position, Integral) or position not in range(len(table.dtypes)):
-            raise ValueError(f"{where} must name columns of X, got {column!r}.")
+            raise ValueError(f"{where} must name columns that X has once, got {column!r}.")
         alternatives = wanted if isinstance(wanted, list) else [wanted]
         if not alternatives:
             raise ValueError(f"{where} must not have empty lists, got one for column {column!r}.")
@@ -108,16 +111,20 @@ def constrained(
     Raises
     ------
     ValueError
-        If a value is not declared, or a range does not begin and end at edges of bins.
+        If a value, or all of a range, is not declared, or a range does not begin and end at edges
+        of bins.
     """
     fine = entry.fine if isinstance(entry, MergedBins) else entry
     forced: set[int] = set()
     for value in _of_column(constraints, j):
         mask = _matching(fine, value, dtype)
-        if mask is None:
+        if mask is None or not mask.any():
+            known = dtype.startswith("datetime") and not is_missing(value)
+            shown = dates_of(value).astype(str).tolist() if known else value
             raise ValueError(
-                f"{name} does not declare {value!r}, which constraints give this column. Numbers "
-                "are one of the points of their Bins, or a range from one edge to another."
+                f"{name} does not declare {shown!r}, which constraints give this column. Numbers "
+                "are one of the points of their Bins, or a range from one edge to another that is "
+                "not wholly beyond them."
             )
         if entry is not fine:
             forced |= set((np.flatnonzero(np.diff(mask[: fine.n_intervals])) + 1).tolist())

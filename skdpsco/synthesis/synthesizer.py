@@ -179,6 +179,11 @@ class PrivateSynthesizer(StepParameters, PrivateEstimator):
         """
         self._validate_params()
         solver, n_iter = resolve_solver(self.solver, SYNTHESIS_SOLVERS), check_n_iter(self.n_iter)
+        if n_iter not in (None, 1) and getattr(solver, "measures_once", False):
+            raise ValueError(
+                f"n_iter must be 'auto' or 1 for solver={self.solver!r}, which measures once; got "
+                f"{n_iter}."
+            )
         draft = self._draft()
         (X,) = self._of_units(units, X=X)
         blocks = blocks_of(X)

@@ -113,7 +113,7 @@ class MeasureProject:
     Proof and sources: docs/proofs/measure_project.md.
     """
 
-    by_blocks = keeps_constraints = True
+    by_blocks = keeps_constraints = measures_once = True
 
     def plan(self, problem: QueryProblem, budget: Any, n_iter: int | None = None) -> MeasurePlan:
         """Spend ``budget`` (its ``mu``) on one release; ``n_iter`` must be None or 1.
