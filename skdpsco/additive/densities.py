@@ -179,15 +179,9 @@ class DensityPlan:
             expected = np.array([tree.expected(bound) for tree, bound in pairs])
             parts = divided(rest[:, None], own[:, 2:], deviation, expected)
             weights = [*self.tree(DENSITY_LEVELS[1:], cells[:, 2:], parts, rng, expected)]
-        looks = d if CLOSER_LEVELS[0] in self.multipliers else 0
-        few = {k: narrower for k in range(looks) if (narrower := trees[k].around(weights[k]))}
-        if few:
-            kinds = [(numbers[k], narrower.edges) for k, narrower in few.items()]
-            closer = np.array(entry_counts(X, y, kinds)).reshape(len(few), -1)[:, 2:]
-            expected = np.array([narrower.expected(math.inf) for narrower in few.values()])
-            parts = self.tree(CLOSER_LEVELS, closer, rest[[*few], None], rng, expected)
-            for (k, narrower), part in zip(few.items(), parts, strict=True):
-                trees[k], weights[k] = narrower, part
+            if CLOSER_LEVELS[0] in self.multipliers:
+                for k, tree, part in self.closer(X, y, numbers, trees, weights, rest, rng):
+                    trees[k], weights[k] = tree, part
         known: dict[int, Density | Shares] = {}
         for k, j in enumerate(numbers):
             parts = np.append(weights[k], [zero[k], missing[k]])
@@ -197,6 +191,30 @@ class DensityPlan:
         for j, (start, end) in zip(others, pairwise(ends), strict=True):
             known[j] = category_shares(first[start:end], deviation, n)
         return [known[j] for j in range(len(self.columns))]
+
+    def closer(
+        self,
+        X: Any,
+        y: Any,
+        places: list[int],
+        trees: "list[Cells]",
+        weights: list[np.ndarray],
+        sums: np.ndarray,
+        rng: np.random.Generator,
+    ) -> "list[tuple[int, Cells, np.ndarray]]":
+        """Other cells and their weights for the columns of numbers that lie in few cells.
+
+        ``sums`` has the sums of the weights of all columns of numbers, which are at ``places``.
+        """
+        pairs = enumerate(zip(trees, weights, strict=True))
+        few = {k: cells for k, (tree, part) in pairs if (cells := tree.around(part))}
+        if not few:
+            return []
+        kinds = [(places[k], cells.edges) for k, cells in few.items()]
+        counts = np.array(entry_counts(X, y, kinds))[:, 2:]
+        expected = np.array([cells.expected(math.inf) for cells in few.values()])
+        parts = self.tree(CLOSER_LEVELS, counts, sums[[*few], None], rng, expected)
+        return [(k, few[k], part) for k, part in zip(few, parts, strict=True)]
 
     def tree(
         self,
