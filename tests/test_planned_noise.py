@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import skdpsco
+from skdpsco.additive.densities import DENSITIES
 from skdpsco.mechanisms import samplers
 from skdpsco.mechanisms.generalised_gaussian import generalised_gaussian_scale
 from skdpsco.scaling.narrowing import NARROWING
@@ -39,6 +40,7 @@ PARTS = {
     "PrivateRidge, several": 1 - 1e-9,
     "several": 1 - 1e-9,
     "init of several": 1 - 1e-9,
+    "added to bent components": 1 - DENSITIES.closer,  # no column lies in few cells
     "PrivateMoments, units": 1 / 9,  # what is charged is for three records at once
 }
 # Draws of vertices, on each of which a record bears by another weight: their proofs add that up.

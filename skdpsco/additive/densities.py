@@ -80,6 +80,7 @@ DENSITIES = DensityTuning()
 QUARTERS = 4  # of a node; two levels of halves would cost twice as much
 N_CELLS = QUARTERS**DENSITIES.levels
 DENSITY_LEVELS = tuple(f"level {k + 1}" for k in range(DENSITIES.levels))
+FINEST = 1e-9  # width of all cells over their distance from 0, so that doubles tell edges apart
 CLOSER_LEVELS = tuple(f"closer {name}" for name in DENSITY_LEVELS)
 
 
@@ -263,7 +264,8 @@ class Cells(NamedTuple):
         if last[first] > min(first + DENSITIES.few_cells, N_CELLS):
             return None
         low, high = self.edges[[max(first - 1, 0), min(last[first] + 1, N_CELLS)]].tolist()
-        return Cells(np.linspace(low, high, N_CELLS + 1))
+        finest = FINEST * max(abs(low), abs(high))
+        return Cells(np.linspace(low, high, N_CELLS + 1)) if high - low > finest else None
 
     def expected(self, found: float) -> np.ndarray:
         """Weights of the cells before any count.

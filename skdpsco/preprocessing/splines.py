@@ -106,7 +106,7 @@ class PrivateSplineTransformer(RelationParameters, ColumnTransform):
         all.
     lower, upper : float, array-like, dict, Series, Schema or None, default=None
         Public ranges of the columns that become splines, in order or by name. None finds them
-        privately, around 0, or takes ±1 if records are few. Columns far from it need declared ones.
+        privately, or takes ±1 if records are few.
     {epsilon, delta, ledger, max_records_per_unit, relation}
         It needs ``lower`` and ``upper``.
     {random_state}
