@@ -129,6 +129,7 @@ BAD_CLASSES = [
     *((v, TWO_LABELS) for v in ([], [0], [1, 0, 1], [[0, 1]], [[0], [1, 2]], {"a": 1}, [None, 1])),
     *((v, TWO_LABELS) for v in ([0, "a"], ["a", NAN], [0, 1, True], [np.array([0]), 1, 2])),
     *((v, "classes must be finite") for v in ([0, 1, NAN], [0, 1, INF])),
+    ([2**53, 2**53 + 1], "classes must differ as floats, or be strings"),
     (["0", "1"], r"classes must have the type of the labels in y: .*U1 against int64\. \(A Schema"),
     (["a", "b"], r"Meta-estimators such as VotingClassifier.* integers: .* classes=\[0, 1\]"),
     ([0, 2], r"y contains labels that are not among classes=\[0, 2\]"),

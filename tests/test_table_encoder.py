@@ -24,7 +24,7 @@ from skdpsco import (
     make_private_pipeline,
 )
 from skdpsco.inspection import privacy_report
-from skdpsco.preprocessing import PrivateQuantileClipper
+from skdpsco.preprocessing import CategoricalDomainEncoder, PrivateQuantileClipper
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -89,6 +89,20 @@ def test_it_encodes_what_the_schema_says():
     assert_array_equal(out.toarray(), expected)
     assert encoder.feature_names_in_.tolist() == FEATURES
     assert encoder.n_features_in_ == 3
+
+
+def test_integers_are_read_as_if_a_value_might_be_missing():
+    """Otherwise one that is missing would change the categories of other records of pandas."""
+    for frame in (pd.DataFrame({"id": [7, 2**53 + 1]}), pd.DataFrame({"id": [None, 2**53 + 1]})):
+        known = Schema({"id": {"categories": [2**53 + 1], "missing": True}})
+        assert TableEncoder(known).fit_transform(frame)[1].tolist() == [1.0, 0.0]
+        both = Schema({"id": {"categories": [2**53, 2**53 + 1], "missing": True}})
+        with pytest.raises(TypeError, match=r"'id' has dtype .* takes two categories for one"):
+            TableEncoder(both).fit(frame)
+        with pytest.raises(ValueError, match="takes two categories for one"):
+            CategoricalDomainEncoder([[2**53, 2**53 + 1]]).fit_transform(frame.to_numpy())
+        exact = pd.DataFrame({"id": pd.array([None, 2**53 + 1], dtype="Int64")})
+        assert TableEncoder(both).fit_transform(exact).tolist() == [[0, 0, 1], [0, 1, 0]]
 
 
 def test_target_groups_and_persons_become_no_features():

@@ -92,6 +92,9 @@ def encode_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         raise ValueError(message)
     if given.dtype.kind == "f" and not np.isfinite(given).all():
         raise ValueError(f"classes must be finite, got {abridged(classes)}.")
+    if given.dtype.kind in "iu" and len(np.unique(given.astype(np.float64))) < len(given):
+        # One label that is a float makes floats of all in a list.
+        raise ValueError(f"classes must differ as floats, or be strings, got {abridged(classes)}.")
     if (given.dtype.kind in "OUS") != (y.dtype.kind in "OUS"):
         encoded = (
             " Meta-estimators such as VotingClassifier, and cross_val_predict of probabilities, "

@@ -45,24 +45,40 @@ def check_categories(name: str, categories: Any) -> np.ndarray:
 
 
 def as_held(declared: Iterable[Any], dtype: Any) -> list[Any]:
-    """Declared values as a column of a dtype holds them: short floats round numbers."""
+    """Declared values as a column of a dtype holds them: floats round numbers.
+
+    So do NumPy's integers, which become floats as soon as one value is missing.
+    """
     name = dtype_name(dtype, of_categories=True)
     if name not in ("float16", "float32"):
-        return list(declared)
-    short = np.dtype(name).type
+        if not (isinstance(dtype, np.dtype) and dtype.kind in "iuf"):
+            return list(declared)
+        name = "float64"
+    rounded = np.dtype(name).type
     with np.errstate(over="ignore"):
-        return [short(v).item() if isinstance(v, Real) else v for v in declared]
+        return [rounded(v).item() if isinstance(v, Real) else v for v in declared]
 
 
 def codes_among(values: np.ndarray, categories: Iterable[Any], dtype: Any) -> list[int]:
-    """Positions of values of a dtype among the categories, and -1 for values not declared."""
+    """Positions of values of a dtype among the categories, and -1 for values not declared.
+
+    Raises
+    ------
+    ValueError
+        If the dtype cannot tell two categories apart.
+    """
+    if isinstance(dtype, np.dtype) and dtype.kind in "iu":
+        values = values.astype(np.float64)
     # NumPy would sort the values, which may be of types that cannot be compared.
-    position, missing = {}, -1
+    position: dict[Any, int] = {}
+    missing = -1
     for code, category in enumerate(as_held(categories, dtype)):
         if is_missing(category):
             missing = code
-        else:
-            position[category] = code
+        elif position.setdefault(category, code) != code:
+            raise ValueError(
+                f"A column of dtype {dtype} takes two categories for one: declare strings."
+            )
 
     def code_of(value):
         try:

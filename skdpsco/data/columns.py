@@ -118,7 +118,10 @@ class Column:
             text = isinstance(self.categories[0], str)
             kinds = (TEXT, CATEGORICAL, OBJECTS) if text else (*kinds, CATEGORICAL)
         if kind_of(column) in kinds:
-            return ""
+            held = as_held(self.categories, _dtype(column))
+            same = len(set(held)) < len(held)
+            which = f"{self.name!r} has dtype {_dtype(column)}, which takes two categories for one"
+            return f"{which}: declare strings" if same else ""
         what = {
             NUMBER: f"{self.noun}s",
             BOOLEAN: "booleans",

@@ -104,7 +104,7 @@ def test_sums_that_a_loss_balances_change_by_what_is_charged(
     releases = RecordedReleases(monkeypatch, module, quantiles)
     plan = plan_calibration(9, 9, 2, 40.0, MeanCurve(), added)
     (charge,) = charges_of(plan.event)
-    assert charge == pytest.approx(40.0 * CALIBRATION.share**0.5)
+    assert charge == pytest.approx(40.0 * MeanCurve().share ** 0.5)
     # Scores and targets at their ends and between, and beyond bounds.
     points = [(s, 0.0) for s in (-9.0, -1.0, 0.0, 1.0, 9.0)]
     records = list(itertools.product(points, (-9.0, -1.0, -0.1, 0.5, 1.0, 9.0)))
