@@ -93,7 +93,8 @@ def test_it_encodes_what_the_schema_says():
 
 def test_integers_are_read_as_if_a_value_might_be_missing():
     """Otherwise one that is missing would change the categories of other records of pandas."""
-    for frame in (pd.DataFrame({"id": [7, 2**53 + 1]}), pd.DataFrame({"id": [None, 2**53 + 1]})):
+    plain = [pd.DataFrame({"id": [first, 2**53 + 1]}) for first in (7, None, pd.NA)]
+    for frame in (*plain, *(frame.astype("category") for frame in plain)):
         known = Schema({"id": {"categories": [2**53 + 1], "missing": True}})
         assert TableEncoder(known).fit_transform(frame)[1].tolist() == [1.0, 0.0]
         both = Schema({"id": {"categories": [2**53, 2**53 + 1], "missing": True}})

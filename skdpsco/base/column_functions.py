@@ -24,8 +24,8 @@ __all__ = [
     "RampFeatures",
     "feature_steps",
     "linear_map",
-    "missing_words",
     "numbers_among",
+    "pandas_na",
     "refuse_dates",
 ]
 
@@ -96,14 +96,18 @@ class ColumnFunction(NamedTuple):
         return np.column_stack([np.interp(numbers, self.knots, one) for one in self.values.T])
 
 
-def missing_words() -> list[Any]:
-    """What stands for a missing text: None, NaN and, if pandas is installed, its NA."""
-    found = [None, np.nan]
+def pandas_na() -> Any:
+    """The NA of pandas; None if pandas is not installed: then no column holds it."""
     with suppress(ImportError):
         from pandas import NA
 
-        found.insert(1, NA)  # OneHotEncoder wants NaN last
-    return found
+        return NA
+    return None
+
+
+def missing_words() -> list[Any]:
+    """What stands for a missing text; NaN is the last, as OneHotEncoder wants it."""
+    return [*dict.fromkeys([None, pandas_na()]), np.nan]
 
 
 def numbers_among(values: Any) -> list[float]:

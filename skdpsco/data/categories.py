@@ -1,7 +1,7 @@
 """Declared categories of a column, and the codes of values among them."""
 
 from collections.abc import Iterable, Mapping, Set
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -45,18 +45,21 @@ def check_categories(name: str, categories: Any) -> np.ndarray:
 
 
 def as_held(declared: Iterable[Any], dtype: Any) -> list[Any]:
-    """Declared values as a column of a dtype holds them: floats round numbers.
-
-    So do NumPy's integers, which become floats as soon as one value is missing.
-    """
+    """Declared values as a column of a dtype holds them: floats round numbers."""
     name = dtype_name(dtype, of_categories=True)
     if name not in ("float16", "float32"):
-        if not (isinstance(dtype, np.dtype) and dtype.kind in "iuf"):
+        if not _may_hold_floats(dtype):
             return list(declared)
         name = "float64"
     rounded = np.dtype(name).type
     with np.errstate(over="ignore"):
         return [rounded(v).item() if isinstance(v, Real) else v for v in declared]
+
+
+def _may_hold_floats(dtype: Any) -> bool:
+    """Whether one value may make floats of all: integers of NumPy, where one is missing."""
+    own = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+    return isinstance(own, np.dtype) and own.kind in "iufO"
 
 
 def codes_among(values: np.ndarray, categories: Iterable[Any], dtype: Any) -> list[int]:
@@ -67,8 +70,7 @@ def codes_among(values: np.ndarray, categories: Iterable[Any], dtype: Any) -> li
     ValueError
         If the dtype cannot tell two categories apart.
     """
-    if isinstance(dtype, np.dtype) and dtype.kind in "iu":
-        values = values.astype(np.float64)
+    floats = _may_hold_floats(dtype)
     # NumPy would sort the values, which may be of types that cannot be compared.
     position: dict[Any, int] = {}
     missing = -1
@@ -82,7 +84,7 @@ def codes_among(values: np.ndarray, categories: Iterable[Any], dtype: Any) -> li
 
     def code_of(value):
         try:
-            return position[value]
+            return position[float(value) if floats and isinstance(value, Integral) else value]
         except Exception:  # not declared, or not hashable, which may raise anything
             return missing if is_missing(value) else -1
 

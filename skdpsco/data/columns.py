@@ -118,7 +118,8 @@ class Column:
             text = isinstance(self.categories[0], str)
             kinds = (TEXT, CATEGORICAL, OBJECTS) if text else (*kinds, CATEGORICAL)
         if kind_of(column) in kinds:
-            held = as_held(self.categories, _dtype(column))
+            known = (*self.categories, *self.codes) if self.kind == CATEGORY else ()
+            held = as_held(known, _dtype(column))
             same = len(set(held)) < len(held)
             which = f"{self.name!r} has dtype {_dtype(column)}, which takes two categories for one"
             return f"{which}: declare strings" if same else ""

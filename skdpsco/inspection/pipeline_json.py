@@ -23,7 +23,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from skdpsco.base.column_functions import missing_words
+from skdpsco.base.column_functions import pandas_na
 from skdpsco.base.json_text import Content, content_of
 from skdpsco.base.plain import plain_step
 from skdpsco.privacy.report import PrivacyReport
@@ -127,7 +127,7 @@ def read(value: Any) -> Any:
         t, c, degree = read(content)
         return BSpline.construct_fast(t, c, degree)
     if name == "missing":
-        return missing_words()[-2]  # without pandas, None: then no column holds its NA
+        return pandas_na()
     makers = {"float": float, "dtype": np.dtype, "dict": dict, "tuple": tuple}
     if name == "slice":
         return slice(*content)

@@ -34,7 +34,6 @@ from skdpsco.solvers import (
 from skdpsco.solvers.newton_step import NewtonStep
 
 __all__ = [
-    "PENALTY",
     "AnySolver",
     "CompositeModel",
     "UncalibratedModel",
@@ -137,6 +136,9 @@ class CompositeModel(LinearParameters, PrivateLinearModel):
 
     _takes_init = True
     _degree: ClassVar[float] = 2.0  # the loss grows with this power of the target's scale
+    # Whether predictions depend on the largest targets, of which the scale that is found cuts off
+    # too many.
+    _means_in_tails: ClassVar[bool] = False
 
     def _penalty(self, n_samples: int) -> Any:
         """The penalty that is added to the mean loss, with checked parameters."""
@@ -165,7 +167,8 @@ class CompositeModel(LinearParameters, PrivateLinearModel):
         self, loss: Any, bound: float | None, n_samples: int, rho: float
     ) -> TargetPlan:
         plan = super()._plan_target(loss, bound, n_samples, rho)
-        return replace(plan, slack=PENALTY.unclipped_targets) if self.standard_errors else plan
+        wide = self.standard_errors or self._means_in_tails
+        return replace(plan, slack=PENALTY.unclipped_targets) if wide else plan
 
     def _resolved_solver(self, loss: Any, n_samples: int, n_features: int, rho: float) -> Any:
         solver = resolve_solver(self.solver, SOLVERS)

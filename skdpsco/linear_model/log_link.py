@@ -16,12 +16,7 @@ from skdpsco.base.parameters import with_parameters
 from skdpsco.base.predictions import refuse_blocks
 from skdpsco.linear_model._classifier_regressor import LinearRegressor
 from skdpsco.linear_model._inference import CoefficientInference
-from skdpsco.linear_model._penalized import (
-    PENALTY,
-    UncalibratedModel,
-    check_weight,
-    mixed_penalty,
-)
+from skdpsco.linear_model._penalized import UncalibratedModel, check_weight, mixed_penalty
 from skdpsco.losses.log_link import (
     LEAST_MEAN,
     GammaDeviance,
@@ -65,6 +60,7 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
     _least_scale: ClassVar[float] = 0.0  # of targets, in their own unit
     _predicts_scores = False  # predictions are their exponentials
     _begins_at_scores = True  # residuals have no meaning here
+    _means_in_tails = True
 
     _planned_with = ("alpha", "n_iter")
 
@@ -95,9 +91,7 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
     def _plan_target(self, loss, bound, n_samples, rho):
         plan = super()._plan_target(loss, bound, n_samples, rho)
         least = self._least_scale if bound is None else min(self._least_scale, bound)
-        # A mean depends on the largest targets, of which the scale that is found cuts off too many.
-        wider = PENALTY.unclipped_targets
-        return replace(plan, least_scale=max(least, plan.least_scale), slack=wider)
+        return replace(plan, least_scale=max(least, plan.least_scale))
 
     def _penalty(self, n_samples):
         return mixed_penalty(check_weight("alpha", self.alpha) / self._largest_weight(), 0.0)
