@@ -421,13 +421,6 @@ BUGS = [
     Bug("a metric is that of a removal", "solvers/penalized/second_moments.py",
         "change = 1.0 if added else math.sqrt(2.0)", "change = 1.0",
         "audit/gradient_noise"),
-    Bug("a probe's numbers are those of an addition", "solvers/l1/probe.py",
-        "math.sqrt(5.0)", "math.sqrt(2.0)", "probe"),
-    Bug("what follows a probe spends all of the budget", "solvers/l1/probe.py",
-        "left = Allowance(rho).minus(event)", "left = Allowance(rho)", "probe"),
-    Bug("what follows the first steps of a path has their grids", "solvers/l1/vertex_path.py",
-        "weight, slope, grid = (part[k:] for part in parts)",
-        "weight, slope, grid = self.weight[k:], self.slope[k:], self.grid[:-k]", "probe"),
 ]  # fmt: skip
 
 

@@ -249,12 +249,6 @@ def _sparse(X):
     return sparse.csr_matrix(np.where(np.abs(X) > 0.9, X, 0.0))
 
 
-def known(loss, X):
-    """With known mean squares of features, and the budget of a probe."""
-    problem, data = linear(loss, None, X)
-    return dataclasses.replace(problem, mean_square=(1.0 / 3.0,) * X.shape[1]), data
-
-
 def composite(loss, penalty):
     problem = CompositeProblem(loss, None, N, D, penalty=penalty, unit=(1.0,) * D)
     return problem, (as_design(X, np.ones(D), False), Y)
@@ -334,8 +328,6 @@ CASES = {
     "Stagewise, wide": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE), 12),
     "Stagewise, sparse": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE, True), 12),
     "Stagewise, screen": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDER, True, True), None),
-    "Stagewise, probe": (Stagewise(), known(Logistic(), WIDE), None),
-    "Stagewise, probe of many": (Stagewise(), known(Squared(1.0), WIDE), None),
     "Stagewise, intercept": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE, False, True), None),
     "GradientDescent": (GradientDescent(), composite(Logistic(), L2(1.0)), 5),
     "GradientDescent, residuals": (GradientDescent(), composite(Squared(1.0), L2(1.0)), 5),
@@ -388,8 +380,6 @@ CASES = {
 
 SMALLER = {
     "Stagewise, intercept": Budget(0.1, 1e-6),
-    "Stagewise, probe": Budget(8.0, 1e-6),
-    "Stagewise, probe of many": Budget(8.0, 1e-6),
 }
 
 HEIGHTS = X[:, 0] + 0.1 * RNG.standard_normal(N)
@@ -512,10 +502,10 @@ def observe(name):
     in_run = {amount for _, amount, _ in LOG.calibrated[n_planned:]}
     held, n_calibrated = set(numbers(plan)), len(LOG.calibrated)
     if hasattr(plan, "descent_in"):  # for a number of columns that is released first
-        few, d = plan.probe.few if plan.probe else plan, problem.n_features
+        d = problem.n_features
         for k in range(1, d + 1):
-            if few.mu > 0.0:
-                few.descent_in(problem_in(unpenalised(problem), np.arange(d - k, d)))
+            if plan.mu > 0.0:
+                plan.descent_in(problem_in(unpenalised(problem), np.arange(d - k, d)))
     held.update(amount for _, amount, _ in LOG.calibrated[n_calibrated:])
     return observed(name, type(solver).__name__, plan.event, sorted(in_run - held))
 

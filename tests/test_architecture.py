@@ -313,7 +313,7 @@ def test_only_the_generator_warns():
         ("privacy.events", "from .. import _kernels", "imports _kernels"),
         ("privacy.__init__", "from .._kernels import njit", "imports _kernels"),
         ("solvers.base", "from skdpsco.linear_model import PrivateLasso", "imports linear_model"),
-        ("solvers.l1.probe", "def f():\n    import skdpsco.base", "imports base"),
+        ("solvers.l1.screening", "def f():\n    import skdpsco.base", "imports base"),
         ("solvers.saddle.prox", "from skdpsco.solvers import SGD", "imports solvers.__init__"),
         ("losses.library", "from skdpsco.privacy import Budget", "kernel module"),
         ("data.design", "from skdpsco.solvers.base import Problem", "imports solvers.base"),

@@ -25,7 +25,7 @@ from skdpsco.mechanisms.samplers import release
 from skdpsco.privacy.spending import share_mu
 from skdpsco.solvers.base import curvature_of
 
-__all__ = ["ScreenPlan", "plan_screen", "select_coordinates", "slopes_at"]
+__all__ = ["ScreenPlan", "plan_screen", "select_coordinates"]
 
 
 class ScreenTuning(NamedTuple):

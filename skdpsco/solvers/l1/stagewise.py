@@ -15,7 +15,7 @@ from skdpsco.data.record_sums import in_columns
 from skdpsco.losses.library import lipschitz_l2, value, values
 from skdpsco.losses.traits import traits_of
 from skdpsco.mechanisms.samplers import gaussian_grid
-from skdpsco.privacy import GaussianEvent, NoOpEvent, ZCDPEvent, compose
+from skdpsco.privacy import GaussianEvent, NoOpEvent, compose
 from skdpsco.privacy.spending import Allowance, check_cost
 from skdpsco.scaling.column_scales import COLUMN_SCALES
 from skdpsco.solvers.base import (
@@ -27,7 +27,6 @@ from skdpsco.solvers.base import (
     curvature_of,
     decided,
 )
-from skdpsco.solvers.l1.probe import PROBE, ProbePlan, can_probe, few_pay, plan_probe
 from skdpsco.solvers.l1.screening import ScreenPlan, plan_screen, select_coordinates
 from skdpsco.solvers.l1.vertex_path import VertexPlan, plan_vertices, run_vertices
 from skdpsco.solvers.penalized.gradient_descent import (
@@ -77,13 +76,11 @@ class StagewiseTuning(NamedTuple):
         scores are not calibrated, and a rare class would be drowned.
     residual_records : float
         The n mu per feature above which targets of a regression are worth a few passes over all.
+    columns : float
+        Number of columns above which a selection may be better than gradient descent in all.
     all_records : float
-        The n mu per feature, and root of the number of classes, above which gradients in all
-        coordinates tell more than a probe. (Without a probe it is ``sparse_records``.)
-    sparse_records : float
-        The n mu per feature above which gradient descent in all coordinates of sparse records is
-        better than screening, if these are centred and the radius is not given. Fitted on bags of
-        words and tf-idf, of which all matter or 30, and on indicators.
+        The n mu per feature, and root of the number of classes, above which it is not. Fitted on
+        bags of words and tf-idf, of which all matter or 30, and on indicators.
     path_points : int
         Number of points of the path drawn from a final solution; chosen by hand.
     """
@@ -100,8 +97,8 @@ class StagewiseTuning(NamedTuple):
     label_guess: float = 25.0
     label_records: float = 27.0
     residual_records: float = 1.2
-    all_records: float = 12.0
-    sparse_records: float = 3.5
+    columns: float = 150.0
+    all_records: float = 3.5
     path_points: int = 20
 
 
@@ -126,8 +123,6 @@ class StagewisePlan(Plan):
         Selection by a noisy gradient, instead of a path.
     descent : GradientDescentPlan or None
         Plan of gradient descent in all coordinates.
-    probe : ProbePlan or None
-        What decides between a path and gradient steps in all coordinates; it holds their plans.
     """
 
     path: VertexPlan | None = None
@@ -136,7 +131,6 @@ class StagewisePlan(Plan):
     choose_radius: bool = False
     screen: ScreenPlan | None = None
     descent: GradientDescentPlan | None = None
-    probe: ProbePlan | None = None
 
     @property
     def only_gradients(self) -> bool:
@@ -159,7 +153,7 @@ def centring_pays(n_mu: float, n_features: int, labels: bool) -> bool:
     That is where gradients tell something about every coordinate, or labels only allow a guess.
     """
     guess = labels and n_mu < STAGEWISE.label_guess * math.log(2.0 * max(n_features, 1))
-    return guess or n_mu >= STAGEWISE.sparse_records * n_features
+    return guess or n_mu >= STAGEWISE.all_records * n_features
 
 
 def radius_of(problem: Problem) -> tuple[float, float]:
@@ -204,8 +198,8 @@ class Stagewise:
 
     If there are few coordinates, or so many records that nothing need be selected, or too few for a
     useful path, all coordinates are fitted by gradient descent instead, or the intercept alone.
-    This follows from public sizes, the budget and a first noisy look at the
-    gradients. If ``n_iter`` asks for a path, a path and a descent are all that there is.
+    This follows from public sizes and the budget. If ``n_iter`` asks for a path, a path and a
+    descent are all that there is.
 
     References
     ----------
@@ -262,17 +256,13 @@ class Stagewise:
             return self._along_path(problem, rho, n_iter)
         D, K, d = problem.n_coefficients, problem.loss.n_outputs, problem.n_features
         n_mu, radius = problem.n_mu(math.sqrt(2.0 * rho)), radius_of(problem)[0]
-        enough = STAGEWISE.all_records if can_probe(problem) else STAGEWISE.sparse_records
-        known = n_mu >= enough * d * math.sqrt(K)
-        if d < PROBE.columns or known or (problem.sparse and problem.centred):
+        known = n_mu >= STAGEWISE.all_records * d * math.sqrt(K)
+        if d < STAGEWISE.columns or known or (problem.sparse and problem.centred):
             return self._without_selection(problem, budget, radius, choose)
-        T, left = whole(useful_steps(problem, rho)), 0.74 * rho  # that a probe leaves, about
-        mu = math.sqrt(2.0 * STAGEWISE.descent_share * left)
-        fits = noise_fits(mu, min(T + 1, d) * K)
+        T = whole(useful_steps(problem, rho))
+        fits = noise_fits(math.sqrt(2.0 * STAGEWISE.descent_share * rho), min(T + 1, d) * K)
         if n_mu < STAGEWISE.guess * math.log(2.0 * D) or not fits:
             return self._without_selection(problem, budget, radius, choose)
-        if can_probe(problem):
-            return self._after_probe(problem, rho, radius, choose)
         if problem.sparse and noise_fits(budget.mu, D):
             screen, rest = plan_screen(problem, budget.mu)
             return StagewisePlan(
@@ -284,19 +274,6 @@ class Stagewise:
                 screen=screen,
             )
         return self._along_path(problem, rho)
-
-    def _after_probe(self, problem, rho, radius, choose):
-        probe, event, left = plan_probe(problem, rho, self._along_path)
-        many = self._without_selection(problem, left, radius, choose, all_coordinates=True)
-        check_cost(probe.few.event, left)
-        check_cost(many.event, left)
-        return StagewisePlan(
-            event=compose(event, ZCDPEvent(left.rho)),  # of either branch
-            n_iter=0,
-            radius=radius,
-            probe=replace(probe, many=many),
-            **many.passed_on(),
-        )
 
     def _along_path(self, problem, rho, n_iter=None):
         choose, (radius, _) = problem.constraint is None, radius_of(problem)
@@ -325,17 +302,15 @@ class Stagewise:
             choose_radius=choose,
         )
 
-    def _without_selection(self, problem, budget, radius, choose, all_coordinates=None):
+    def _without_selection(self, problem, budget, radius, choose):
         K, mu = problem.loss.n_outputs, budget.mu
-        if all_coordinates is None:
-            known = problem.mean_square is not None
-            unscaled = STAGEWISE.sparse_records * problem.n_features * math.sqrt(K)
-            if traits_of(problem.loss).residuals:
-                needed = STAGEWISE.residual_records * problem.n_features if known else unscaled
-            else:  # an offset keeps the scores of two classes near a constant
-                needed = 0.0 if known else STAGEWISE.label_records if K == 1 else unscaled
-            all_coordinates = problem.n_mu(mu) >= needed
-        if not all_coordinates:
+        known = problem.mean_square is not None
+        unscaled = STAGEWISE.all_records * problem.n_features * math.sqrt(K)
+        if traits_of(problem.loss).residuals:
+            needed = STAGEWISE.residual_records * problem.n_features if known else unscaled
+        else:  # an offset keeps the scores of two classes near a constant
+            needed = 0.0 if known else STAGEWISE.label_records if K == 1 else unscaled
+        if problem.n_mu(mu) < needed:
             if not (problem.intercept and noise_fits(mu, K)):
                 return StagewisePlan(event=NoOpEvent(), n_iter=0, radius=radius)
             return StagewisePlan(
@@ -368,22 +343,14 @@ class Stagewise:
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
-        begun = np.zeros(0, dtype=np.int64)
-        if plan.probe is not None:
-            few, begun = few_pay(plan.probe, problem, X, y, rng, progress)
-            plan = plan.probe.few if few else plan.probe.many
         D, K = problem.n_coefficients, problem.loss.n_outputs
         intercepts = np.arange(K) * problem.n_features + problem.n_features - 1
         if not problem.intercept:
             intercepts = intercepts[:0]
         support, radius, path = intercepts, plan.radius, None
         if plan.path is not None:
-            ball, begin = L1Ball(plan.radius), None
-            if len(begun) > 0:
-                length = plan.radius * len(begun) / plan.n_iter
-                begin = stagewise_path(begun, length, D)[1].point(len(begun))
-            _, chosen, stop = run_vertices(plan.path, problem, ball, X, y, rng, progress, begin)
-            chosen, stop = np.append(begun, chosen), len(begun) + stop
+            ball = L1Ball(plan.radius)
+            _, chosen, stop = run_vertices(plan.path, problem, ball, X, y, rng, progress)
             path = stagewise_path(chosen, plan.radius, D)
             if plan.choose_radius:
                 radius = STAGEWISE.room * float(path[0][max(stop, 1)])

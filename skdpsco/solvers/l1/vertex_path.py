@@ -4,7 +4,7 @@ Proofs: docs/proofs/stagewise.md and docs/proofs/frank_wolfe.md.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -74,15 +74,6 @@ class VertexPlan:
     def event(self) -> Event:
         """Cost of all choices."""
         return compose(RepeatedEvent(self.of_step, len(self.weight)), self.of_stop)
-
-    def split(self, k: int) -> tuple["VertexPlan", "VertexPlan"]:
-        """The plans of the first ``k`` steps, and of all that follows."""
-        parts = self.weight, self.slope, self.grid
-        weight, slope, grid = (part[:k] for part in parts)
-        first = replace(self, weight=weight, scale=self.scale[: k + 1], slope=slope, grid=grid)
-        weight, slope, grid = (part[k:] for part in parts)
-        rest = replace(self, weight=weight, scale=self.scale[k:], slope=slope, grid=grid)
-        return replace(first, cap=0.0, of_stop=NoOpEvent()), rest
 
 
 def plan_vertices(
@@ -164,9 +155,8 @@ def run_vertices(
     y: TargetLike,
     rng: np.random.Generator,
     progress: Any,
-    start: np.ndarray | None = None,
 ) -> Any:
-    """Follow a path of privately chosen vertices, from ``start`` on, or from 0.
+    """Follow a path of privately chosen vertices, from 0 on.
 
     Every step computes the predictions at its point, ``scale[t]`` times the sum of the vertices. If
     ``plan.cap > 0``, a number of steps is chosen by the losses along the path, clipped to the cap.
@@ -181,7 +171,7 @@ def run_vertices(
         The chosen number of steps; ``n_iter`` if the plan chooses none.
     """
     T, loss, X = len(plan.weight), problem.loss, in_pieces(X, y)
-    w = np.zeros(problem.n_coefficients) if start is None else start.copy()
+    w = np.zeros(problem.n_coefficients)
     chosen, losses = np.zeros(T, dtype=np.int64), np.zeros(T + 1, dtype=np.int64)
     vertices, v = vertices_of(constraint, len(w)), np.empty_like(w)
     for t in range(T + (plan.cap > 0.0)):
