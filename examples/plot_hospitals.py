@@ -4,7 +4,7 @@ Groups in hospitals
 
 A model for the average serves the large hospitals. `PrivateGroupDRO` minimises the loss of the
 worst one. The patients are invented: in one of six hospitals the younger ones are ill. Which
-hospital a patient was in is public here, what else is known of a patient is not.
+hospital a patient was in is public here; nothing else about a patient is.
 """
 
 import numpy as np

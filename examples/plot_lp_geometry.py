@@ -40,7 +40,12 @@ def planted(n, d, p):
 def excess(X, y, w, p, solver):
     """Mean loss on 5000 new records, less that of the planted model, which is the least."""
     model = PrivateLinearClassifier(
-        epsilon=EPSILON, p=p, radius=np.linalg.norm(w, p), solver=solver, fit_intercept=False
+        epsilon=EPSILON,
+        p=p,
+        radius=np.linalg.norm(w, p),
+        feature_bound=1.0,
+        solver=solver,
+        fit_intercept=False,
     )
     q = model.fit(X[:-5000], y[:-5000]).predict_proba(X[-5000:])[:, 1]
     true = expit(X[-5000:] @ w)

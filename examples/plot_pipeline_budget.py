@@ -47,8 +47,8 @@ print(privacy_report(pipeline), "\n")
 print(f"accuracy on other records: {pipeline.score(X_test, y_test):.3f}")
 
 # %%
-# Copies charge the same ledger. Five folds of cross-validation do not fit into what is left, so
-# they are refused. (Raw scores are a release that is not private; they serve as an example only.)
+# Copies charge the same ledger. What is left pays for two of five folds of cross-validation; the
+# others are refused. (Raw scores are a release that is not private, shown only as an example.)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", FitFailedWarning)
     scores = cross_val_score(pipeline, X_train, y_train, cv=5, error_score=np.nan)

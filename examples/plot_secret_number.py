@@ -35,7 +35,7 @@ scores = {
 # %%
 # Adding a record moves a sum half as far as replacing one does. That gives back at least what the
 # count costs. Points are means of ten fits to different flights, and bars their
-# deviations.
+# standard deviations.
 figure, ax = plt.subplots(figsize=(5.5, 3.6))
 for relation in relations:
     means, spreads = np.mean(scores[relation], axis=1), np.std(scores[relation], axis=1)

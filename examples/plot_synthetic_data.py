@@ -2,9 +2,9 @@
 Synthetic records of a real table
 =================================
 
-`PrivateSynthesizer` releases the marginals of a table with one (epsilon, delta)-guarantee, and a
-distribution that has them, from which records can be drawn at no further cost. Here: the breast
-cancer data of scikit-learn, 569 records, six of its measurements in bins and the diagnosis. The
+`PrivateSynthesizer` releases marginals (tables of counts) of a table with one guarantee, and a
+distribution that has them, from which records can be drawn at no further cost. The table is
+scikit-learn's breast cancer data, 569 records: six measurements in bins, and the diagnosis. The
 edges of the bins are public: they must come from what the columns mean, not from the records. To
 compare with the true marginals, as this page does, would on private data be a release of its own.
 """
@@ -44,7 +44,7 @@ model = PrivateSynthesizer(epsilon=1.0, domain=domain, workload=workload).fit(tr
 print(model.privacy_, "\n")
 synthetic = model.sample(len(train))
 print(f"{len(model.answers_)} answers from {len(train)} records; the first synthetic records:")
-print(synthetic[:3].round(2), "\n")
+print(np.array2string(synthetic[:3], precision=2, suppress_small=True), "\n")
 
 
 # %%

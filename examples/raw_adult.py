@@ -5,7 +5,7 @@ A raw census table, from its code book to a model
 Adult, 48,842 records of a census, as scikit-learn downloads it: strings, missing values, and
 numbers in their own units. scikit-learn compares the download with a checksum. The documentation is
 built without a network, so this page shows no output. Runs printed an AUC of 0.90 and an
-accuracy of 0.85, as logistic regression without privacy reaches for the same columns.
+accuracy of 0.85, and so does logistic regression of the same columns without privacy.
 """
 
 from sklearn.datasets import fetch_openml
@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 from skdpsco import PrivateLogisticRegression, Schema, make_private_pipeline
 
 # %%
-# From the code book. Capital gains and losses are rare, and narrow bounds keep most of their
+# What the code book says. Capital gains and losses are rare, and narrow bounds keep most of their
 # information: larger values are clipped. Some occupations are missing.
 jobs = """Adm-clerical Armed-Forces Craft-repair Exec-managerial Farming-fishing Handlers-cleaners
 Machine-op-inspct Other-service Priv-house-serv Prof-specialty Protective-serv Sales Tech-support

@@ -2,10 +2,10 @@
 Prices of houses, from the raw table to a model
 ===============================================
 
-California housing, 20,640 districts of the census of 1990, as scikit-learn downloads it and checks
-with a checksum. Columns are in their own units, some of them with long tails. The documentation is
-built without a network, so this page shows no output. A run printed R² 0.66. Linear regression
-without privacy reaches 0.63 within the same bounds, as the private fit clips tails further.
+California housing, 20,640 districts of the census of 1990, as scikit-learn downloads it, with a
+checksum. Columns are in their own units, some of them with long tails. The documentation is built
+without a network, so this page shows no output. A run printed R² 0.66. Linear regression without
+privacy reaches 0.63 within the same bounds, since it does not clip long tails any further.
 """
 
 from sklearn.datasets import fetch_california_housing
