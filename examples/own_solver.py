@@ -82,7 +82,9 @@ if __name__ == "__main__":
     X, y = load_digits(return_X_y=True)
     X = X / 8.0 - 1.0  # public: pixels are counts from 0 to 16
     X_train, X_test, y_train, y_test = train_test_split(X, y % 2 == 1, random_state=0)
-    model = PrivateLinearClassifier(epsilon=1.0, solver=OneGradient(), classes=[False, True])
+    model = PrivateLinearClassifier(
+        epsilon=1.0, feature_bound=1.0, solver=OneGradient(), classes=[False, True]
+    )
     model.fit(X_train, y_train)
     print(f"accuracy on other records: {model.score(X_test, y_test):.3f}")
     print(model.privacy_)

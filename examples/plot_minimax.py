@@ -32,11 +32,10 @@ SPLITS = 20
 
 def models(epsilon):
     """A private model for the average record, and one to which all classes count the same."""
+    common = {"epsilon": epsilon, "feature_bound": 1.0, "classes": LABELS}
     return {
-        "average": PrivateLogisticRegression(epsilon=epsilon, classes=LABELS),
-        "equal classes": PrivateMinimaxClassifier(
-            epsilon=epsilon, classes=LABELS, class_prior=SHARES
-        ),
+        "average": PrivateLogisticRegression(**common),
+        "equal classes": PrivateMinimaxClassifier(class_prior=SHARES, **common),
     }
 
 

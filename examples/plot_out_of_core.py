@@ -37,10 +37,12 @@ pixels = np.load(path, mmap_mode="r")
 
 # %%
 # Neither step learns anything from the data: pixels are counts from 0 to 16, which is public, and
-# products of pixels need no parameters.
+# products of pixels need no parameters. All features are in [-1, 1].
 pairs = PolynomialFeatures(interaction_only=True, include_bias=False)
 products = make_pipeline(PublicBoundsScaler(lower=0, upper=16), pairs).fit(pixels[:1])
-model = PrivateLogisticRegression(epsilon=2.0, classes=[False, True], random_state=0)
+model = PrivateLogisticRegression(
+    epsilon=2.0, feature_bound=1.0, classes=[False, True], random_state=0
+)
 
 
 # %%
