@@ -167,15 +167,15 @@ def test_curves_are_above_guesses_and_grow(event):
 @pytest.mark.parametrize(
     ("relation", "said"),
     [
-        ("replace-one", "one record was used rather than any other in its place by"),
-        ("add-or-remove-one", "one record was used rather than left out by"),
+        ("replace-one", "odds between one record and any other in its place by"),
+        ("add-or-remove-one", "odds that one record was used by"),
         (
             "replace-one within groups",
-            "one record was used rather than another of its groups in its place by",
+            "odds between one record and another of its groups in its place by",
         ),
         (
             "replace one unit of at most 4 records",
-            "one unit of at most 4 records was used rather than any other in its place",
+            "odds between one unit of at most 4 records and any other in its place by",
         ),
     ],
 )

@@ -380,7 +380,7 @@ class PrivateAdditiveModel(RecordParameters, PrivateEstimator):
 class PrivateAdditiveClassifier(ClassifierMixin, ClassParameters, PrivateAdditiveModel):
     """Differentially private additive classification: log-odds are sums of functions of columns.
 
-    Curves of numbers are linear between knots; each category adds one number.
+    Curves are linear between knots; each category adds a number.
 
     Parameters
     ----------
@@ -478,7 +478,7 @@ class PrivateAdditiveClassifier(ClassifierMixin, ClassParameters, PrivateAdditiv
 class PrivateAdditiveRegressor(RegressorMixin, TargetParameters, PrivateAdditiveModel):
     """Differentially private additive regression: predictions are sums of functions of columns.
 
-    Curves of numbers are linear between knots; each category adds one number.
+    Curves are linear between knots; each category adds a number.
 
     Parameters
     ----------

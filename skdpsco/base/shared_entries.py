@@ -8,7 +8,7 @@ __all__ = ["fill_docstrings"]
 TEXTS = """
 [epsilon]
 epsilon : float, default=1.0
-    Privacy budget, > 0. Smaller protects more.
+    Privacy budget, > 0. Smaller is safer.
 
 [delta]
 delta : float, default=1e-6
@@ -68,7 +68,7 @@ classes : array-like of shape (n_classes,), Schema or None, default=None
 
 [class_weight]
 class_weight : dict or None, default=None
-    Public weights by label, in [1e-6, 1e6]; labels left out have one.
+    Public weights by label, in [1e-6, 1e6]; other labels weigh one.
 
 [max_weight]
 max_weight : float or None, default=None
@@ -106,8 +106,8 @@ schema : Schema or None, default=None
 
 [monotone]
 monotone : dict or None, default=None
-    By name of a column: 1 if predictions never decrease with it, -1 if they never increase. It is
-    in no pair. Columns of arrays are called "x0", "x1" and so on.
+    By column name: 1 if predictions never decrease with it, -1 if they never increase. Such
+    columns form no pairs. Columns of arrays are called "x0", "x1" and so on.
 
 [pairs]
 pairs : "auto", list of tuple of two str, or None, default="auto"

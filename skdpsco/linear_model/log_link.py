@@ -154,7 +154,7 @@ class LogLinkModel(CoefficientInference, LinearRegressor, UncalibratedModel):
 
 @with_parameters()
 class PrivatePoissonRegressor(LogLinkModel):
-    """Differentially private Poisson regression: counts whose mean is an exponential.
+    """Differentially private Poisson regression: a log-linear model of counts.
 
     It minimises ``1 / n_samples * sum_i (m_i - y_i log(m_i)) + alpha / 2 * ||w||^2``, where
     ``m_i = exp(x_i'w + b)``, as `sklearn.linear_model.PoissonRegressor` does.
@@ -179,8 +179,8 @@ class PrivatePoissonRegressor(LogLinkModel):
     Notes
     -----
     {guarantee}
-    Do not rescale counts, but multiply rates that are mostly below 1. Apart from noise,
-    predictions add up to the targets.
+    Do not rescale counts; scale up rates that are mostly below 1. Apart from noise, predictions
+    add up to the targets.
     Proofs: :doc:`/proofs/gradient_descent`, :doc:`/proofs/calibration`.
 
     References
@@ -205,7 +205,7 @@ class PrivatePoissonRegressor(LogLinkModel):
 
 @with_parameters()
 class PrivateGammaRegressor(LogLinkModel):
-    """Differentially private gamma regression: positive numbers whose mean is an exponential.
+    """Differentially private gamma regression: a log-linear model of positive numbers.
 
     It minimises ``1 / n_samples * sum_i (y_i / m_i + log(m_i)) + alpha / 2 * ||w||^2``, where
     ``m_i = exp(x_i'w + b)``, as `sklearn.linear_model.GammaRegressor` does.

@@ -23,10 +23,10 @@ __all__ = ["PrivateMinimaxClassifier"]
 
 @with_parameters()
 class PrivateMinimaxClassifier(LinearClassifierMixin, ClassParameters, MinimaxModel):
-    """Differentially private linear classifier whose largest loss is small.
+    """Differentially private linear classifier for rare classes, or several losses.
 
-    It minimises the largest mean loss of several tasks or, by default, the mean over the classes,
-    so that a rare class counts as much as any other.
+    By default it minimises the mean of the classes' losses: a rare class counts as much as any
+    other. For several losses or targets it minimises the largest.
 
     Parameters
     ----------

@@ -108,8 +108,8 @@ class PrivateGridSearchCV(  # type: ignore[override]
     {epsilon, delta, ledger, max_records_per_unit}
     strategy : {"auto", "random-stopping", "composition"}, default="auto"
         "random-stopping" tries a secret, random number of candidates. "composition" tries each
-        candidate once, with a smaller share of the budget. "auto" is "composition" with a ledger or
-        blocks, and otherwise "random-stopping". See :doc:`/random-stopping`.
+        candidate once, with a smaller share of the budget. "auto" is "composition" with a ledger,
+        blocks or ``return_scores``, otherwise "random-stopping". See :doc:`/random-stopping`.
     scoring : {"accuracy", "r2", "neg_clipped_squared_error"}, PrivateScorer or None, default=None
         None is "accuracy" for classifiers and "r2" for regressors. Squared errors are clipped at a
         limit that is found privately. `make_private_scorer` makes other scorers.
@@ -128,7 +128,7 @@ class PrivateGridSearchCV(  # type: ignore[override]
     pre_dispatch : int or str, default="2*n_jobs"
         As in joblib.
     record_wise : list of str or callable, default=()
-        Names of steps, and functions, that you know to use no record for another.
+        Names of steps, and functions, that you know treat every record by itself.
     {random_state}
 
     Attributes

@@ -163,7 +163,7 @@ class PrivacyReport:
             ("epsilon", f"{self.epsilon:g}", MEANINGS["epsilon"]),
             ("delta", f"{self.delta:g}", MEANINGS["delta" if self.delta > 0 else "no delta"]),
             *([*known, in_zcdp] if self.delta > 0 else []),
-            ("neighbours", neighbours, "data sets that differ so can hardly be told apart"),
+            ("neighbours", neighbours, "data sets that differ like this can hardly be told apart"),
             ("noise", secret, "random_state was set" if self.seeded else "no seed was set"),
         ]
 

@@ -96,7 +96,6 @@ class Risk:
 
     def lines(self) -> list[str]:
         """The same in sentences."""
-        thing, other, which = _alternatives(self.relation)
         factor = math.exp(min(self.epsilon, 700.0))
         change = f"at most {_up(factor, 3):,.6g}" if factor < _LARGE else "more than a million"
         least, *others = zip(FALSE_ALARMS, self._rates(FALSE_ALARMS), strict=True)
@@ -106,11 +105,10 @@ class Risk:
             f"{_one_in(self.delta)}."
         )
         return [
-            f"The result changes the odds that {thing} was used rather than {other} by a "
-            f"factor of {change}.",
+            f"The result changes the odds {_alternatives(self.relation)} by a factor of {change}.",
             fails if self.delta > 0 else "This holds for every result: delta = 0.",
-            f"Starting at 50:50, someone who knows all other records is right about {which} "
-            f"at most {percent(self.accuracy, 3)} of the time, averaged over results.",
+            "Starting at 50:50, someone who knows all other records guesses right at most "
+            f"{percent(self.accuracy, 3)} of the time, averaged over results.",
             f"At a false-positive rate of {percent(least[0])}, the true-positive rate of an attack "
             f"is at most {percent(least[1])}; {'; '.join(found)}.",
         ]
@@ -154,14 +152,14 @@ def _phi(x: float) -> float:
     return math.erfc(-x / math.sqrt(2)) / 2
 
 
-def _alternatives(relation: str) -> tuple[str, str, str]:
-    """What is protected, what may be in its place, and what an attacker asks about the two."""
+def _alternatives(relation: str) -> str:
+    """What is protected, and what may be in its place."""
     k = records_of_unit(relation) or 1
     thing = "one record" if k == 1 else f"one unit of at most {k} records"
     if relation == ADD_OR_REMOVE:
-        return thing, "left out", "whether it was used"
+        return f"that {thing} was used"
     another = "another of its groups" if relation == WITHIN_GROUPS else "any other"
-    return thing, f"{another} in its place", "which was used"
+    return f"between {thing} and {another} in its place"
 
 
 def _up(x: float, digits: int) -> float:

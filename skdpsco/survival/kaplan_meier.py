@@ -31,8 +31,8 @@ class PrivateKaplanMeier(PrivateEstimator):
     ----------
     times : array-like of shape (n_times,)
         Public ends of the intervals, increasing and > 0; they have to be declared. The last one is
-        the horizon: what is later is not read. Entries and censorings at an earlier end count in
-        the next interval, so choose ends with few of them.
+        the horizon: what is later is not read. At other ends, entries and censorings count in the
+        next interval, so choose ends with few of them.
     {epsilon, delta, ledger, max_records_per_unit, random_state}
 
     Attributes

@@ -66,21 +66,20 @@ def _codes_of(
 class PrivateSynthesizer(StepParameters, PrivateEstimator):
     """Differentially private answers to many queries about a table, and synthetic records.
 
-    It finds a distribution close to the records in many queries: by default, all counts by three
-    columns. `sample` draws records from it. Samples and answers to other queries
-    cost nothing more.
+    It finds a distribution that agrees with the records in many queries: by default, all counts by
+    three columns. `sample` draws records from it. Samples and other answers cost nothing more.
 
     Parameters
     ----------
     {epsilon, delta, ledger, max_records_per_unit}
     domain : list, dict, Series, int, Bins or Schema
         Required. Public values of every column, in order or by name: a list of categories, `Bins`
-        of numbers, or an int k for 0, ..., k - 1. Other categories are errors; numbers beyond the
-        edges count in outer bins. For a Schema, bins are found privately, without its ``person``.
+        of numbers, or an int k for 0, ..., k - 1. Other categories raise errors; numbers beyond
+        the edges count in outer bins. For a Schema, bins are found privately, without ``person``.
     constraints : list of (dict, dict) or None, default=None
         Pairs (if, then), from public knowledge, that hold in all synthetic records, such as
         ``({"age": (0, 16)}, {"married": False})``. A dict maps columns, by name or position, to a
-        value, a list of values, or a range of numbers (low, high) without high.
+        value, a list of values, or a range (low, high) that excludes high.
         Constraints need "measure-project".
     workload : str, list of tuple, ndarray or list of callable, default="marginals"
         "marginals": all counts by ``order`` columns. Tuples: counts by these columns. An array of
