@@ -47,13 +47,9 @@ class CoordinateDescentTuning(NamedTuple):
     Parameters
     ----------
     noise : float
-        Signal that one pass needs if noise matters.
-    fewest, many : float
-        Smallest and largest number of passes if noise matters.
-    growth : float
-        Passes per root of the signal if noise hardly matters.
-    max_passes : int
-        Largest number of passes; chosen by hand, for time.
+        Signal that one pass needs.
+    fewest, most : float
+        Smallest and largest number of passes.
     full_length : float
         Signal above which steps have their full length.
     plenty : float
@@ -61,25 +57,17 @@ class CoordinateDescentTuning(NamedTuple):
     residual_clip, slope_clip : float
         Clipping bounds of residuals in root mean squares of the targets, and of other derivatives
         in Lipschitz constants.
-    momentum : float
-        Share of a pass's move that the next pass adds.
-    diverging : float
-        Momentum stops after a pass whose squared length is this many times the smallest.
     averaged : float
         Share of the passes whose points are averaged, if any are.
     """
 
     noise: float = 12.0
     fewest: float = 2.0
-    many: float = 50.0
-    growth: float = 0.5
-    max_passes: int = 1000
+    most: float = 50.0
     full_length: float = 40.0
     plenty: float = 2000.0
     residual_clip: float = 3.0
     slope_clip: float = 1.3
-    momentum: float = 0.5
-    diverging: float = 9.0
     averaged: float = 0.25
 
 
@@ -181,9 +169,7 @@ class CoordinateDescent:
         n, D, K = problem.n_samples, problem.n_features, problem.loss.n_outputs
         mu = budget.mu * (1.0 - 2.0**-40)
         tuning, signal = COORDINATE_DESCENT, n * mu / (D * math.sqrt(K))
-        useful = min(signal / tuning.noise, tuning.many)
-        useful = max(useful, tuning.growth * math.sqrt(signal), tuning.fewest)
-        n_passes = n_iter or round(min(useful, tuning.max_passes))
+        n_passes = n_iter or round(min(max(signal / tuning.noise, tuning.fewest), tuning.most))
         scales, mu_steps = plan_scales(problem, mu, measures_target(problem, self.clip))
         largest_slope(problem)  # fails if there is none
         settle_slopes(problem.loss)
@@ -217,10 +203,8 @@ class CoordinateDescent:
         Z_block, R, sums = (column_major(PARTIAL_SUMS, K) for _ in range(3))
         room = np.empty(K), (Z_block, np.empty(PARTIAL_SUMS), R, sums)
         w, Z = np.zeros(K * D), column_major(problem.n_samples, K)
-        last_w, last_Z = np.zeros_like(w), np.zeros_like(Z)
-        tuning, total = COORDINATE_DESCENT, np.zeros(K * D)
-        n_averaged = max(1, round(tuning.averaged * plan.n_iter))
-        order, momentum, shortest = np.arange(D), tuning.momentum, math.inf
+        order, total = np.arange(D), np.zeros(K * D)
+        n_averaged = max(1, round(COORDINATE_DESCENT.averaged * plan.n_iter))
         for p in range(plan.n_iter):
             if self.order == "random":
                 shuffle(rng, order)
@@ -234,15 +218,6 @@ class CoordinateDescent:
             progress[0] += 1
             if p >= plan.n_iter - n_averaged:
                 total += w
-            if p < plan.n_iter - 1:
-                move = w - last_w
-                length_squared = float(np.square(move.reshape(K, D)).sum(axis=0) @ model.smooth)
-                shortest = min(shortest, length_squared)
-                # Passes may diverge if features are correlated.
-                if length_squared > tuning.diverging * shortest:
-                    momentum = 0.0
-                w, last_w = w + momentum * move, w
-                Z, last_Z = Z + momentum * (Z - last_Z), Z
         return Result(total / n_averaged if self.average else w, plan.n_iter)
 
 
