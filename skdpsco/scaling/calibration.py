@@ -52,9 +52,7 @@ class CalibrationTuning(NamedTuple):
     Parameters
     ----------
     share : float
-        Share of mu**2 of the table; beyond ``sure_ratio`` it falls in proportion to 1 / ratio.
-    sure_ratio : float
-        Ratio up to which the whole share is spent.
+        Share of mu**2 of the table.
     most_share : float
         Largest share of mu**2 of a table that would otherwise hold too few records.
     most_ratio : float
@@ -89,7 +87,6 @@ class CalibrationTuning(NamedTuple):
     """
 
     share: float = 0.05
-    sure_ratio: float = 500.0
     most_share: float = 0.2
     most_ratio: float = 1e5
     top: float = 0.7
@@ -526,7 +523,7 @@ def calibration_pays(n_known: float, n_features: int, mu: float, curve: Curve) -
     if isinstance(curve, ClassCurve) or curve.noisy_ratio:
         # Shares that are noise count as equal, and scores that are noise are shortened.
         return True
-    return known_records(n_known, n_features, mu, curve)[0] >= curve.least_records
+    return known_records(n_known, mu, curve)[0] >= curve.least_records
 
 
 def rare_share(n_mu: float, wanted: float) -> float:
@@ -534,12 +531,9 @@ def rare_share(n_mu: float, wanted: float) -> float:
     return min((wanted / n_mu) ** 2, CALIBRATION.most_share)
 
 
-def known_records(
-    n_known: float, n_features: int, mu: float, curve: TargetCurve
-) -> tuple[float, float]:
+def known_records(n_known: float, mu: float, curve: TargetCurve) -> tuple[float, float]:
     """``n mu`` of the table, and its share of ``mu**2``."""
-    n_mu = n_known * mu
-    share = CALIBRATION.share * min(1.0, CALIBRATION.sure_ratio * math.sqrt(n_features) / n_mu)
+    n_mu, share = n_known * mu, CALIBRATION.share
     most, wanted = CALIBRATION.most_share, curve.wanted_records
     known = max(n_mu * math.sqrt(share), min(wanted, n_mu * math.sqrt(most)))
     return known, max(share, rare_share(n_mu, wanted))
@@ -589,7 +583,7 @@ def plan_calibration(
         sensitivity = one_record(n_samples, added, 1.0, math.sqrt(2.0), parts=2)
         grid = gaussian_grid(sensitivity, multiplier["sums"], 2, n_samples)
         return MeanPlan(event, grid)
-    known, share = known_records(n_known, n_features, mu, curve)
+    known, share = known_records(n_known, mu, curve)
     expected = curve.expected(ratio)
     if curve.noisy_ratio and known < curve.least_records:
         return ShorteningPlan(expected)

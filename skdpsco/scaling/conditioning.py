@@ -60,10 +60,6 @@ class ConditioningTuning(NamedTuple):
         Share of mu**2 for the norm of rows, for that of centred rows, and for their mean square.
     centre_share : float
         Share of mu**2 for both means that make the centre, and for the mean squares of columns.
-    labelled_share, sure_ratio : float
-        Share of the centre if targets are labels and n mu over the root of d is
-        ``sure_ratio``; it grows in proportion up to there, and then falls with the root. Labels are
-        not centred, so that the first gradient contains the error of the centre times their mean.
     centred_noise, most_centred_share : float
         If targets are not labels, the largest deviation of a count of long centred rows, over the
         number of records, and the largest share of mu**2 of these counts for the sake of it.
@@ -95,8 +91,6 @@ class ConditioningTuning(NamedTuple):
 
     norm_share: float = 0.02
     centre_share: float = 0.06
-    labelled_share: float = 0.25
-    sure_ratio: float = 10.0
     centred_noise: float = 0.2
     most_centred_share: float = 0.08
     centred_most: float = 0.35
@@ -353,12 +347,6 @@ def plan_conditioning(
         If the noise is too large for the grids.
     """
     n, d = n_samples, n_features
-    ratio = n * mu / math.sqrt(max(d, 1))
-    centre_share = CONDITIONING.centre_share
-    if labelled:
-        sure = ratio / CONDITIONING.sure_ratio
-        labelled_share = CONDITIONING.labelled_share * min(sure, sure**-0.5)
-        centre_share = max(labelled_share, centre_share)
     centred_share = CONDITIONING.norm_share
     if not labelled:
         surer = CONDITIONING.n_centred_counts * (CONDITIONING.centred_noise * n * mu) ** -2.0
@@ -367,7 +355,7 @@ def plan_conditioning(
     parts = {"centred norm": (centred_share / n_centred, n_centred)}
     if "centre" in found:
         parts["norm"] = (CONDITIONING.norm_share / n_norms, n_norms)
-        parts["centre"] = parts["residual"] = (centre_share / 2.0, 1)
+        parts["centre"] = parts["residual"] = (CONDITIONING.centre_share / 2.0, 1)
     if "scale" in found:
         parts["mean"] = (CONDITIONING.norm_share, 1)
         worth = min(n * mu / (max(d, 1) * CONDITIONING.square_ratio) - 1.0, 1.0)
