@@ -249,6 +249,23 @@ def test_steps_that_raised_eigenvalues_shorten_are_not_trusted():
     assert np.mean(inside, axis=0).min() > 0.93  # .67 if the shorter step were not counted
 
 
+@pytest.mark.parametrize("size", [0.1, 0.8])
+def test_the_second_order_of_exponentials_is_within_their_errors(size):
+    """Without any noise, and for steps in all directions: what one step misses is covered."""
+    Z = np.column_stack([np.random.default_rng(18).standard_normal((4000, 2)), np.ones(4000)])
+    truth = np.array([0.5, -0.5, 0.2])
+    for high, around in itertools.product(np.linspace(0.0, np.pi, 5), np.linspace(0.0, 6.0, 7)):
+        flat = math.sin(high) * np.array([math.cos(around), math.sin(around)])
+        point = truth + size * np.array([*flat, math.cos(high)])
+        means = np.exp(Z @ point)
+        gradient = (means - np.exp(Z @ truth)) @ Z / len(Z)
+        H = Z.T @ (Z * means[:, None]) / len(Z)
+        model = NoisyModel(gradient, H, 1e-9 * H, 1e-6, 1e-6, 0.0, exponential=True)
+        step, known = newton_step(model, np.zeros(3), point, len(Z))
+        missed = abs(point + step - truth) / np.sqrt(known.covariance.diagonal())
+        assert 1e-3 < missed.max() < 1.96
+
+
 def test_without_noise_it_is_the_classical_inference():
     rng = np.random.default_rng(1)
     X, y, _ = drawn(PrivateLogisticRegression, 4000, 3, rng)

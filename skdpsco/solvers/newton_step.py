@@ -360,6 +360,8 @@ class NoisyModel(NamedTuple):
     variance : float or None
         Mean square of the clipped residuals, over the share of those that are not clipped; None for
         labels.
+    exponential : bool
+        Whether curvatures grow like an exponential, so that no step is small enough to be exact.
     """
 
     gradient: np.ndarray
@@ -369,6 +371,7 @@ class NoisyModel(NamedTuple):
     curvature_noise: float
     products_noise: float
     variance: Any = None
+    exponential: bool = False
 
 
 def release_model(
@@ -398,7 +401,8 @@ def release_model(
         noises.append(gaussian_mechanism(rng, entries, grid) * bound / n)
         means.append(entries * bound / n)
     gradient, curvature, products = means[0], symmetric(means[1]), symmetric(means[2])
-    model = NoisyModel(gradient, curvature, products, *noises)
+    exponential = traits_of(loss).exponential
+    model = NoisyModel(gradient, curvature, products, *noises, exponential=exponential)
     if plan.square_grid is None:
         return model
     noise = gaussian_mechanism(rng, counts, plan.square_grid) / n
@@ -426,6 +430,8 @@ def newton_step(
     step = -inverse @ (model.gradient + weight * point)
     sampling = products_near(curvature, model.products, model.products_noise)
     known = model.gradient_noise**2 * np.eye(D) + sampling / n_samples
+    if model.exponential:
+        known += 0.75 * D * float(step @ curvature @ step) ** 2 / np.trace(curvature) * curvature
     uncertain, covariance = 0.5 * model.curvature_noise**2, np.zeros((D, D))
     for _ in range(NEWTON_STEP.rounds):
         # Curvatures are noisy, and too large where eigenvalues were raised, along what the step
