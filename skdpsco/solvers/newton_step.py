@@ -96,7 +96,7 @@ class NewtonStepTuning(NamedTuple):
     long: float = 3.0
     loud: float = 0.05
     max_features: int = 1000
-    curvature: float = 0.3
+    curvature: float = 0.2
     rounds: int = 5
 
 
@@ -401,8 +401,8 @@ def release_model(
         noises.append(gaussian_mechanism(rng, entries, grid) * bound / n)
         means.append(entries * bound / n)
     gradient, curvature, products = means[0], symmetric(means[1]), symmetric(means[2])
-    exponential = traits_of(loss).exponential
-    model = NoisyModel(gradient, curvature, products, *noises, exponential=exponential)
+    model = NoisyModel(gradient, curvature, products, *noises)
+    model = model._replace(exponential=traits_of(loss).exponential)
     if plan.square_grid is None:
         return model
     noise = gaussian_mechanism(rng, counts, plan.square_grid) / n
@@ -513,13 +513,12 @@ def larger_residuals(X, y, w, limits, weighted) -> np.ndarray:
 def release_variance(
     plan: NewtonStepPlan, X: Any, y: Any, w: np.ndarray, n_samples: int, rng: np.random.Generator
 ) -> float:
-    """The variance of predictions, or less if it cannot be told from noise."""
+    """The variance of predictions that are clipped to a bound, at most its square."""
     bound = NEWTON_STEP.risk_bound
     means = map_reduce(X, y, powers_of_predictions, w, bound)
-    noise = gaussian_mechanism(rng, means, plan.risk_grid) * bound**2 / n_samples
+    gaussian_mechanism(rng, means, plan.risk_grid)
     mean, square = means / n_samples
-    variance = bound**2 * min(max(float(square - mean**2), 0.0), 1.0)
-    return variance**3 / max(variance**2 + noise**2, 1e-300)
+    return bound**2 * min(max(float(square - mean**2), 0.0), 1.0)
 
 
 @without_gil
@@ -549,11 +548,8 @@ def newton_sums(
         R, v = A @ W, np.empty(len(some))
         linearise(for_kernels(plain), R, targets, slope, plain.smoothness(), v)
         A = A / scale
-        level = getattr(plain, "level", 0.0)
         if type(plain) in PIECEWISE:
             v *= bent(plain, R[:, 0])
-        if level > 0.0:  # the step is to the quantile, and not near it
-            R = np.where(R > 0.5 - level, 1.0 - level, -level)
         norms = np.sqrt(row_squares(A))
         shares = c / np.maximum(norms, c)
         A *= shares[:, None]
