@@ -136,9 +136,8 @@ def test_releases_move_by_what_is_charged_and_hardly_less(monkeypatch, loss, lay
     residuals = module.has_spread(problem.loss)
     plan = NewtonStep(GradientDescent()).plan(problem, Budget(1.0, 1e-6))
     tuning, mu = module.NEWTON_STEP, Budget(1.0, 1e-6).mu
-    shares = [tuning.gradient_share, tuning.matrix_share]
-    shares += [tuning.sampling_share] * (plan.sampling_grid is not None)
-    shares += [tuning.square_share] * residuals
+    shares = [tuning.gradient_share, tuning.matrix_share, tuning.other_share]
+    shares += [tuning.other_share] * residuals
     multipliers = [1.0 / (mu * math.sqrt(share)) for share in shares]
     planned = [leaf.noise_multiplier for leaf, _ in leaves(plan.event)]
     assert all(np.isclose(planned, multiplier, rtol=1e-6).any() for multiplier in multipliers)
@@ -163,7 +162,7 @@ def test_releases_move_by_what_is_charged_and_hardly_less(monkeypatch, loss, lay
             largest[k] = max(largest[k], change * multiplier / ONE)
     if c < 1.0:  # which rows reach
         assert largest[0] > 0.45
-        assert largest[1] > 0.2
+        assert largest[1:].min() > 0.2
 
 
 @pytest.mark.filterwarnings("ignore:(overflow|invalid|underflow)")
@@ -173,9 +172,13 @@ def test_the_variance_of_risks_moves_by_what_is_charged(monkeypatch):
     plan = NewtonStep(GradientDescent()).plan(
         composite(ProportionalHazards(), 2, 1), Budget(1.0, 1e-6)
     )
-    multiplier = 1.0 / (Budget(1.0, 1e-6).mu * math.sqrt(module.NEWTON_STEP.risk_share))
-    planned = [leaf.noise_multiplier for leaf, _ in leaves(plan.event)]
-    assert np.isclose(planned, multiplier, rtol=1e-6).sum() == 1
+    multiplier = 1.0 / (Budget(1.0, 1e-6).mu * math.sqrt(module.NEWTON_STEP.other_share))
+    planned = [
+        count
+        for leaf, count in leaves(plan.event)
+        if math.isclose(leaf.noise_multiplier, multiplier, rel_tol=1e-6)
+    ]
+    assert planned == [2]  # products of gradients as well
     changes = []
     for w in (np.array([6.0, 0.0]), np.array([math.nan, 0.0]), np.array([1e308, 1e308])):
         for x in np.linspace(-1.0, 1.0, 41):
@@ -220,7 +223,7 @@ def test_errors_of_a_step_are_those_of_its_noise():
         E = rng.normal(0.0, tau / math.sqrt(2.0), (D, D))
         E = np.triu(E, 1) + np.triu(E, 1).T + np.diag(rng.normal(0.0, tau, D))
         gradient = mean + root @ rng.standard_normal(D) + rng.normal(0.0, sigma, D)
-        model = NoisyModel(gradient, A + E, sigma, tau)
+        model = NoisyModel(gradient, A + E, A, sigma, tau, 0.0)
         step, known = newton_step(model, weight, start, n)
         found.append(start + step)
         said.append(known.covariance)
@@ -244,14 +247,14 @@ def test_steps_that_raised_eigenvalues_shorten_are_not_trusted():
         E = np.triu(E, 1) + np.triu(E, 1).T + np.diag(rng.normal(0.0, tau, D))
         gradient = -A @ truth + root @ rng.standard_normal(D) + rng.normal(0.0, sigma, D)
         step, known = newton_step(
-            NoisyModel(gradient, A + E, sigma, tau), np.zeros(D), 0.0 * truth, n
+            NoisyModel(gradient, A + E, A, sigma, tau, 0.0), np.zeros(D), 0.0 * truth, n
         )
         inside.append(abs(step - truth) < 1.96 * np.sqrt(known.covariance.diagonal()))
     assert np.mean(inside, axis=0).min() > 0.93  # .67 if the shorter step were not counted
 
 
-@pytest.mark.parametrize(("size", "doubtful"), [(0.1, False), (0.8, True)])
-def test_the_second_order_of_exponentials_is_within_their_errors(size, doubtful):
+@pytest.mark.parametrize("size", [0.1, 0.8])
+def test_the_second_order_of_exponentials_is_within_their_errors(size):
     """Without any noise, and for steps in all directions: what one step misses is covered."""
     Z = np.column_stack([np.random.default_rng(18).standard_normal((4000, 2)), np.ones(4000)])
     truth = np.array([0.5, -0.5, 0.2])
@@ -261,11 +264,10 @@ def test_the_second_order_of_exponentials_is_within_their_errors(size, doubtful)
         means = np.exp(Z @ point)
         gradient = (means - np.exp(Z @ truth)) @ Z / len(Z)
         H = Z.T @ (Z * means[:, None]) / len(Z)
-        model = NoisyModel(gradient, H, 1e-6, 1e-6, sampling=1e-9 * H, exponential=True)
+        model = NoisyModel(gradient, H, 1e-9 * H, 1e-6, 1e-6, 0.0, exponential=True)
         step, known = newton_step(model, np.zeros(3), point, len(Z))
         missed = abs(point + step - truth) / np.sqrt(known.covariance.diagonal())
         assert 1e-3 < missed.max() < 1.96
-        assert known.doubtful == doubtful
 
 
 def test_without_noise_it_is_the_classical_inference():
@@ -542,9 +544,8 @@ def test_targets_are_covered():
 
 def test_much_noise_is_said_before_and_after():
     X, y, _ = drawn(PrivateLogisticRegression, 300, 4, np.random.default_rng(5))
-    for epsilon, said in ((2.0, "probably wider than"), (0.5, "may still miss")):
-        with pytest.warns(UtilityWarning, match=said):
-            model = fitted(PrivateLogisticRegression, X, y, epsilon=epsilon)
+    with pytest.warns(UtilityWarning, match="probably wider than"):
+        model = fitted(PrivateLogisticRegression, X, y, epsilon=0.5)
     assert model.uncertainty_.doubtful
     with pytest.warns(UtilityWarning, match="coverage of these intervals is doubtful"):
         model.confint()

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import helmert
-from scipy.stats import norm
 
 from skdpsco._kernels import njit
 from skdpsco._problem import Uncertainty
@@ -39,7 +38,12 @@ from skdpsco.privacy import compose
 from skdpsco.privacy.spending import Allowance, share_mu
 from skdpsco.scaling.quantiles import count_above, halve
 from skdpsco.solvers.base import Plan, Result
-from skdpsco.solvers.penalized.gradient_descent import Coordinates, GradientDescent, unscaled
+from skdpsco.solvers.penalized.gradient_descent import (
+    GRADIENT_DESCENT,
+    Coordinates,
+    GradientDescent,
+    unscaled,
+)
 from skdpsco.solvers.penalized.problem import CompositeProblem
 from skdpsco.solvers.penalized.quadratic_model import descend
 from skdpsco.solvers.penalized.second_moments import symmetric, upper_triangle
@@ -54,14 +58,8 @@ class NewtonStepTuning(NamedTuple):
     ----------
     gradient_share, matrix_share : float
         Shares of mu**2 for the gradient and for the curvatures.
-    spread_share, square_share : float
-        Shares of mu**2, in regressions, for the search for the residuals' size and for their mean
-        square.
-    sampling_share : float
-        Share of mu**2, with weights, for the covariance of gradients.
-    risk_share : float
-        Share of mu**2, for proportional hazards, for the variance of risks. Gradient descent gets
-        the rest.
+    other_share : float
+        Share of mu**2 for each of the smaller releases. Gradient descent gets the rest.
     risk_bound : float
         Bound on the logarithms of risks, for their variance.
     spread_counts : int
@@ -78,38 +76,27 @@ class NewtonStepTuning(NamedTuple):
         Squared norm beyond which rows count less, as this many standard deviations above the mean,
         for normal columns; and the noise of gradients, relative to derivatives of size 1 of the
         records above which it is nearer to the mean: noise is in proportion to the norm.
-    slope_clip : float
-        Clipping norm of the descent over the root of the number of features, in Lipschitz
-        constants, where derivatives are no residuals.
     max_features : int
         Largest number of columns, times that of classes less one; chosen by hand, for time.
     curvature : float
-        A guess of the smallest curvature over the largest, for the summary of a plan.
-    drowned : float
-        Noise in the curvatures, in units of the largest one, from which intervals of large
-        coefficients cover too little.
+        Noise in the curvatures, in units of the largest one, from which a plan warns.
     rounds : int
         How often errors are computed, each time with the last ones in what the step misses.
     """
 
     gradient_share: float = 0.4
     matrix_share: float = 0.2
-    spread_share: float = 0.03
-    square_share: float = 0.04
-    sampling_share: float = 0.06
-    risk_share: float = 0.04
+    other_share: float = 0.04
     risk_bound: float = 3.0
     spread_counts: int = 4
     spread_tail: float = 0.2
     reach: float = 2.0
-    most_reach: float = 8.0
+    most_reach: float = 4.0
     small: float = 0.5
     long: float = 3.0
     loud: float = 0.05
-    slope_clip: float = 0.9
     max_features: int = 1000
-    curvature: float = 0.3
-    drowned: float = 2.0
+    curvature: float = 0.2
     rounds: int = 5
 
 
@@ -117,10 +104,6 @@ NEWTON_STEP = NewtonStepTuning()
 PIECEWISE = SmoothHinge, SmoothQuantile  # their curvature is either 0 or its bound
 LOG_LINKS = PoissonDeviance, GammaDeviance, ProportionalHazards
 KNOWN_LOSSES = Logistic, Squared, Huber, Multinomial, *LOG_LINKS, *PIECEWISE
-LEAST_KEPT = 0.5  # least assumed share of unclipped residuals, whatever the noise says
-# Mean squares of what a step moves logarithms of means by: from the first on more than two orders
-# count, and beyond the second nothing is known.
-DOUBTFUL_MOVE, MOST_MOVED = 0.5, 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,31 +113,27 @@ class NewtonStepPlan(Plan):
     Parameters
     ----------
     descent : GradientDescentPlan
-    gradient_grid, matrix_grid : float
-        Grids of sums of gradients and of curvatures whose norms are at most 1.
+    gradient_grid, matrix_grid, products_grid : float
+        Grids of sums of gradients, of curvatures and of products of gradients whose norms are at
+        most 1.
     spread_grid, square_grid : float or None
         Grids of counts of residuals, and of both the sum of their squares, at most 1, and the
-        number of unclipped ones or the sum of weights; None for labels.
-    sampling_grid : float or None
-        Grid of sums of products of gradients whose norms are at most 1; None without weights.
+        weight of those that are not clipped; None for labels.
     risk_grid : float or None
         Grid of sums of predictions in [-1, 1] and of their squares; None without a baseline hazard.
     reach, long : float
         See `NewtonStepTuning`; they are larger if there is little noise.
-    tolerated : float
-        Number of residuals that may exceed the size found.
     """
 
     descent: Any
     gradient_grid: float
     matrix_grid: float
+    products_grid: float
     spread_grid: Any
     square_grid: Any
-    sampling_grid: Any
     risk_grid: Any
     reach: float
     long: float
-    tolerated: float
 
     @property
     def clips_gradients(self) -> bool:
@@ -183,7 +162,9 @@ class NewtonStep:
     by_blocks = fixed_cost = fixed_plan = clips_gradients = True
 
     def __init__(self, descent: GradientDescent) -> None:
-        self.descent = descent
+        self.descent = copy(descent)
+        if descent.shrunk == "auto":
+            self.descent.shrunk = True
 
     def check(self, problem: CompositeProblem) -> None:
         """Refuse problems for which the errors are not known.
@@ -204,18 +185,6 @@ class NewtonStep:
                 "times the number of classes less one."
             )
 
-    def unclipped(self, problem: CompositeProblem) -> GradientDescent:
-        """The descent, which is shrunk, and whose "auto" then shortens few gradients of labels.
-
-        What clipping moves is a part of the step, which is exact for short ones only.
-        """
-        descent = copy(self.descent)
-        if descent.shrunk == "auto":
-            descent.shrunk = True
-        if descent.clip == "auto" and not traits_of(problem.loss).residuals:
-            descent.clip = NEWTON_STEP.slope_clip * lipschitz_l2(problem.loss)
-        return descent
-
     def plan(
         self, problem: CompositeProblem, budget: Any, n_iter: int | None = None
     ) -> NewtonStepPlan:
@@ -229,21 +198,22 @@ class NewtonStep:
         self.check(problem)
         n, D = problem.n_samples, n_directions(problem)
         mu, k = budget.mu * (1.0 - 2.0**-40), NEWTON_STEP.spread_counts
+        other = NEWTON_STEP.other_share
         shares = {
             "gradient": (NEWTON_STEP.gradient_share, 1),
             "matrix": (NEWTON_STEP.matrix_share, 1),
+            "products": (other, 1),
         }
         if has_spread(problem.loss):
-            shares["spread"] = (NEWTON_STEP.spread_share / k, k)
-            shares["square"] = (NEWTON_STEP.square_share, 1)
-        if has_sampling(problem.loss):
-            shares["sampling"] = (NEWTON_STEP.sampling_share, 1)
+            shares |= {"spread": (other / k, k), "square": (other, 1)}
         if has_baseline(problem.loss):
-            shares["risk"] = (NEWTON_STEP.risk_share, 1)
+            shares["risk"] = (other, 1)
         multipliers, event = share_mu(mu, shares)
         left = 1.0 - sum(share * count for share, count in shares.values())
         left_over, free = Allowance(0.5 * left * mu**2), without_l1(problem)
-        descent = self.unclipped(problem).plan(free, left_over, n_iter)
+        descent = self.descent.plan(free, left_over, n_iter)
+        # What clipping moves is a part of the step, which is exact for short ones only.
+        descent = replace(descent, slope_clip=GRADIENT_DESCENT.slope_clip)
         # Rounding of norms and of products of one record.
         slack = 1.0 + (problem.n_coefficients + 16) * 2.0**-50
 
@@ -265,23 +235,20 @@ class NewtonStep:
             descent=descent,
             gradient_grid=gradient_grid,
             matrix_grid=grid("matrix", moved, D * (D + 1) // 2),
+            products_grid=grid("products", moved, D * (D + 1) // 2),
             spread_grid=grid("spread", 1.0),
             square_grid=grid("square", replace_one(n, 2.0 * slack, 2.0**0.5 * slack), 2),
-            sampling_grid=grid("sampling", moved, D * (D + 1) // 2),
             risk_grid=grid("risk", replace_one(n, 2.0 * slack, 2.0 * slack), 2),
             reach=min(
                 max(NEWTON_STEP.reach, NEWTON_STEP.small / (noise * c)), NEWTON_STEP.most_reach
             ),
             long=long,
-            tolerated=NEWTON_STEP.spread_tail * n,
             **descent.passed_on(),
         )
         # The spectral norm of the noise, relative to the largest curvature of normal columns.
         noise = deviation_on(plan.matrix_grid) / n * c * c * math.sqrt(2.0 * D)
-        noise *= bound_over_usual(problem.loss) / kept_of_squares(F, long)
-        if noise > NEWTON_STEP.curvature:
-            said = NARROW_INTERVALS if noise > NEWTON_STEP.drowned else DOUBTFUL_STEP
-            plan = replace(plan, warnings=(*plan.warnings, said))
+        if noise * bound_over_usual(problem.loss) > NEWTON_STEP.curvature:
+            plan = replace(plan, warnings=(*plan.warnings, DOUBTFUL_STEP))
         return plan
 
     def run(
@@ -294,8 +261,8 @@ class NewtonStep:
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
-        descent, free = self.unclipped(problem), without_l1(problem)
-        coordinates, start = descent.descend(plan.descent, free, X, y, rng, progress)
+        free = without_l1(problem)
+        coordinates, start = self.descent.descend(plan.descent, free, X, y, rng, progress)
         X, scale, loss = in_pieces(X, y), coordinates.scale, problem.loss
         basis = contrasts(loss.n_outputs)
         start = (basis.T @ start.reshape(len(basis), -1)).ravel()
@@ -341,14 +308,8 @@ def without_l1(problem: CompositeProblem) -> CompositeProblem:
 
 
 def has_spread(loss: Any) -> bool:
-    """Whether a bound on derivatives is found, and their mean square: for the same law of all."""
+    """Whether a bound on derivatives is found, and their mean square: for residuals."""
     return traits_of(loss).quadratic
-
-
-def has_sampling(loss: Any) -> bool:
-    """Whether the mean product of gradients is released, as it does not follow from curvatures."""
-    traits = traits_of(loss)
-    return traits.weighted or traits.exponential or traits.usual_curvature is None
 
 
 def has_baseline(loss: Any) -> bool:
@@ -385,12 +346,6 @@ DOUBTFUL_STEP = (
     "epsilon."
 )
 
-NARROW_INTERVALS = (
-    "The noise in the curvatures is several times as large as they are: standard errors will be "
-    "large, coefficients too small, and intervals may still miss those that are largest. Use fewer "
-    "features, more records or a larger epsilon."
-)
-
 
 class NoisyModel(NamedTuple):
     """A quadratic model of the mean loss at a point, from what was released.
@@ -398,28 +353,24 @@ class NoisyModel(NamedTuple):
     Parameters
     ----------
     gradient : ndarray of shape (n_features,)
-    curvature : ndarray of shape (n_features, n_features)
-    gradient_noise, curvature_noise : float
-        Deviations of the noise in the gradient and in the `upper_triangle` of the curvatures.
-    square, kept : float or None
-        Mean square of the clipped residuals, and the share of those that are not clipped; with
-        weights, the mean of weighted squares and the mean weight. None for labels.
-    sampling : ndarray of shape (n_features, n_features) or None
-        Mean product of gradients, with weights; otherwise it follows from the curvatures.
-    sampling_noise : float
-        Deviation of the noise in the `upper_triangle` of the latter.
+    curvature, products : ndarray of shape (n_features, n_features)
+        Mean curvatures, and mean products of gradients.
+    gradient_noise, curvature_noise, products_noise : float
+        Deviations of the noise in the gradient and in the `upper_triangle` of the matrices.
+    variance : float or None
+        Mean square of the clipped residuals, over the share of those that are not clipped; None for
+        labels.
     exponential : bool
         Whether curvatures grow like an exponential, so that no step is small enough to be exact.
     """
 
     gradient: np.ndarray
     curvature: np.ndarray
+    products: np.ndarray
     gradient_noise: float
     curvature_noise: float
-    square: Any = None
-    kept: Any = None
-    sampling: Any = None
-    sampling_noise: float = 0.0
+    products_noise: float
+    variance: Any = None
     exponential: bool = False
 
 
@@ -438,33 +389,25 @@ def release_model(
     bound on derivatives.
     """
     n, loss, (scale, c, slope) = problem.n_samples, problem.loss, limits
-    bend, sampled = loss.smoothness(), plan.sampling_grid is not None
     W = w.reshape(loss.n_outputs, -1).T
-    gradient, matrix, products, counts = map_reduce(
+    *sums, counts = map_reduce(
         X, y, newton_sums, loss, W, scale, c, slope, plan.square_grid is not None
     )
     # Sums of vectors, and of matrices, whose norms are at most 1.
-    gradient, entries = gradient / (slope * c), upper_triangle(matrix) / (bend * c * c)
-    units = slope * c / n, bend * c * c / n
-    noise = gaussian_mechanism(rng, gradient, plan.gradient_grid) * units[0]
-    curvature_noise = gaussian_mechanism(rng, entries, plan.matrix_grid) * units[1]
-    model = NoisyModel(
-        gradient * units[0],
-        symmetric(entries * units[1]),
-        noise,
-        curvature_noise,
-        exponential=traits_of(loss).exponential,
-    )
-    if sampled:
-        entries, unit = upper_triangle(products) / (slope * c) ** 2, (slope * c) ** 2 / n
-        noise = gaussian_mechanism(rng, entries, plan.sampling_grid) * unit
-        model = model._replace(sampling=symmetric(entries * unit), sampling_noise=noise)
+    grids = plan.gradient_grid, plan.matrix_grid, plan.products_grid
+    bounds, means, noises = (slope * c, loss.smoothness() * c * c, (slope * c) ** 2), [], []
+    for total, grid, bound in zip(sums, grids, bounds, strict=True):
+        entries = (total if total.ndim == 1 else upper_triangle(total)) / bound
+        noises.append(gaussian_mechanism(rng, entries, grid) * bound / n)
+        means.append(entries * bound / n)
+    gradient, curvature, products = means[0], symmetric(means[1]), symmetric(means[2])
+    model = NoisyModel(gradient, curvature, products, *noises)
+    model = model._replace(exponential=traits_of(loss).exponential)
     if plan.square_grid is None:
         return model
-    deviation = gaussian_mechanism(rng, counts, plan.square_grid) / n
-    least = min(deviation, 1.0) if sampled else LEAST_KEPT
-    square, kept = np.clip(counts / n, [0.0, least], 1.0)
-    return model._replace(square=slope**2 * float(square), kept=float(kept))
+    noise = gaussian_mechanism(rng, counts, plan.square_grid) / n
+    square, kept = np.clip(counts / n, [0.0, min(noise, 1.0)], 1.0)
+    return model._replace(variance=slope**2 * float(square / kept))
 
 
 def newton_step(
@@ -481,39 +424,23 @@ def newton_step(
         The point at which the model was released.
     n_samples : int
     """
-    D, noise = len(point), model.gradient_noise**2
+    D = len(point)
     curvature, raised = raised_curvature(model)
     inverse = np.linalg.inv(curvature + np.diag(weight))
     step = -inverse @ (model.gradient + weight * point)
-    spread, variance = 1.0, None  # spread of derivatives, in units of curvatures
-    if model.square is not None:
-        # The step changes the mean square, and seems to do so by more than it does, as it follows
-        # noise.
-        changed = float(2.0 * model.gradient @ step + step @ curvature @ step)
-        followed = noise * float(np.trace(inverse))
-        variance = max(model.square + changed, 0.0) + followed
-        variance /= max(1.0 - D / n_samples, 1.0 / n_samples)
-        spread = variance / model.kept
-    sampling = spread * curvature
-    if model.sampling is not None:
-        sampling = products_near(curvature, model.sampling, model.sampling_noise)
-        sampling /= max(1.0 - D / n_samples, 1.0 / n_samples)
-        variance = None if variance is None else spread  # over the mean weight
-    known = noise * np.eye(D) + sampling / n_samples
+    sampling = products_near(curvature, model.products, model.products_noise)
+    known = model.gradient_noise**2 * np.eye(D) + sampling / n_samples
+    if model.exponential:
+        known += 0.75 * D * float(step @ curvature @ step) ** 2 / np.trace(curvature) * curvature
     uncertain, covariance = 0.5 * model.curvature_noise**2, np.zeros((D, D))
-    usual, scores = float(np.trace(curvature)) / D, 0.0
     for _ in range(NEWTON_STEP.rounds):
         # Curvatures are noisy, and too large where eigenvalues were raised, along what the step
         # should have been: it, and what it misses.
         move = np.outer(step, step) + covariance
         middle = known + uncertain * (np.trace(move) * np.eye(D) + move) + raised @ move @ raised
-        if model.exponential:  # its second order, from the mean square of what scores move by
-            scores = min(float((curvature * move).sum()) / usual, MOST_MOVED)
-            middle += 0.75 * scores**2 * usual * curvature
         covariance = inverse @ middle @ inverse
     relative = math.sqrt(uncertain) * float(np.trace(inverse))
-    doubtful = bool(raised.any()) or scores >= DOUBTFUL_MOVE
-    return step, Uncertainty(covariance, relative, doubtful, variance)
+    return step, Uncertainty(covariance, relative, bool(raised.any()), model.variance)
 
 
 def raised_curvature(model: NoisyModel) -> tuple[np.ndarray, np.ndarray]:
@@ -557,12 +484,6 @@ def longest(mean_square_norm: float, long: float) -> float:
     return math.sqrt(mean_square_norm + long * math.sqrt(2.0 * mean_square_norm))
 
 
-def kept_of_squares(n_features: int, long: float) -> float:
-    """Mean squared norm of rows of normal columns that are shortened to `longest`, over theirs."""
-    beyond = norm.pdf(long) - long * norm.sf(long)  # of a normal variable, in deviations
-    return 1.0 - math.sqrt(2.0 / n_features) * float(beyond)
-
-
 def release_reach(
     plan: NewtonStepPlan,
     problem: CompositeProblem,
@@ -576,7 +497,8 @@ def release_reach(
     limits = 2.0 * target * 2.0 ** (np.arange(1 - 2**NEWTON_STEP.spread_counts, 1) / 2.0)
     weighted = type(problem.loss) is Weighted
     above = map_reduce(X, y, larger_residuals, w, limits, weighted)
-    return plan.reach * float(limits[halve(above, plan.tolerated, plan.spread_grid, rng)])
+    tolerated = NEWTON_STEP.spread_tail * problem.n_samples
+    return plan.reach * float(limits[halve(above, tolerated, plan.spread_grid, rng)])
 
 
 @without_gil
@@ -591,13 +513,12 @@ def larger_residuals(X, y, w, limits, weighted) -> np.ndarray:
 def release_variance(
     plan: NewtonStepPlan, X: Any, y: Any, w: np.ndarray, n_samples: int, rng: np.random.Generator
 ) -> float:
-    """The variance of predictions, or less if it cannot be told from noise."""
+    """The variance of predictions that are clipped to a bound, at most its square."""
     bound = NEWTON_STEP.risk_bound
     means = map_reduce(X, y, powers_of_predictions, w, bound)
-    noise = gaussian_mechanism(rng, means, plan.risk_grid) * bound**2 / n_samples
+    gaussian_mechanism(rng, means, plan.risk_grid)
     mean, square = means / n_samples
-    variance = bound**2 * min(max(float(square - mean**2), 0.0), 1.0)
-    return variance**3 / max(variance**2 + noise**2, 1e-300)
+    return bound**2 * min(max(float(square - mean**2), 0.0), 1.0)
 
 
 @without_gil
@@ -612,15 +533,14 @@ def powers_of_predictions(X, y, w, bound) -> np.ndarray:
 def newton_sums(
     X: Any, y: Any, loss: Any, W: Any, scale: Any, c: Any, slope: Any, residuals: bool
 ) -> Any:
-    """Sums of gradients, second derivatives, products of gradients, and two numbers of residuals.
+    """Sums of gradients, second derivatives and products of gradients, and two for ``residuals``.
 
     Rows beyond a norm of ``c`` count less: their gradients are no longer than derivatives times c,
     and second derivatives no larger than curvatures times c**2. Derivatives are clipped to
-    ``slope``, and multiplied by weights. The numbers are squares of residuals over that of
-    ``slope``, and those that are not clipped or, with weights, weights.
+    ``slope``, and multiplied by weights. The last two are squares of residuals over that of
+    ``slope``, and the number of those that are not clipped, both by weight.
     """
-    basis, weighted = contrasts(loss.n_outputs), traits_of(loss).weighted
-    sampling = has_sampling(loss)
+    basis = contrasts(loss.n_outputs)
     k, D = basis.shape[1], len(scale)
 
     def of_some(A: np.ndarray, some: np.ndarray) -> Any:
@@ -628,23 +548,18 @@ def newton_sums(
         R, v = A @ W, np.empty(len(some))
         linearise(for_kernels(plain), R, targets, slope, plain.smoothness(), v)
         A = A / scale
-        level = getattr(plain, "level", 0.0)
         if type(plain) in PIECEWISE:
             v *= bent(plain, R[:, 0])
-        if level > 0.0:  # the step is to the quantile, and not near it
-            R = np.where(R > 0.5 - level, 1.0 - level, -level)
         norms = np.sqrt(row_squares(A))
         shares = c / np.maximum(norms, c)
         A *= shares[:, None]
         slopes = (R @ basis) * (weights * shares)[:, None]
-        counts, products = np.zeros(2), np.zeros((0, 0))
+        counts = np.zeros(2)
         if residuals:
             v = (np.abs(R[:, 0]) < slope).astype(np.float64)
-            squares = weights @ np.square(R[:, 0] / slope)
-            counts = np.array([squares, weights.sum() if weighted else v.sum()])
-        if sampling:
-            each = (slopes[:, :, None] * A[:, None, :]).reshape(len(A), k * D)
-            products = each.T @ each
+            counts = np.array([weights @ np.square(R[:, 0] / slope), weights @ v])
+        each = (slopes[:, :, None] * A[:, None, :]).reshape(len(A), k * D)
+        products = each.T @ each
         gradient = (slopes.T @ A).ravel()
         if len(basis) == 1:
             A *= np.sqrt(v * weights)[:, None]

@@ -38,9 +38,9 @@ class TaskWeightsTuning(NamedTuple):
         Share of mu**2 for mean losses.
     begin : float
         Share of the passes after which weights change: losses differ by more before.
-    rate, most_rate : float
-        By how much logarithms of weights move in all, and at most after a pass, for losses that
-        differ by the bound that they are clipped to.
+    rate : float
+        By how much logarithms of weights move in all, for losses that differ by the bound that they
+        are clipped to.
     lead : float
         For how many changes the last losses count in advance, so that weights do not oscillate.
     most_noise : float
@@ -56,7 +56,6 @@ class TaskWeightsTuning(NamedTuple):
     share: float = 0.05
     begin: float = 0.25
     rate: float = 40.0
-    most_rate: float = 4.0
     lead: float = 6.0
     most_noise: float = 0.5
     most_updates: int = 60
@@ -126,9 +125,7 @@ def plan_losses(
         after=after,
         every=every,
         averaged_from=T - descent.averaged_passes,
-        rate=min(
-            TASK_WEIGHTS.rate / updates, TASK_WEIGHTS.most_rate, TASK_WEIGHTS.most_noise / noise
-        ),
+        rate=min(TASK_WEIGHTS.rate / updates, TASK_WEIGHTS.most_noise / noise),
     )
 
 
