@@ -544,8 +544,9 @@ def test_targets_are_covered():
 
 def test_much_noise_is_said_before_and_after():
     X, y, _ = drawn(PrivateLogisticRegression, 300, 4, np.random.default_rng(5))
-    with pytest.warns(UtilityWarning, match="probably wider than"):
-        model = fitted(PrivateLogisticRegression, X, y, epsilon=0.5)
+    for epsilon in (2.0, 0.5):
+        with pytest.warns(UtilityWarning, match="probably wider than"):
+            model = fitted(PrivateLogisticRegression, X, y, epsilon=epsilon)
     assert model.uncertainty_.doubtful
     with pytest.warns(UtilityWarning, match="coverage of these intervals is doubtful"):
         model.confint()
