@@ -78,9 +78,11 @@ class StagewiseTuning(NamedTuple):
         The n mu per feature above which targets of a regression are worth a few passes over all.
     columns : float
         Number of columns above which a selection may be better than gradient descent in all.
-    all_records : float
-        The n mu per feature, and root of the number of classes, above which it is not. Fitted on
-        bags of words and tf-idf, of which all matter or 30, and on indicators.
+    all_records, sparse_records : float
+        The n mu per feature, and root of the number of classes, above which it is not, for dense
+        and for sparse records. The first is for truths with few coefficients; if all matter, fewer
+        records would do. The second was fitted on bags of words and tf-idf, of which all matter or
+        30, and on indicators.
     path_points : int
         Number of points of the path drawn from a final solution; chosen by hand.
     """
@@ -98,7 +100,8 @@ class StagewiseTuning(NamedTuple):
     label_records: float = 27.0
     residual_records: float = 1.2
     columns: float = 150.0
-    all_records: float = 3.5
+    all_records: float = 6.0
+    sparse_records: float = 3.5
     path_points: int = 20
 
 
@@ -153,7 +156,7 @@ def centring_pays(n_mu: float, n_features: int, labels: bool) -> bool:
     That is where gradients tell something about every coordinate, or labels only allow a guess.
     """
     guess = labels and n_mu < STAGEWISE.label_guess * math.log(2.0 * max(n_features, 1))
-    return guess or n_mu >= STAGEWISE.all_records * n_features
+    return guess or n_mu >= STAGEWISE.sparse_records * n_features
 
 
 def radius_of(problem: Problem) -> tuple[float, float]:
@@ -256,7 +259,8 @@ class Stagewise:
             return self._along_path(problem, rho, n_iter)
         D, K, d = problem.n_coefficients, problem.loss.n_outputs, problem.n_features
         n_mu, radius = problem.n_mu(math.sqrt(2.0 * rho)), radius_of(problem)[0]
-        known = n_mu >= STAGEWISE.all_records * d * math.sqrt(K)
+        enough = STAGEWISE.sparse_records if problem.sparse else STAGEWISE.all_records
+        known = n_mu >= enough * d * math.sqrt(K)
         if d < STAGEWISE.columns or known or (problem.sparse and problem.centred):
             return self._without_selection(problem, budget, radius, choose)
         T = whole(useful_steps(problem, rho))
@@ -305,7 +309,7 @@ class Stagewise:
     def _without_selection(self, problem, budget, radius, choose):
         K, mu = problem.loss.n_outputs, budget.mu
         known = problem.mean_square is not None
-        unscaled = STAGEWISE.all_records * problem.n_features * math.sqrt(K)
+        unscaled = STAGEWISE.sparse_records * problem.n_features * math.sqrt(K)
         if traits_of(problem.loss).residuals:
             needed = STAGEWISE.residual_records * problem.n_features if known else unscaled
         else:  # an offset keeps the scores of two classes near a constant
