@@ -162,7 +162,7 @@ class NewtonStep:
     by_blocks = fixed_cost = fixed_plan = clips_gradients = True
 
     def __init__(self, descent: GradientDescent) -> None:
-        self.descent = copy(descent)
+        self.descent: GradientDescent = copy(descent)
         if descent.shrunk == "auto":
             self.descent.shrunk = True
 
