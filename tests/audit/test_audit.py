@@ -124,7 +124,7 @@ class DescentOnly(Stagewise):
     """Gradient descent on all coordinates, which three records would not be offered."""
 
     def plan(self, problem, budget, n_iter=None):
-        return self._without_selection(problem, budget, problem.constraint.radius, False, True)
+        return self._in_all_coordinates(problem, budget, problem.constraint.radius, False)
 
 
 # A path spends its budget on several releases, and the sign shows a part of them: it is audited at

@@ -324,13 +324,16 @@ class Stagewise:
                 radius=radius,
                 summary=("the intercept alone",),
             )
+        return self._in_all_coordinates(problem, budget, radius, choose)
+
+    def _in_all_coordinates(self, problem, budget, radius, choose):
         solver = GradientDescent(shrunk="each") if choose else BallDescent()
         descent = solver.plan(unpenalised(problem), budget)
         check_cost(descent.event, budget)
         return StagewisePlan(
             event=descent.event,
             n_iter=0,
-            radius=radius * STAGEWISE.safety * K if choose else radius,
+            radius=radius * STAGEWISE.safety * problem.loss.n_outputs if choose else radius,
             choose_radius=choose,
             descent=descent,
             summary=(decided(descent),),
