@@ -312,6 +312,8 @@ BUGS = [
     Bug("additive: products of a record are not shortened", "additive/pairs.py",
         "residuals /= np.maximum(np.sqrt(np.square(residuals).sum(axis=1)), largest)[:, None]",
         "residuals /= 1.0", "additive"),
+    Bug("standard errors: products of gradients, half their sensitivity", "solvers/newton_step.py",
+        'grid("products", moved,', 'grid("products", 0.5 * moved,', "standard_errors"),
     Bug("survival: variance of risks, half its sensitivity", "solvers/newton_step.py",
         'grid("risk", replace_one(n, 2.0 * slack, 2.0 * slack), 2)',
         'grid("risk", replace_one(n, slack, slack), 2)', "standard_errors"),

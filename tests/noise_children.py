@@ -328,6 +328,7 @@ CASES = {
     "Stagewise, wide": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE), 12),
     "Stagewise, sparse": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE, True), 12),
     "Stagewise, screen": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDER, True, True), None),
+    "Stagewise, planned path": (Stagewise(), linear(Logistic(), None, WIDE), None),
     "Stagewise, intercept": (Stagewise(), linear(Logistic(), L1Ball(2.0), WIDE, False, True), None),
     "GradientDescent": (GradientDescent(), composite(Logistic(), L2(1.0)), 5),
     "GradientDescent, residuals": (GradientDescent(), composite(Squared(1.0), L2(1.0)), 5),
@@ -380,6 +381,7 @@ CASES = {
 
 SMALLER = {
     "Stagewise, intercept": Budget(0.1, 1e-6),
+    "Stagewise, planned path": Budget(8.0, 1e-6),
 }
 
 HEIGHTS = X[:, 0] + 0.1 * RNG.standard_normal(N)

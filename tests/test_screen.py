@@ -177,6 +177,16 @@ def test_when_it_runs():
     assert plan(radius=None).screen
     assert plan(radius=None).radius > 100.0
     assert not plan(given=False).screen
+    tuning = stagewise.STAGEWISE
+    for given, enough in ((False, tuning.all_records), (True, tuning.sparse_records)):
+        n = enough * 200 / math.sqrt(2.0 * budget.rho)
+        fewer, more = plan(int(0.99 * n), 200, given=given), plan(int(1.01 * n), 200, given=given)
+        assert (fewer.path is None) == given
+        assert (fewer.screen is None) != given
+        assert fewer.descent is None
+        assert more.path is more.screen is None
+        assert more.descent
+    assert plan(500, 10_000, given=False).path is None  # it would be a guess
     assert plan(n_iter=20).path is not None
     assert plan(n=10**5, d=10).descent
     assert not plan(n=10).screen
