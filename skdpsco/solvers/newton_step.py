@@ -401,8 +401,8 @@ def release_model(
         noises.append(gaussian_mechanism(rng, entries, grid) * bound / n)
         means.append(entries * bound / n)
     gradient, curvature, products = means[0], symmetric(means[1]), symmetric(means[2])
-    exponential = traits_of(loss).exponential
-    model = NoisyModel(gradient, curvature, products, *noises, exponential=exponential)
+    model = NoisyModel(gradient, curvature, products, *noises)
+    model = model._replace(exponential=traits_of(loss).exponential)
     if plan.square_grid is None:
         return model
     noise = gaussian_mechanism(rng, counts, plan.square_grid) / n
