@@ -68,11 +68,9 @@ class CalibrationTuning(NamedTuple):
     spread_tail, spread_deviations : float
         Share of the scores that may exceed the spread, and the number of standard deviations that
         this share of a normal distribution exceeds.
-    spread_noise, most_spread_noise : float
-        Deviation of a count's noise over the number of records: what is wanted, and the largest
-        with which counts are made.
-    spread_share : float
-        Largest share of mu**2 of all counts.
+    spread_noise : float
+        Deviation of a count's noise over the number of records. Counts are made where all of them
+        cost no more than the table.
     least_slope : float
         Least slope of a curve in Newton steps, in units of its largest slope.
     longest : float
@@ -95,9 +93,7 @@ class CalibrationTuning(NamedTuple):
     least_spread: float = 2.0**-9.5
     spread_tail: float = 0.2
     spread_deviations: float = 1.28
-    spread_noise: float = 0.03
-    most_spread_noise: float = 0.07
-    spread_share: float = 0.04
+    spread_noise: float = 0.07
     least_slope: float = 0.12
     longest: float = 1e4
     class_ratio: float = 18.0
@@ -592,8 +588,7 @@ def plan_calibration(
     n_counts = CALIBRATION.spread_counts
     # If noise misleads two counts, nearly all scores are in one range, and any offset fits them.
     spread_share = n_counts * (CALIBRATION.spread_noise * n_samples * mu) ** -2.0
-    spread_share = min(spread_share, CALIBRATION.spread_share)
-    if n_counts <= spread_share * (CALIBRATION.most_spread_noise * n_samples * mu) ** 2:
+    if spread_share <= CALIBRATION.share:
         parts = {"spread": (spread_share / n_counts, n_counts), **parts}
     multiplier, event = share_mu(mu, parts)
     # Weight and weighted target of a record have norm sqrt(2), and differ by 2 at most.

@@ -67,8 +67,8 @@ class ConditioningTuning(NamedTuple):
         Largest share of the records that may then exceed the norm of centred rows, however large
         the noise is: a norm that is too small makes coefficients too long. (Those of labels are
         calibrated.)
-    n_counts, n_centred_counts : int
-        Number of counts of long rows that are released; k counts search among 2**k norms.
+    n_counts : int
+        Number of counts of long rows that find a norm; k counts search among 2**k norms.
     least_ratio : float
         n mu over the root of d above which features are conditioned.
     tail : float
@@ -94,8 +94,7 @@ class ConditioningTuning(NamedTuple):
     centred_noise: float = 0.2
     most_centred_share: float = 0.08
     centred_most: float = 0.35
-    n_counts: int = 3
-    n_centred_counts: int = 4
+    n_counts: int = 4
     least_ratio: float = 5.0
     tail: float = 0.1
     least_mean: float = 0.02
@@ -283,7 +282,7 @@ class ConditioningPlan:
         """The smallest and the largest scale that may be found."""
         scales: tuple[float, ...] = (1.0,)
         if self.scaled:
-            smallest = self.width * 2.0 ** (1.0 + (1 - 2**CONDITIONING.n_centred_counts) / 2.0)
+            smallest = self.width * 2.0 ** (1.0 + (1 - 2**CONDITIONING.n_counts) / 2.0)
             smallest *= math.sqrt(CONDITIONING.least_mean)
             if "squares" in self.grids:
                 smallest *= math.sqrt(CONDITIONING.least_square)
@@ -349,12 +348,12 @@ def plan_conditioning(
     n, d = n_samples, n_features
     centred_share = CONDITIONING.norm_share
     if not labelled:
-        surer = CONDITIONING.n_centred_counts * (CONDITIONING.centred_noise * n * mu) ** -2.0
+        surer = CONDITIONING.n_counts * (CONDITIONING.centred_noise * n * mu) ** -2.0
         centred_share = max(centred_share, min(surer, CONDITIONING.most_centred_share))
-    n_norms, n_centred = CONDITIONING.n_counts, CONDITIONING.n_centred_counts
-    parts = {"centred norm": (centred_share / n_centred, n_centred)}
+    k = CONDITIONING.n_counts
+    parts = {"centred norm": (centred_share / k, k)}
     if "centre" in found:
-        parts["norm"] = (CONDITIONING.norm_share / n_norms, n_norms)
+        parts["norm"] = (CONDITIONING.norm_share / k, k)
         parts["centre"] = parts["residual"] = (CONDITIONING.centre_share / 2.0, 1)
     if "scale" in found:
         parts["mean"] = (CONDITIONING.norm_share, 1)
@@ -454,9 +453,9 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
     n, d = plan.n_samples, plan.n_features
     nowhere = np.zeros(d)
 
-    def norm(name, centre, largest, n_counts):
-        """A norm that few rows exceed, by halving: 2**n_counts candidates up to the largest."""
-        candidates = largest * 2.0 ** (np.arange(1 - 2**n_counts, 1) / 2.0)
+    def norm(name, centre, largest):
+        """A norm that few rows exceed, by halving candidates up to the largest."""
+        candidates = largest * 2.0 ** (np.arange(1 - 2**CONDITIONING.n_counts, 1) / 2.0)
         counts = sums_of.longer(centre, candidates * (1.0 + 1e-9))
         return float(candidates[halve(counts, plan.tolerated(name), plan.grids[name], rng)])
 
@@ -472,10 +471,10 @@ def condition(plan: ConditioningPlan, sums_of: Any, rng: np.random.Generator) ->
 
     centre = nowhere
     if plan.centred:
-        c = norm("norm", nowhere, math.sqrt(d), CONDITIONING.n_counts)
+        c = norm("norm", nowhere, math.sqrt(d))
         first, noise = mean("centre", nowhere, c)
         centre = closest(first, noise)
-    c = norm("centred norm", centre, 2.0 * math.sqrt(d), CONDITIONING.n_centred_counts)
+    c = norm("centred norm", centre, 2.0 * math.sqrt(d))
     if plan.centred:
         # Where centred rows are much shorter, so is the noise; otherwise both means count.
         second, less_noise = mean("residual", centre, c)

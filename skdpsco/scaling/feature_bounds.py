@@ -44,9 +44,9 @@ class BoundTuning(NamedTuple):
         falls in proportion to 1 over that number. Here n counts the records that are read.
     least_n_mu : float
         The n mu above which levels are found.
-    median_share, filled_share, norm_share : float
-        Parts of that share for the median of mean levels, for numbers of entries that are not 0 and
-        for the norms of rounds; the rest is for their sums.
+    other_share : float
+        Part of that share for each of the median of mean levels, the numbers of entries that are
+        not 0 and the norms of rounds; the rest is for their sums.
     n_rounds, n_norms : int
         Number of rounds, and of counts in each; k counts search among 2**k norms.
     tail : float
@@ -70,9 +70,7 @@ class BoundTuning(NamedTuple):
     level_share: float = 0.05
     level_ratio: float = 40.0
     least_n_mu: float = 40.0
-    median_share: float = 0.2
-    filled_share: float = 0.15
-    norm_share: float = 0.13
+    other_share: float = 0.15
     n_rounds: int = 3
     n_norms: int = 4
     tail: float = 0.1
@@ -165,12 +163,12 @@ def plan_bounds(
     plenty = n_read * mu / math.sqrt(d) / tuning.level_ratio
     share = tuning.level_share * min(1.0 / plenty, 1.0)
     n_means, rounds = len(_MEAN_CANDIDATES).bit_length() - 1, tuning.n_rounds
-    left = 1.0 - tuning.median_share - tuning.filled_share - tuning.norm_share
+    part, n_norms = share * tuning.other_share, rounds * tuning.n_norms
     parts = {
-        "median": (share * tuning.median_share / n_means, n_means),
-        "filled": (share * tuning.filled_share, 1),
-        "norm": (share * tuning.norm_share / (rounds * tuning.n_norms), rounds * tuning.n_norms),
-        "levels": (share * left / rounds, rounds),
+        "median": (part / n_means, n_means),
+        "filled": (part, 1),
+        "norm": (part / n_norms, n_norms),
+        "levels": ((share - 3.0 * part) / rounds, rounds),
     }
     deviation = math.sqrt(d / tuning.beyond_share) / (n_read * mu)
     if not tight and tuning.certain * deviation < tuning.tail:

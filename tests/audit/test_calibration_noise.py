@@ -67,7 +67,7 @@ def test_releases_change_by_what_is_charged(monkeypatch, layout, mu, n, targets)
     if plan.spread_grid:  # halving ends at a candidate that divides the records
         outputs = [np.array([float(count)]) for count in (0, n, 0, n, 0)]
     outputs.append(table)
-    assert (plan.spread_grid is None) == (n * mu < (5 / CALIBRATION.spread_share) ** 0.5 / 0.07)
+    assert (plan.spread_grid is None) == (n * mu < (5 / CALIBRATION.share) ** 0.5 / 0.07)
     sets = [[record, *rest] for record in records]
     run = functools.partial(release, plan, layout)
     *counts, table = releases.ratios(run, sets, charges(plan), outputs)

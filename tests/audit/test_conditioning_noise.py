@@ -28,13 +28,10 @@ BOUNDS = np.array([1.0, 0.5, 2.0])
 
 def charges(plan, mu):
     """The mu of every release, in their order: together they are the plan's event."""
-    each = [
-        mu * math.sqrt(CONDITIONING.norm_share / CONDITIONING.n_counts)
-    ] * CONDITIONING.n_counts + [mu * math.sqrt(CONDITIONING.centre_share / 2)]
-    each *= plan.centred
-    each += [
-        mu * math.sqrt(CONDITIONING.norm_share / CONDITIONING.n_centred_counts)
-    ] * CONDITIONING.n_centred_counts
+    k = CONDITIONING.n_counts
+    counts = [mu * math.sqrt(CONDITIONING.norm_share / k)] * k
+    each = [*counts, mu * math.sqrt(CONDITIONING.centre_share / 2)] * plan.centred
+    each += counts
     each += [mu * math.sqrt(CONDITIONING.centre_share / 2)] * plan.centred
     if plan.scaled:
         each += [mu * math.sqrt(CONDITIONING.norm_share)]
@@ -78,7 +75,7 @@ def test_releases_change_by_what_is_charged(monkeypatch, found, is_sparse, n):
         largest.append(ratios)
     largest = np.max(largest, axis=0)
     before = (CONDITIONING.n_counts + 1) * plan.centred
-    after = before + CONDITIONING.n_centred_counts
+    after = before + CONDITIONING.n_counts
     assert largest[before:after].max() > 0.9  # of the counts of centred rows
     if plan.centred:
         assert largest[before - 1] > 0.9  # of the first mean
@@ -180,7 +177,7 @@ def test_sparse_records_are_conditioned_as_dense_ones(monkeypatch, width):
     rows += [0, 0, 2, -0.7, 0, 0]
     bounds, found = np.linspace(0.5, 2.0, d), []
     names = ["norm"] * CONDITIONING.n_counts + ["centre"]
-    names += ["centred norm"] * CONDITIONING.n_centred_counts + ["residual", "mean", "squares"]
+    names += ["centred norm"] * CONDITIONING.n_counts + ["residual", "mean", "squares"]
     for layout in (np.asarray, sparse.csr_matrix):
         releases = RecordedReleases(monkeypatch, module, quantiles)
         plan = plan_conditioning(n, d, 3.0, sparse=layout is not np.asarray, labelled=True)

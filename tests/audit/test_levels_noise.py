@@ -32,10 +32,9 @@ def charges(plan, mu):
     tuning, (n, d) = FEATURE_BOUNDS, (plan.n_samples, plan.n_features)
     ratio = n * mu / math.sqrt(d) / tuning.level_ratio
     share = tuning.level_share * min(1.0, 1.0 / ratio)
-    parts = tuning.median_share, tuning.filled_share, tuning.norm_share
-    counts, rounds = tuning.n_norms, tuning.n_rounds
-    each = [parts[0] / N_MEANS] * N_MEANS + [parts[1]]
-    each += ([parts[2] / (rounds * counts)] * counts + [(1.0 - sum(parts)) / rounds]) * rounds
+    part, counts, rounds = tuning.other_share, tuning.n_norms, tuning.n_rounds
+    each = [part / N_MEANS] * N_MEANS + [part]
+    each += ([part / (rounds * counts)] * counts + [(1.0 - 3.0 * part) / rounds]) * rounds
     each = share * np.array(each)
     if "beyond" in plan.grids:
         deviation = math.sqrt(d / tuning.beyond_share) / (n * mu * tuning.least_beyond)

@@ -35,11 +35,8 @@ def charges(plan, mu):
         bounds += beyond
         mu = math.sqrt(mu**2 - mu_of(plan.bounds.event) ** 2)
     if plan.conditioning is not None:
-        shares = [CONDITIONING.norm_share / CONDITIONING.n_counts] * CONDITIONING.n_counts
-        shares += [CONDITIONING.centre_share / 2]
-        count = CONDITIONING.n_centred_counts
-        shares += [CONDITIONING.norm_share / count] * count
-        shares += [CONDITIONING.centre_share / 2]
+        count = CONDITIONING.n_counts
+        shares = 2 * ([CONDITIONING.norm_share / count] * count + [CONDITIONING.centre_share / 2])
         shares += [CONDITIONING.norm_share, CONDITIONING.centre_share]
         counts = module.MATRIX.n_counts * len(module.MATRIX.levels)  # of three scales
         shares += [module.MATRIX.norm_share / counts] * counts
