@@ -31,6 +31,7 @@ _PUBLIC = (
 
 # Messages that show no value either but do not name the argument, and what is said instead.
 _UNNAMED = {
+    "Expected unique column names": "The columns of a data frame must have different names.",
     "Found array with": "X has the wrong shape.",
     "Found input variables with inconsistent numbers of samples": (
         "X and y must hold the same number of records."
