@@ -78,8 +78,6 @@ class GradientDescentTuning(NamedTuple):
         Least length of the first step, relative to the one from smoothness and the root of it.
     along : float
         Largest length of steps, relative to one to the minimum along the first gradient.
-    intercept : float
-        Largest square of the column of ones, in mean squared norms.
     off_centre : float
         Square of the column of ones for quantiles near 0 or 1, in mean squared norms.
     few_passes : float
@@ -112,7 +110,6 @@ class GradientDescentTuning(NamedTuple):
     length: float = 2.0
     first: float = 0.5
     along: float = 0.35
-    intercept: float = 0.4
     off_centre: float = 0.5
     few_passes: float = 8.0
     sure: float = 3.0
@@ -535,13 +532,8 @@ def release_coordinates(
         scale[: d - problem.intercept] = math.sqrt(largest_square)
         size = float(prior_sizes(problem).sum()) + problem.intercept
     penalty = float((problem.penalty_curvature / scale**2).sum()) / max(d - problem.intercept, 1)
-    shrinkage = 1.0 - loss.smoothness() / (penalty + loss.smoothness())
-    # No penalty shrinks an intercept, so its noise would drown predictions that are shrunk.
-    # (Targets of regressions are centred.)
-    most_ones = max(GRADIENT_DESCENT.intercept * shrinkage * size, 1.0)
-    ones = 1.0 if traits.residuals else most_ones
     far = traits.off_centre * min(1.0, GRADIENT_DESCENT.few_passes / plan.n_iter)
-    ones = max(ones, GRADIENT_DESCENT.off_centre * size * far)
+    ones = max(GRADIENT_DESCENT.off_centre * size * far, 1.0)
     if problem.intercept:
         scale[-1] = ones**-0.5
     mean_square_norm = size + (ones - 1.0) * problem.intercept
