@@ -7,6 +7,7 @@ from sklearn.base import clone
 
 from skdpsco import PrivateRidge
 from skdpsco.data.design import Dense, as_design, columns_of
+from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.scaling import narrowing
 from skdpsco.scaling.conditioning import Conditioning, narrowed, plan_conditioning
 from skdpsco.scaling.narrowing import NARROWING, plan_narrowing
@@ -102,6 +103,16 @@ def test_what_is_found_has_been_rehearsed(mu):
         assert (to.scale <= largest).all()
         seen = columns_of(to.apply(design), 0, n, np.arange(d))
         assert np.abs(seen).max() <= 1.0
+
+
+@pytest.mark.parametrize("n", [2**26, 10**9])
+@pytest.mark.parametrize("d", [1, 30, 3000])
+def test_rounding_adds_little_to_the_noise_of_many_records(n, d):
+    plan = plan_narrowing(n, d, 0.2)
+    assert plan.share <= NARROWING.share
+    charged = np.sqrt(2.0 * d) * plan.multiplier  # deviation without rounding
+    assert charged < deviation_on(plan.grid(d)) < min(1.3 * charged, n / NARROWING.plenty)
+    assert plan_narrowing(n, d, 1e-8) is None
 
 
 def test_counts_are_those_of_numpy():

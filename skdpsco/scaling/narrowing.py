@@ -135,20 +135,15 @@ class Narrowing:
 
 
 def plan_narrowing(n_samples: int, n_features: int, mu: float) -> Narrowing | None:
-    """Spend a small share of ``mu**2`` on columns far from 0; None if that would tell nothing.
-
-    Raises
-    ------
-    ValueError
-        If the noise is too large for the grids.
-    """
+    """Spend a small share of ``mu**2`` on columns far from 0; None if that would tell nothing."""
     n, d, tuning = n_samples, n_features, NARROWING
     share = 2.0 * d * tuning.n_rounds * (tuning.plenty / (n * mu)) ** 2
+    # Rounding, which grows with the root of d, would take a grid that is finer.
+    least = tuning.n_rounds * d / (2.0**18 * mu) ** 2
     # With as much noise as this, the few parts of a short interval could not be told from others.
-    if share > tuning.most * tuning.share:
+    if max(share / tuning.most, least) > tuning.share:
         return None
-    # Rounding would take a grid that is finer, where there are very many records.
-    share = max(min(share, tuning.share), tuning.n_rounds / (2.0**18 * mu) ** 2)
+    share = max(min(share, tuning.share), least)
     multiplier, event = share_mu(mu, {"counts": (share / tuning.n_rounds, tuning.n_rounds)})
     narrowing = Narrowing(event, n, d, multiplier["counts"], share)
     narrowing.grid(d)  # fewer columns have a grid, too
