@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skdpsco import PrivateHuberRegressor, PrivateRidge
 from skdpsco.solvers.penalized.shrinkage import (
     GradientSteps,
     best_factor,
@@ -78,3 +79,21 @@ def test_factors_exist_for_all_coordinates():
                 factors = own_factors(x, variance, 1.0, 1e-100)
             assert factors.shape == x.shape
             assert ((factors >= 0.0) & (factors <= 1.0)).all()
+
+
+@pytest.mark.parametrize("standard_errors", [False, True])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"feature_bound": 1e-100, "target_bound": 1e-100},
+        {"feature_bound": 1e-30, "alpha": 1e100},
+        {"feature_bound": 1e-30, "alpha": 1e100, "fit_intercept": False},
+    ],
+)
+@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+def test_coefficients_whose_squares_are_0_have_a_length(params, standard_errors):
+    """No fit fails after its charge because of a penalty that leaves hardly anything."""
+    X = np.random.default_rng(0).normal(size=(200, 1))
+    for Model in (PrivateRidge, PrivateHuberRegressor):
+        model = Model(**params, standard_errors=standard_errors).fit(X, X[:, 0])
+        assert np.isfinite([*model.coef_, model.intercept_]).all()

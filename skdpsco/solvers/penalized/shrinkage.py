@@ -329,7 +329,8 @@ def set_length(
     if problem.intercept and (traits.quadratic or problem.start):
         p = features.point
         # Without coefficients all residuals are the same, and the last are clipped least.
-        longer = float(W[:, :d].ravel() @ p) / float(p @ p) if p.any() else 1.0
+        size = float(p @ p)
+        longer = float(W[:, :d].ravel() @ p) / size if size > 1e-150 else 1.0
         most = most if problem.start else min(most, SHRINKAGE.most_offset * target**2)
         ones = found.part(K, slice(d, None))
         W[:, d:] = offset(ones, steps, longer, curvature * found.ones, most)[:, None]
@@ -369,7 +370,7 @@ def best_length(
     # Along p the curvature is known, and w'Hw is at least q'Hp for q = 2w - p.
     for q, of_q in ((p, responses[1]), (2.0 * w - p, 2.0 * responses[0] - responses[1])):
         square = float(q @ p)
-        if not square > 0.5 * size > 0.0:
+        if not square > 0.5 * size > 1e-150:  # so that its square is a number
             continue
         bias = of_q[-K:] @ variances[-K:] / K - of_q[0] * variances[0]
         beyond = (float(q @ (found.gradient - found.first)) - m * bias) / square - curvature
