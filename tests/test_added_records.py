@@ -492,3 +492,29 @@ def test_a_machine_whose_numbers_depend_on_the_row_is_refused(monkeypatch, kerne
         with pytest.raises(RuntimeError, match="the row in which it stands"):
             model.fit(table(X), y)
     assert ledger.spent() == spent
+
+
+def test_rows_are_checked_in_the_precision_of_every_number_of_records(monkeypatch):
+    """Planted where records are few: these are read in single precision, others in double."""
+    original, X = row_check.add_gradients, np.random.default_rng(0).uniform(-1.0, 1.0, (300, 4))
+
+    def of_another_machine(design, *arguments):
+        total = original(design, *arguments)
+        if design.values.dtype == np.float32 and len(arguments[0]) % 2:
+            arguments[5][0][(len(arguments[0]) - 1) % len(arguments[5][0])] += 2.0**-20
+        return total
+
+    monkeypatch.setattr(row_check, "_passed", set())
+    monkeypatch.setattr(row_check, "add_gradients", of_another_machine)
+    model = PrivateRidge(target_bound=1.0, relation=ADD_OR_REMOVE)
+    with pytest.raises(RuntimeError, match="the row in which it stands"):
+        model.fit(X, X[:, 0])
+
+
+def test_bounds_of_many_columns_are_found():
+    """Plans for the largest number of records exist, whatever the number of columns is."""
+    X = 1000.0 + np.random.default_rng(0).normal(size=(2000, 30))
+    model = PrivateRidge(
+        epsilon=10.0, feature_bound=None, target_bound=1.0, relation=ADD_OR_REMOVE
+    ).fit(X, X[:, 0] - 1000.0)
+    assert (model.feature_bound_ >= 1000.0).all()

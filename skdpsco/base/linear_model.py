@@ -551,7 +551,8 @@ class PrivateLinearModel(PrivateEstimator):
         prepared = rehearsals[-1]
         if any(one.event != prepared.event for one in rehearsals):
             raise RuntimeError(f"What {prepared.solver!r} costs follows from a private number.")
-        check_rows_of(task, prepared, bool(self.fit_intercept))
+        for one in rehearsals:  # few records are read in single precision
+            check_rows_of(task, one, bool(self.fit_intercept))
         return prepared
 
     def _released(self, task: FitTask, prepared: Prepared, design: Any, y: Any, rng: Any) -> Found:
