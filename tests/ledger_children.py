@@ -41,17 +41,6 @@ def audit(path):
     return sound, math.fsum(rho for _, rho in rows), spent, marks
 
 
-def make_old(path, schema=1):
-    """Turn the file of a ledger into one without seals (schema 2), nor relations (schema 1)."""
-    seals = [(name, "seal") for name in ("datasets", "partitions", "parts", "charges")]
-    dropped = [*seals, ("partitions", "dearest"), *([("charges", "relation")] * (schema == 1))]
-    with sqlite3.connect(path) as connection:
-        for table, column in dropped:
-            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        connection.execute(f"PRAGMA user_version = {schema}")
-    connection.close()
-
-
 def charge(ledger, mark):
     ledger.charge(ZCDPEvent(1e-9), parameters={"radius": mark})
 
@@ -123,10 +112,8 @@ def kills(folder, times, fits=False, seed=0):
     return {"kills": times, "lost": lost, "torn": torn, "inside": inside, **counts}
 
 
-def crowd(folder, processes=8, charges=25, share=1e-6, threads=1, old=0):
+def crowd(folder, processes=8, charges=25, share=1e-6, threads=1):
     """Processes, each of several threads, that make one file at the same moment and charge it.
-
-    With ``old`` there is one already, of schema 1.
 
     Returns
     -------
@@ -137,9 +124,6 @@ def crowd(folder, processes=8, charges=25, share=1e-6, threads=1, old=0):
     context = multiprocessing.get_context("fork")
     barrier, results = context.Barrier(processes), context.SimpleQueue()
     path = folder / "ledger.db"
-    if old:
-        Ledger(1.0, 1e-6, path)
-        make_old(path)
 
     def work():
         found = {"accepted": 0, "refused": 0, "errors": [], "longest": 0.0}

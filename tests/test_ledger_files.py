@@ -218,7 +218,7 @@ FOREIGN = {
     "header only": (lambda path: path.write_bytes(b"SQLite format 3\0"), "is not a ledger"),
     "database": (other_database, "is not a ledger"),
     "database without tables": (no_tables, "is not a ledger"),
-    "newer": (newer, "has schema 4, .* knows schema 3. Update skdpsco"),
+    "newer": (newer, "has schema 4, .* knows schema 1. Update skdpsco"),
     "truncated": (truncated, "damaged"),
     "torn": (torn, "damaged"),
     "damaged": (damaged, "damaged"),

@@ -54,20 +54,18 @@ def folder():
 
 
 def test_processes(folder):
-    kills, all_fit, some_fit, threads, old, forks = run(
+    kills, all_fit, some_fit, threads, forks = run(
         folder,
         ("kills", {"times": 20}),
         ("crowd", {"processes": 8, "charges": 20}),
         ("crowd", {"processes": 8, "charges": 20, "share": 1 / 70}),
         ("crowd", {"processes": 4, "charges": 20, "threads": 3}),
-        ("crowd", {"processes": 8, "charges": 5, "old": 1}),
         ("forks", {"times": 10}),
     )
     check_kills(kills, 20)
     check_crowd(all_fit, 160, 160)
     check_crowd(some_fit, 160, 70)
     check_crowd(threads, 240, 240)
-    check_crowd(old, 40, 40)
     assert forks == {"charged": 10, "refused": 10, "lost": 0, "torn": False}
 
 

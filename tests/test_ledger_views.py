@@ -234,7 +234,7 @@ def test_json(ledger):
     assert content["remaining"] == ledger.remaining()._asdict()
     assert content["spent"] == ledger.spent()._asdict()
     assert content["charges"] == [charge._asdict() for charge in ledger.charges()]
-    assert content["schema"] == 3
+    assert content["schema"] == 1
 
 
 @pytest.mark.parametrize("module", ["pandas", "matplotlib.pyplot"])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ._checks import abridged
-from ._rows import CREATE, SCHEMA, Damage, check, upgrade, verify
+from ._rows import CREATE, SCHEMA, Damage, check, verify
 
 __all__ = ["IN_MEMORY", "Store", "absolute", "check_dataset", "is_database"]
 
@@ -156,22 +156,18 @@ class Store:
             raise
 
     def _check_kind(self, connection: sqlite3.Connection, thoroughly: bool) -> None:
-        """Check that the file is a ledger of a known schema, and update an older one."""
+        """Check that the file is a ledger of this schema."""
         if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
             raise ValueError(f"{self.path!r} is not a ledger, but another kind of file.")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if not 1 <= version <= SCHEMA:
+        if version != SCHEMA:
             raise ValueError(
                 f"The ledger {self.path!r} has schema {version}, and this version of skdpsco "
                 f"knows schema {SCHEMA}. Update skdpsco."
             )
-        if thoroughly or version != SCHEMA:
+        if thoroughly:
             sound = connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
             check(sound, "SQLite finds that its pages do not fit together")
-        if version != SCHEMA:  # in one transaction with the action
-            upgrade(connection, version)
-            connection.execute(f"PRAGMA user_version = {SCHEMA}")
-        elif thoroughly:
             verify(connection)
 
 
