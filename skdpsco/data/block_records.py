@@ -10,11 +10,10 @@ from sklearn import get_config
 from skdpsco.data.arrow_blocks import is_arrow
 from skdpsco.data.design import as_design
 from skdpsco.data.digests import new_key
-from skdpsco.data.local_blocks import LocalBlocks
+from skdpsco.data.local_blocks import LocalBlocks, StreamedBlocks
 from skdpsco.data.record_sums import BlockDesign, Hidden, Reader
 from skdpsco.data.row_blocks import RowBlocks
 from skdpsco.data.spark_blocks import SparkBlocks, is_spark
-from skdpsco.data.streamed_blocks import StreamedBlocks
 
 __all__ = [
     "BlockRecords",

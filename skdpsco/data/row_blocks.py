@@ -542,7 +542,7 @@ class RowBlocks:
         n_samples : int or None, default=None
             Number of records, if the sizes of the chunks are not known, as in data frames.
         """
-        from skdpsco.data.dask_sources import dask_parts
+        from skdpsco.data.dask_blocks import dask_parts
 
         parts, n_samples, names, is_sparse, n_targets = dask_parts(
             X, y, target, check_block_size(block_size), n_samples
