@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import nullcontext
 from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
 from os import PathLike, fspath
 from typing import Any, NamedTuple
 
@@ -86,6 +87,7 @@ class Labelled(NamedTuple):
         return without(X, self.columns), y
 
 
+@dataclass(eq=False, repr=False)
 class RowBlocks:
     """Records in blocks of rows, which need not fit in memory together.
 
@@ -138,40 +140,23 @@ class RowBlocks:
     parts: list[Any]
     n_samples: int
     n_features: int
-    feature_names: tuple[str, ...] | None
-    has_target: bool
-    n_targets: int
-    sparse: bool
-    engine: str | None
-    n_jobs: int | None
+    _: KW_ONLY
+    feature_names: tuple[str, ...] | None = None
+    has_target: bool = True
+    n_targets: int = 1
+    sparse: bool = False
+    engine: str | None = None  # "Dask" or "Spark", if it evaluates the blocks
+    n_jobs: int | None = None
+    text: str | None = None  # which column is not numeric, for messages
+    stream: ArrowStream | None = None  # that the parts share, if they are read from one
+    steps: tuple[Any, ...] = ()  # transformers of the features
+    _first: Any = field(default=None, init=False)
 
-    def __init__(
-        self,
-        parts: list[Any],
-        n_samples: int,
-        n_features: int,
-        *,
-        feature_names: tuple[str, ...] | None = None,
-        has_target: bool = True,
-        n_targets: int = 1,
-        sparse: bool = False,
-        engine: str | None = None,
-        n_jobs: int | None = None,
-        text: str | None = None,
-    ) -> None:
-        for name, size in (("records", n_samples), ("features", n_features)):
+    def __post_init__(self) -> None:
+        for name, size in (("records", self.n_samples), ("features", self.n_features)):
             if size < 1:
                 raise ValueError(f"X must have at least one of its {name}, got {size}.")
-        check_n_jobs(n_jobs)
-        self.parts, self.n_samples, self.n_features = parts, n_samples, n_features
-        self.feature_names = feature_names
-        self.has_target, self.n_targets = has_target, n_targets
-        self.sparse, self.n_jobs = sparse, n_jobs
-        self.engine = engine  # "Dask" or "Spark", if it evaluates the blocks
-        self.text = text  # which column is not numeric, for messages
-        self.stream: ArrowStream | None = None  # that the parts share, if they are read from one
-        self.steps: tuple[Any, ...] = ()  # transformers of the features
-        self._first: Any = None
+        check_n_jobs(self.n_jobs)
 
     @property
     def n_blocks(self) -> int:
@@ -330,8 +315,7 @@ class RowBlocks:
 
     def take(self, rows: np.ndarray) -> "RowBlocks":
         """Some of the records, given by increasing numbers; there must be at least one."""
-        sizes = [part.n_rows for part in self.parts]
-        cuts = np.cumsum([0, *sizes])
+        cuts = np.cumsum([0, *(part.n_rows for part in self.parts)])
         runs = np.split(rows, np.searchsorted(rows, cuts[1:-1]))
         pairs = zip(self.parts, cuts[:-1], runs, strict=True)
         parts = [Taken(part, run - start) for part, start, run in pairs if len(run) > 0]
@@ -453,18 +437,14 @@ class RowBlocks:
         """
         rows, goals = check_block_size(block_size), target_names(target)
         if is_arrow(source):
-            return cls._of_tables(table_parts(source, goals, columns, rows), goals, n_jobs)
+            return cls._of_tables(table_parts(source, goals, columns, rows), goals, n_jobs=n_jobs)
         if n_jobs is not None:
             raise ValueError("n_jobs must be None where source is not an Arrow table in memory.")
         stream = ArrowStream(source)
-        blocks = cls._of_tables(table_parts(stream, goals, columns, rows), goals, None)
-        blocks.stream = stream
-        return blocks
+        return cls._of_tables(table_parts(stream, goals, columns, rows), goals, stream=stream)
 
     @classmethod
-    def _of_tables(
-        cls, found: tuple[Any, ...], targets: tuple[Any, ...], n_jobs: int | None
-    ) -> Self:
+    def _of_tables(cls, found: tuple[Any, ...], targets: tuple[Any, ...], **others: Any) -> Self:
         """Blocks of parts that come from Arrow; ``found`` also has names, and what is text."""
         parts, names, text = found
         return cls(
@@ -474,8 +454,8 @@ class RowBlocks:
             feature_names=names,
             has_target=bool(targets),
             n_targets=max(len(targets), 1),
-            n_jobs=n_jobs,
             text=text,
+            **others,
         )
 
     @classmethod
@@ -511,7 +491,7 @@ class RowBlocks:
             raise ValueError("path must name at least one file.")
         files = [fspath(one) for one in paths]
         rows, goals = check_block_size(block_size), target_names(target)
-        return cls._of_tables(parquet_parts(files, goals, columns, rows), goals, n_jobs)
+        return cls._of_tables(parquet_parts(files, goals, columns, rows), goals, n_jobs=n_jobs)
 
     @classmethod
     def from_dask(
@@ -590,9 +570,7 @@ class RowBlocks:
             If it is streaming or cannot be evaluated, or a column does not exist.
         """
         rows, goals = check_block_size(block_size), target_names(target)
-        blocks = cls._of_tables(spark_parts(frame, goals, columns, rows), goals, None)
-        blocks.engine = "Spark"
-        return blocks
+        return cls._of_tables(spark_parts(frame, goals, columns, rows), goals, engine="Spark")
 
     def with_target(self, y: TargetLike) -> "RowBlocks":
         """The same features with the targets ``y``, an array for all records."""
