@@ -195,7 +195,7 @@ LAMBDA = FunctionTransformer(lambda X: X)
         ({"epsilons": 1.0}, ValueError, "epsilons must be"),
         ({"epsilons": [1.0, 0.0]}, ValueError, "epsilons must be"),
         ({"n_repeats": 0}, ValueError, "n_repeats must be"),
-        ({"n_repeats": 2.0}, ValueError, "n_repeats must be"),
+        ({"n_repeats": 2.0}, TypeError, "n_repeats must be"),
         ({"X_test": X}, ValueError, "X_test and y_test"),
         ({"baseline": "Lasso"}, TypeError, "baseline must be"),
         ({"scoring": "nonsense"}, ValueError, "scor"),
@@ -285,7 +285,7 @@ def test_bad_paths():
     with pytest.raises(ValueError, match="path_"):
         RadiusPathDisplay.from_estimator(Lasso().fit(X, Y))
     for n_features in (0, -1, 2.0, True, "all"):
-        with pytest.raises(ValueError, match="n_features must be"):
+        with pytest.raises((TypeError, ValueError), match="n_features must be an int >= 1"):
             RadiusPathDisplay.from_estimator(model, n_features=n_features)
     for names in (["a"], "abcd", 4):
         with pytest.raises(ValueError, match="feature_names must be a list of 4"):

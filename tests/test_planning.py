@@ -286,9 +286,9 @@ def test_what_is_not_simulated(ax):
     for model in (PrivateGroupDRO(), PrivateMinimaxRegressor(tasks="columns"), "ridge"):
         with pytest.raises(TypeError):
             simulate(model, 100, 3, [1.0], ax=ax)
-    with pytest.raises(ValueError, match=r"signal must be in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"signal must be .*in \[0, 1\]"):
         simulate(PrivateRidge(), 100, 3, [1.0], signal=1.5, ax=ax)
-    with pytest.raises(TypeError, match="signal must be a number"):
+    with pytest.raises(TypeError, match=r"signal must be a .*number"):
         simulate(PrivateRidge(), 100, 3, [1.0], signal="much", ax=ax)
     with pytest.raises(ValueError, match="epsilons must be"):
         simulate(PrivateRidge(), 100, 3, [], ax=ax)

@@ -63,12 +63,12 @@ __all__ = [
     "KEEP_DTYPE",
     "SPARSE",
     "UNKNOWN",
-    "bounds",
+    "Numbers",
     "dtypes_depend_on_values",
     "enlarges",
     "fails_for",
-    "layout_of",
     "layout_of_records",
+    "output_of",
     "unmet",
 ]
 
@@ -150,8 +150,7 @@ def _indicator(step: Any, vouched: Vouched) -> Conditions:
 
 
 def _rbf(step: Any, vouched: Vouched) -> Conditions:
-    number = is_number(step.gamma)
-    return {"gamma is a number": number}  # "scale" is the variance
+    return {"gamma is a number": is_number(step.gamma)}  # "scale" is the variance
 
 
 def _spline(step: Any, vouched: Vouched) -> Conditions:
@@ -314,34 +313,6 @@ def enlarges(step: FeatureUnion | ColumnTransformer) -> bool:
     return not all(isinstance(weight, Real) and abs(float(weight)) <= 1.0 for weight in weights)
 
 
-def bounds(step: Any, given: bool) -> bool:
-    """Whether a transformer returns no large number, if ``given`` says so about its input.
-
-    Where a transformer clips to its parameters, these are bounded by 1e100 themselves.
-    """
-    kind = type(step)
-    if isinstance(step, str) or step is None:
-        return given
-    if kind in PIPELINES:
-        for _, child in step.steps:
-            given = bounds(child, given)
-        return given
-    if kind is FeatureUnion:
-        parts = [part for _, part in step.transformer_list]
-    elif kind is ColumnTransformer:
-        parts = [*(part for _, part, _ in step.transformers), step.remainder]
-    elif kind is FrozenEstimator:
-        parts = [step.estimator]
-    else:
-        if kind is PrivateSplineTransformer and step.columns is None:
-            return True  # otherwise it passes other columns on
-        passed_on = (PrivateFeatureSelector, PrivateSplineTransformer)
-        return _kind_of(step).bounded or (given and kind in passed_on)
-    if kind is not FrozenEstimator and enlarges(step):
-        return False
-    return all(bounds(part, given) for part in parts if not _is_dropped(part))
-
-
 def layout_of_records(X: Any) -> str:
     """The layout of records as a user passes them, which is public.
 
@@ -374,32 +345,56 @@ def dtypes_depend_on_values(X: Any) -> bool:
     return any(values.dtype.kind in "iub" for values in categories)
 
 
-def layout_of(step: Any, given: str) -> str:
-    """The layout of the output of a transformer whose input has the layout ``given``.
+class Numbers(NamedTuple):
+    """What is known of the records that reach a step, whatever their values are.
 
     Parameters
     ----------
-    step : transformer, "passthrough" or "drop"
-    given : {"dense", "sparse", "unknown"}
-
-    Returns
-    -------
     layout : {"dense", "sparse", "unknown"}
         "unknown" if parameters do not decide it, or the data do.
+    bounded : bool
+        Whether no number is large.
+    """
+
+    layout: str
+    bounded: bool = False
+
+
+def output_of(step: Any, given: Numbers) -> Numbers:
+    """What is known of the output of a transformer, or of "passthrough", with this input.
+
+    Where a transformer clips to its parameters, these are bounded by 1e100 themselves.
     """
     kind = type(step)
     if isinstance(step, str) or step is None:
         return given
     if kind in PIPELINES:
         for _, child in step.steps:
-            given = layout_of(child, given)
+            given = output_of(child, given)
         return given
-    if kind is FeatureUnion:
-        return _of_union([child for _, child in step.transformer_list], given)
-    if kind is ColumnTransformer:
-        return _of_columns(step, given)
     if kind is FrozenEstimator:
-        return layout_of(step.estimator, given)
+        return output_of(step.estimator, given)
+    if kind in (FeatureUnion, ColumnTransformer):
+        if kind is FeatureUnion:
+            parts = [(name, part, None) for name, part in step.transformer_list]
+        else:
+            parts = [*step.transformers, ("remainder", step.remainder, ())]
+        parts = [part for part in parts if not (isinstance(part[1], str) and part[1] == "drop")]
+        found = [output_of(part, given) for _, part, _ in parts]
+        bounded = not enlarges(step) and all(one.bounded for one in found)
+        layouts = [one.layout for one in found]
+        joined = _of_union(layouts) if kind is FeatureUnion else _of_columns(step, parts, layouts)
+        return Numbers(joined, bounded)
+    # A transformer of splines passes on the columns that it does not take.
+    passes_on = kind is PrivateFeatureSelector
+    passes_on |= kind is PrivateSplineTransformer and step.columns is not None
+    bounded = _kind_of(step).bounded or (kind is PrivateSplineTransformer and not passes_on)
+    return Numbers(_layout_of(step, given.layout), bounded or (passes_on and given.bounded))
+
+
+def _layout_of(step: Any, given: str) -> str:
+    """The layout of the output of a transformer that has no parts."""
+    kind = type(step)
     if kind is SparseRandomProjection and step.dense_output:
         return DENSE
     if kind is MissingIndicator and step.sparse != "auto":
@@ -414,24 +409,20 @@ def layout_of(step: Any, given: str) -> str:
     return given if layout == AS_GIVEN else layout
 
 
-def _of_union(steps: list[Any], given: str) -> str:
+def _of_union(layouts: list[str]) -> str:
     """A union is sparse if one of its parts is."""
-    layouts = [layout_of(step, given) for step in steps if not _is_dropped(step)]
     if SPARSE in layouts:
         return SPARSE
     return UNKNOWN if UNKNOWN in layouts else DENSE
 
 
-def _of_columns(step: ColumnTransformer, given: str) -> str:
+def _of_columns(step: ColumnTransformer, parts: list[Any], layouts: list[str]) -> str:
     """A `ColumnTransformer` with a sparse part compares the share of stored cells to a threshold.
 
     The share is 1 if every cell is stored, and then even a threshold of 1 gives a dense output.
     A threshold of 1 therefore needs a part that always leaves a cell empty.
     """
-    parts = [*step.transformers, ("remainder", step.remainder, ())]
-    parts = [part for part in parts if not _is_dropped(part[1])]
-    never = _equals(step.sparse_threshold, 0)
-    if never or all(layout_of(part, given) == DENSE for _, part, _ in parts):
+    if _equals(step.sparse_threshold, 0) or set(layouts) <= {DENSE}:
         return DENSE
     empty = any(_leaves_cells_empty(part) and _is_any(columns) for _, part, columns in parts)
     return SPARSE if empty and _equals(step.sparse_threshold, 1) else UNKNOWN
@@ -442,10 +433,6 @@ def _is_any(columns: Any) -> bool:
     if _is_declared(columns):
         return len(columns) > 0 and not isinstance(columns[0], (bool, np.bool_))
     return isinstance(columns, (str, Integral)) and not isinstance(columns, bool)
-
-
-def _is_dropped(step: Any) -> bool:
-    return isinstance(step, str) and step == "drop"
 
 
 def _leaves_cells_empty(step: Any) -> bool:

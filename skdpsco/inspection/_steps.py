@@ -33,12 +33,12 @@ from ._record_wise import (
     KEEP_DTYPE,
     SPARSE,
     UNKNOWN,
-    bounds,
+    Numbers,
     dtypes_depend_on_values,
     enlarges,
     fails_for,
-    layout_of,
     layout_of_records,
+    output_of,
     unmet,
 )
 
@@ -156,9 +156,8 @@ class Walk:
         self.fitted = fitted
         self.named_groups = named_groups
         X = first_record(X)
-        self.layout = layout_of_records(X)  # layout of the input of the visited step
+        self.given = Numbers(layout_of_records(X))  # what is known of the visited step's input
         self.after_private = False  # whether a private step comes before the visited one
-        self.bounded = False  # whether no number in its input can be large
         self._changing_dtypes = dtypes_depend_on_values(X)
         self._params = params
         self.rows: list[StepReport] = []
@@ -215,7 +214,7 @@ class Walk:
             wrong = _why_not(step, self.vouched)
             if not wrong and self._changing_dtypes and type(step) in KEEP_DTYPE:
                 wrong = DTYPES
-            if not wrong and self.after_private and (values := fails_for(step, self.bounded)):
+            if not wrong and self.after_private and (values := fails_for(step, self.given.bounded)):
                 wrong = f"{MAY_FAIL} for {values}"
             self.add(name, step, NOT_PRIVATE if wrong else FREE, wrong)
 
@@ -227,7 +226,8 @@ class Walk:
         # Steps of a search, which finds out that they fail only when it is fitted itself.
         named = self.named_groups or found
         inner = Walk(getattr(step, "record_wise", ()), False, {}, named_groups=named)
-        inner.after_private, inner.bounded = True, self.bounded
+        inner.after_private = True
+        inner.given = inner.given._replace(bounded=self.given.bounded)
         for part, candidate in step._candidates_of_fit():
             inner.visit(_join(name, part), candidate)
         failing = {row.name: row for row in inner.rows if row.note.startswith(MAY_FAIL)}
@@ -369,13 +369,12 @@ def _pipeline(walk: Walk, name: str, step: Pipeline, note: str) -> None:
     if getattr(step, "transform_input", None) and any(private_steps(e) for _, e in step.steps[:-1]):
         passed = "for the arguments of fit that transform_input passes through its steps"
         walk.add(name, step, NOT_PRIVATE, f"{MAY_FAIL} {passed}")
-    before = walk.layout, walk.after_private, walk.bounded
+    before = walk.given, walk.after_private
     for child, estimator in step.steps:
         walk.visit(_join(name, child), estimator, note)
-        walk.layout = layout_of(estimator, walk.layout)
-        walk.bounded = bounds(estimator, walk.bounded)
+        walk.given = output_of(estimator, walk.given)
         walk.after_private |= bool(private_steps(estimator))
-    walk.layout, walk.after_private, walk.bounded = before
+    walk.given, walk.after_private = before
 
 
 def _add_weights(walk: Walk, name: str, step: FeatureUnion | ColumnTransformer) -> None:
@@ -401,7 +400,7 @@ def _column_transformer(walk: Walk, name: str, step: ColumnTransformer, note: st
         and type(columns) is not make_column_selector  # it reads names and dtypes only
         and not walk.vouched(columns)
     ]
-    layout = layout_of(step, walk.layout)
+    layout = output_of(step, walk.given).layout
     found = vars(step).get("sparse_output_") if walk.fitted else None  # parameters may be newer
     if layout == UNKNOWN or found not in (None, layout == SPARSE):
         wrong.append(LAYOUT)
@@ -426,13 +425,13 @@ def _target(walk: Walk, name: str, step: TransformedTargetRegressor, note: str) 
         transformer = FunctionTransformer(
             step.func, step.inverse_func, check_inverse=step.check_inverse
         )
-    before = walk.after_private, walk.bounded
+    before = walk.after_private, walk.given
     walk.after_private |= bool(private_steps(transformer))  # fitted first
     walk.visit(_join(name, "regressor"), step.regressor_ if fitted else regressor, note)
     # The transformer sees targets, which no step has clipped.
-    walk.after_private, walk.bounded = before[0], False
+    walk.after_private, walk.given = before[0], walk.given._replace(bounded=False)
     walk.visit(_join(name, "transformer"), step.transformer_ if fitted else transformer, note)
-    walk.after_private, walk.bounded = before
+    walk.after_private, walk.given = before
 
 
 def _frozen(walk: Walk, name: str, step: FrozenEstimator, note: str) -> None:

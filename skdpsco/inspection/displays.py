@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._random import collected_advice
 from skdpsco._typing import MatrixLike, Seed, Self, TargetLike
-from skdpsco._validation import is_number
+from skdpsco._validation import check_int, is_number
 from skdpsco.linear_model._inference import coefficient_names
 from skdpsco.privacy import Budget, Ledger
-from skdpsco.privacy._checks import abridged
+from skdpsco.privacy._checks import abridged, check_real
 from skdpsco.privacy._history import axes, literal, pyplot
 
 from ._cost import budget_of, declared_rho, params_named, private_steps
@@ -138,8 +137,7 @@ class PrivacyUtilityDisplay:
         """
         pyplot(cls.__name__)  # fails before the fits if matplotlib is missing
         epsilons = _check_epsilons(epsilons)
-        if not is_number(n_repeats, Integral) or n_repeats < 1:
-            raise ValueError(f"n_repeats must be an int, at least 1, got {abridged(n_repeats)}.")
+        check_int("n_repeats", n_repeats)
         if (X_test is None) != (y_test is None):
             raise ValueError("X_test and y_test must be given together, or neither.")
         _check_estimator(estimator, record_wise, X)
@@ -242,14 +240,11 @@ class PrivacyUtilityDisplay:
                 f"{type(estimator).__name__} needs groups or several targets, which are not "
                 "simulated: use from_estimator with records of your own making."
             )
-        if not is_number(signal):
-            raise TypeError(f"signal must be a number in [0, 1], got {abridged(signal)}.")
-        if not 0.0 <= signal <= 1.0:
-            raise ValueError(f"signal must be in [0, 1], got {abridged(signal)}.")
+        signal = check_real("signal", signal, 0, 1, closed=True)
         shape = check_shape(n_samples, n_features, n_classes=n_classes)
         random = None if random_state is None else check_random_state(random_state)
         several = shape._replace(n_samples=shape.n_samples + SIMULATED)
-        X, y, best = planted(estimator, several, float(signal), random)
+        X, y, best = planted(estimator, several, signal, random)
         rows = slice(None, shape.n_samples), slice(shape.n_samples, None)
         (X, X_test), (y, y_test), (_, best) = ([a[part] for part in rows] for a in (X, y, best))
         metric = accuracy_score if is_classifier(estimator) else r2_score
@@ -351,9 +346,8 @@ def _check_scores(scores: Any, n_epsilons: int) -> np.ndarray:
 
 
 def _check_baseline(baseline: Any) -> None:
-    number = is_number(baseline)
     estimator = hasattr(baseline, "fit") and not isinstance(baseline, type)
-    if not (baseline is None or number or estimator):
+    if not (baseline is None or is_number(baseline) or estimator):
         raise TypeError(
             f"baseline must be an estimator, a number or None, got {abridged(baseline)}."
         )
@@ -465,8 +459,7 @@ class RadiusPathDisplay:
             If matplotlib is not installed.
         """
         pyplot(cls.__name__)
-        if not is_number(n_features, Integral) or n_features < 1:
-            raise ValueError(f"n_features must be an int, at least 1, got {abridged(n_features)}.")
+        check_int("n_features", n_features)
         check_is_fitted(fitted_model)
         while isinstance(fitted_model, Pipeline):
             if feature_names is None:

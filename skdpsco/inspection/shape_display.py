@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import Self
-from skdpsco._validation import is_number
+from skdpsco._validation import check_int, is_number
 from skdpsco.additive.densities import Density, Shares
 from skdpsco.additive.pairs import PairFunction
 from skdpsco.additive.shapes import ShapeFunction
@@ -153,13 +153,15 @@ class ShapeDisplay:
         self : ShapeDisplay
         """
         pyplot(type(self).__name__)
-        if not is_number(n_cols, Integral) or n_cols < 1:
-            raise ValueError(f"n_cols must be an int, at least 1, got {abridged(n_cols)}.")
+        check_int("n_cols", n_cols)
         _check_style(kwargs)
         new = ax is None
-        panels = self._new_axes(n_cols) if new else _check_axes(ax, len(self.shapes))
+        n, pairs = len(self.shapes), list(zip(self.shapes, self.densities, strict=True))
+        letters = max(_letters_below(shape, known) for shape, known in pairs)
+        height = _PANEL[1] + letters * _LETTER + (len(self.labels) > 1) * 0.3
+        panels = _new_panels(n, n_cols, height, sharey=True) if new else _check_axes(ax, n)
         self.lines_, self.bars_ = [], []
-        for panel, shape, known in zip(panels, self.shapes, self.densities, strict=True):
+        for panel, (shape, known) in zip(panels, pairs, strict=True):
             draw = _draw_categories if isinstance(known, Shares) else _draw_numbers
             lines, bars = draw(panel, shape, known, kwargs)
             self.lines_ += lines
@@ -185,26 +187,6 @@ class ShapeDisplay:
                 panels[0].legend(named, names, fontsize=8)
         self.axes_, self.figure_ = panels, figure
         return self
-
-    def _new_axes(self, n_cols):
-        """Panels of a new figure, which is as tall as they and the names of categories need."""
-        n, plt = len(self.shapes), pyplot(type(self).__name__)
-        n_cols = min(n_cols, n)
-        n_rows = -(-n // n_cols)
-        letters = [
-            _letters_below(shape, known)
-            for shape, known in zip(self.shapes, self.densities, strict=True)
-        ]
-        names = sum(max(letters[i : i + n_cols]) for i in range(0, n, n_cols)) * _LETTER
-        width, height = _PANEL
-        size = max(width * n_cols, 5.0), height * n_rows + names + (len(self.labels) > 1) * 0.3
-        figure = plt.figure(figsize=size, layout="constrained")
-        grid = figure.add_gridspec(n_rows, n_cols)
-        panels = []
-        for i in range(n):
-            panels.append(figure.add_subplot(grid[i], sharey=panels[0] if panels else None))
-            panels[i].tick_params(labelleft=i % n_cols == 0)
-        return np.array(panels, dtype=object)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -289,9 +271,12 @@ class PairDisplay:
                 f"This {type(estimator).__name__} has no pairs: its pair_functions_ are empty. Fit "
                 "it with pairs=[...], names of two columns each."
             )
-        is_list = np.iterable(pairs) and not isinstance(pairs, str)
-        names = list(known) if pairs is None else list(map(_as_pair, pairs)) if is_list else []
-        if not names or any(name not in known for name in names):
+        try:
+            names = [tuple(pair) for pair in (known if pairs is None else pairs)]
+            legal = len(names) > 0 and known.keys() >= set(names)
+        except TypeError:  # not a list of pairs
+            legal = False
+        if not legal:
             raise ValueError(
                 f"pairs must be among the model's pair_functions_, {abridged(list(known))}; got "
                 f"{abridged(pairs)}."
@@ -316,19 +301,9 @@ class PairDisplay:
         -------
         self : PairDisplay
         """
-        plt = pyplot(type(self).__name__)
-        if not is_number(n_cols, Integral) or n_cols < 1:
-            raise ValueError(f"n_cols must be an int, at least 1, got {abridged(n_cols)}.")
-        n = len(self.pairs)
-        n_cols = min(n_cols, n)
-        n_rows = -(-n // n_cols)
-        size = max(_PANEL[0] * n_cols, 5.0), 1.3 * _PANEL[1] * n_rows
-        figure, panels = plt.subplots(
-            n_rows, n_cols, figsize=size, layout="constrained", squeeze=False
-        )
-        panels = panels.ravel()
-        for panel in panels[n:]:
-            panel.remove()
+        pyplot(type(self).__name__)
+        check_int("n_cols", n_cols)
+        panels = _new_panels(len(self.pairs), n_cols, 1.3 * _PANEL[1])
         grids = []
         for pair, (first, second) in zip(self.pairs, self.densities, strict=True):
             (x, x_ticks), (y, y_ticks) = _places(pair.first, first), _places(pair.second, second)
@@ -338,7 +313,7 @@ class PairDisplay:
         style = {"cmap": "RdBu_r", "vmin": -most, "vmax": most, "shading": "nearest", **kwargs}
         self.meshes_ = []
         for panel, pair, (x, y, values, x_ticks, y_ticks) in zip(
-            panels[:n], self.pairs, grids, strict=True
+            panels, self.pairs, grids, strict=True
         ):
             self.meshes_.append(panel.pcolormesh(x, y, values, **style))
             panel.set_xlabel(literal(brief(pair.first.column.name, 40)), fontsize=9)
@@ -349,10 +324,23 @@ class PairDisplay:
                 panel.set_xticks([*x_ticks], names, rotation=90 if _upright(names) else 0)
             if y_ticks:
                 panel.set_yticks([*y_ticks], [*y_ticks.values()])
-        bar = figure.colorbar(self.meshes_[0], ax=panels[:n].tolist())
+        figure = panels[0].figure
+        bar = figure.colorbar(self.meshes_[0], ax=panels.tolist())
         bar.set_label(literal(self.value_name), fontsize=9)
-        self.axes_, self.figure_ = panels[:n], figure
+        self.axes_, self.figure_ = panels, figure
         return self
+
+
+def _new_panels(n: int, n_cols: int, height: float, **options: Any) -> np.ndarray:
+    """So many panels of a new figure, of this height each."""
+    n_cols = min(n_cols, n)
+    n_rows = -(-n // n_cols)
+    size = max(_PANEL[0] * n_cols, 5.0), height * n_rows
+    options |= {"figsize": size, "layout": "constrained", "squeeze": False}
+    panels = pyplot("A display").subplots(n_rows, n_cols, **options)[1].ravel()
+    for panel in panels[n:]:
+        panel.remove()
+    return panels[:n]
 
 
 def _check_model(estimator: Any) -> None:
@@ -426,12 +414,6 @@ def _check_columns(columns: Any, shapes: Any, densities: Any) -> list[str]:
             f"got {abridged(columns)}."
         )
     return names
-
-
-def _as_pair(pair: Any) -> tuple[Any, ...]:
-    """A pair as a key of ``pair_functions_``; an empty one if it is not a pair."""
-    legal = np.iterable(pair) and all(isinstance(name, str) for name in pair)
-    return tuple(pair) if legal else ()
 
 
 def _check_style(style: dict[str, Any]) -> None:
@@ -557,15 +539,16 @@ def _label_numbers(ax, low, high, named, dates):
         letters = sum(max(map(len, text.split("\n"))) for _, text in (one, other))
         return abs(one[0] - other[0]) > letter * (0.5 * letters + 1.0)
 
-    many, few = (
-        [(t, str(dates_of(t)) if dates else f"{t:g}") for t in numbers.tolist() if low <= t <= high]
-        for numbers in (_round_numbers(most, low, high) for most in (5, 3))
-    )
-    choices = [
-        [tick for tick in ticks if all(apart(tick, other) for other in named.items())]
-        for ticks in (many, few, many[::2], many[::3], many[:1], few[:1])
-    ]
-    ticks = max((c for c in choices if all(apart(*two) for two in pairwise(c))), key=len)
+    ticks: list[Any] = []
+    for most in (5, 4, 3, 2, 1):
+        numbers = [t for t in _round_numbers(most, low, high).tolist() if low <= t <= high]
+        texts = map(str, dates_of(numbers)) if dates else (f"{t:g}" for t in numbers)
+        both = zip(numbers, texts, strict=True)
+        ticks = [tick for tick in both if all(apart(tick, other) for other in named.items())]
+        if all(apart(*two) for two in pairwise(ticks)):
+            break
+    else:
+        del ticks[1:]
     if not dates:
         ticks = [(t, text.replace("-", "\N{MINUS SIGN}")) for t, text in ticks]
     shown = {**named, **dict(ticks)}

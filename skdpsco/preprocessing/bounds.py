@@ -40,6 +40,7 @@ __all__ = [
     "RowClipper",
     "check_bounds",
     "check_pair",
+    "clip_columns",
     "map_range",
 ]
 
@@ -357,9 +358,7 @@ class ColumnClipper(_Stateless):
         ValueError, TypeError
             As for `fit`, and if the features are not those of the fit.
         """
-        X, lower, upper = self._check(X, reset=False)
-        design, entries, columns = _entries_by_column(X)
-        return _rebuild(X, design, np.clip(entries, lower[columns], upper[columns]))
+        return clip_columns(*self._check(X, reset=False))
 
     def _plain_steps(self) -> list[tuple[str, Any]]:
         return clipped_steps(*check_bounds(self, self.n_features_in_))
@@ -371,6 +370,12 @@ def _entries_by_column(X) -> tuple[Any, np.ndarray, Any]:
     if isinstance(design, Dense):
         return design, design.values, slice(None)
     return design, design.data, design.indices
+
+
+def clip_columns(X: Any, lower: np.ndarray, upper: np.ndarray) -> Any:
+    """Clip the columns of an array or CSR matrix; bounds of sparse ones have 0 between them."""
+    design, entries, columns = _entries_by_column(X)
+    return _rebuild(X, design, np.clip(entries, lower[columns], upper[columns]))
 
 
 def _rebuild(X, design, data: np.ndarray):

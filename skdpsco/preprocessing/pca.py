@@ -5,17 +5,13 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._upstream import Interval
-from skdpsco._validation import (
-    check_features,
-    read_X,
-)
+from skdpsco._validation import check_features, read_X
 from skdpsco.base.parameters import (
     Constraints,
     FeatureParameters,
@@ -27,6 +23,8 @@ from skdpsco.base.plain import fitted_as, scaler_between
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.base.transformer import BlockTransformerMixin
 from skdpsco.moments.private_moments import MomentRelease, release_moments_of
+
+from .bounds import clip_columns
 
 __all__ = ["PrivatePCA"]
 
@@ -185,14 +183,8 @@ class PrivatePCA(
             Scores along the components; with ``whiten`` in standard deviations.
         """
         check_is_fitted(self)
-        X = check_features(self, X, reset=False)
         bounds = self.feature_bound_
-        if sparse.issparse(X):
-            X = sparse.csr_matrix(X, copy=True)
-            limits = bounds.take(X.indices, mode="clip")
-            X.data = np.clip(X.data, -limits, limits)
-        else:
-            X = np.clip(X, -bounds, bounds)
+        X = clip_columns(check_features(self, X, reset=False), -bounds, bounds)
         scores = X @ self.components_.T - self.mean_ @ self.components_.T
         return scores / self._lengths
 

@@ -362,25 +362,12 @@ def _shrink(value: float, is_private: Callable[[float], bool]) -> float:
     return value * (1 - slack)
 
 
-def _crossing(low: float, gap: Callable[[float], float]) -> float:
-    """Return the largest value, from ``low`` on, at which a growing ``gap`` is not positive.
-
-    It is found by the rule of false position, Illinois' version.
-    """
-    under, high = gap(low), 2 * low
-    while (over := gap(high)) <= 0:
-        low, under, high = high, over, 2 * high
-    side = 0
-    for _ in range(100):
-        if high - low <= 1e-12 * high:
-            break
-        middle = low + (high - low) * under / (under - over)
-        middle = min(max(middle, low + 4e-13 * high), high - 4e-13 * high)
-        if (found := gap(middle)) <= 0:
-            low, under, over, side = middle, found, over / (2 if side < 0 else 1), -1
-        else:
-            high, over, under, side = middle, found, under / (2 if side > 0 else 1), 1
-    return low
+def _largest(low: float, is_private: Callable[[float], bool]) -> float:
+    """Return the largest value, from ``low`` on, that is private, and round it down."""
+    high = 2 * low
+    while is_private(high):
+        low, high = high, 2 * high
+    return _shrink(bisected(low, high, 34, is_private)[0], is_private)
 
 
 def _round_up(delta: float) -> float:
@@ -445,10 +432,7 @@ def _calibrated(budget: Any, event_of: Callable[[float], Event], others: Event) 
             f"others must leave something of {budget!r}, got {others!r}. (Next to a search, "
             "Gaussian noise counts in zCDP.)"
         )
-    low, high = rho, 2 * rho
-    while is_private(high):
-        low, high = high, 2 * high
-    return _shrink(bisected(low, high, 34, is_private)[0], is_private)
+    return _largest(rho, is_private)
 
 
 def _has_curve(event: Event) -> bool:
@@ -558,13 +542,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         return gaussian_delta(mu, epsilon) <= delta
 
     low = _shrink(math.sqrt(2) * math.sqrt(zcdp_rho(epsilon, delta)), is_private)  # as above
-    if low == 0:  # epsilon so small that rho underflows
-        return 0.0
-
-    def gap(mu: float) -> float:
-        return math.log(gaussian_delta(mu, epsilon) / delta)
-
-    return _shrink(_crossing(low, gap), is_private)
+    return 0.0 if low == 0 else _largest(low, is_private)  # rho underflows for tiny epsilons
 
 
 def _mills(x: float) -> float:

@@ -9,7 +9,7 @@ no charge can overflow or vanish in floating point.
 import ast
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from ._checks import check_count, check_real
@@ -40,6 +40,11 @@ class Event:
     """Base class of the events; by itself it says nothing about privacy."""
 
     __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            if field.type is float:
+                self._store_positive(field.name)
 
     def _store(self, name: str, value: object) -> None:
         # The only write to a frozen event: a validated field, during construction.
@@ -77,9 +82,6 @@ class GaussianEvent(Event):
 
     noise_multiplier: float
 
-    def __post_init__(self) -> None:
-        self._store_positive("noise_multiplier")
-
 
 @dataclass(frozen=True)
 class ExponentialMechanismEvent(Event):
@@ -103,9 +105,6 @@ class ExponentialMechanismEvent(Event):
 
     epsilon0: float
 
-    def __post_init__(self) -> None:
-        self._store_positive("epsilon0")
-
 
 @dataclass(frozen=True)
 class PureDPEvent(Event):
@@ -124,9 +123,6 @@ class PureDPEvent(Event):
 
     epsilon0: float
 
-    def __post_init__(self) -> None:
-        self._store_positive("epsilon0")
-
 
 @dataclass(frozen=True)
 class LaplaceNoisyMaxEvent(Event):
@@ -144,9 +140,6 @@ class LaplaceNoisyMaxEvent(Event):
 
     epsilon0: float
 
-    def __post_init__(self) -> None:
-        self._store_positive("epsilon0")
-
 
 @dataclass(frozen=True)
 class ZCDPEvent(Event):
@@ -159,9 +152,6 @@ class ZCDPEvent(Event):
     """
 
     rho: float
-
-    def __post_init__(self) -> None:
-        self._store_positive("rho")
 
 
 @dataclass(frozen=True)
@@ -183,10 +173,6 @@ class SamplerErrorEvent(Event):
 
     eta: float
     beta: float
-
-    def __post_init__(self) -> None:
-        self._store_positive("eta")
-        self._store_positive("beta")
 
 
 @dataclass(frozen=True)
@@ -213,7 +199,7 @@ class RandomStoppingEvent(Event):
     tries: Tries
 
     def __post_init__(self) -> None:
-        self._store_positive("rho")
+        super().__post_init__()
         if type(self.tries) not in (TruncatedNegativeBinomial, Poisson):
             raise TypeError(
                 f"tries must be a TruncatedNegativeBinomial or a Poisson, got {self.tries!r}."
