@@ -330,8 +330,7 @@ def _released(fitted: Any) -> dict[str, np.ndarray]:
 
 def _numbers_in(name: str, value: Any) -> dict[str, np.ndarray]:
     """The numbers in a value and in its parts, if it has any, by name."""
-    if sparse.issparse(value):
-        value = value.toarray()
+    value = _dense(value)
     if isinstance(value, (np.ndarray, np.generic, int, float)):
         numbers = np.asarray(value)
         if numbers.dtype.kind not in "biuf":
@@ -357,7 +356,7 @@ def _canaries(estimator: Any, given: dict[str, Any]) -> list[dict[str, Any]]:
     """Two data sets whose first records are at opposite ends of the declared ranges."""
     params, X, y = estimator.get_params(deep=False), given["X"], given["y"]
     layout = type(X) if sparse.issparse(X) else np.asarray
-    rows = np.asarray(X.toarray() if sparse.issparse(X) else X)
+    rows = np.asarray(_dense(X))
     if hasattr(X, "columns") or rows.ndim != 2 or rows.dtype.kind not in "biuf" or not len(rows):
         raise TypeError("X must be an array or a sparse matrix of numbers; give neighbour.")
     bound = params.get("feature_bound")
@@ -403,13 +402,16 @@ def _neighbours(
     if added:
         _check_one_more(given, other)
         return [given, {**given, **other}]
-    changed: set[int] = set()
-    for name, value in other.items():
-        rows = _changed_rows(name, given[name], value)
-        if rows is None:
-            break
-        changed |= set(rows.tolist())
-    else:
+    pairs = [
+        (name, np.asarray(_dense(given[name])), np.asarray(_dense(value)))
+        for name, value in other.items()
+    ]
+    if all(old.ndim and new.ndim for _, old, new in pairs):  # others are trusted
+        changed: set[int] = set()
+        for name, old, new in pairs:
+            if old.shape != new.shape:
+                raise ValueError(f"neighbour must keep the shape of {name}.")
+            changed |= set(np.flatnonzero(_differ(old, new)).tolist())
         if len(changed) != 1:
             raise ValueError(f"neighbour must replace one record, got {len(changed)}.")
     return [given, {**given, **other}]
@@ -428,37 +430,30 @@ def _is_by_record(value: Any, n: int) -> bool:
 
 def _check_one_more(given: dict[str, Any], other: Mapping[str, Any]) -> None:
     """Check that one data set has one record more than the other, where this can be seen."""
-    n, places = np.shape(given["X"])[0], []
+    n, pairs = np.shape(given["X"])[0], []
     for name, old in given.items():
         if not _is_by_record(old, n):
             continue
-        if name not in other:
-            raise ValueError(f"neighbour must have {name} with one record more, or one less.")
-        long, short = (
-            np.asarray(one.toarray() if sparse.issparse(one) else one) for one in (old, other[name])
-        )
-        if len(long) < len(short):
-            long, short = short, long
+        both = (np.asarray(_dense(one)) for one in (old, other.get(name, old)))
+        short, long = sorted(both, key=len)
         if long.shape[1:] != short.shape[1:] or len(long) != len(short) + 1:
             raise ValueError(f"neighbour must have {name} with one record more, or one less.")
-        rows = (_changed_rows(name, np.delete(long, i, 0), short) for i in range(len(long)))
-        places.append({i for i, changed in enumerate(rows) if changed is None or not len(changed)})
-    if places and not set.intersection(*places):
-        raise ValueError("neighbour must add or remove one record, and keep all others.")
+        pairs.append((long, short))
+    for i in range(max((len(long) for long, _ in pairs), default=0)):
+        rest = [np.delete(long, i, 0) for long, _ in pairs]
+        if not any(_differ(one, short).any() for one, (_, short) in zip(rest, pairs, strict=True)):
+            return
+    raise ValueError("neighbour must add or remove one record, and keep all others.")
 
 
-def _changed_rows(name: str, old: Any, new: Any) -> np.ndarray | None:
-    """Indices of the records that differ; None for what is not an array, which is trusted."""
-    if sparse.issparse(old) and sparse.issparse(new):
-        old, new = old.toarray(), new.toarray()
-    old, new = np.asarray(old), np.asarray(new)
-    if 0 in (old.ndim, new.ndim):
-        return None
-    if old.shape != new.shape:
-        raise ValueError(f"neighbour must keep the shape of {name}.")
-    missing = (old != old) & (new != new)
-    differs = (old != new) & ~missing
-    return np.flatnonzero(differs.reshape(len(old), -1).any(axis=1))
+def _dense(value: Any) -> Any:
+    return value.toarray() if sparse.issparse(value) else value
+
+
+def _differ(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Where records differ; a NaN is equal to another one."""
+    differs = (old != new) & ~((old != old) & (new != new))
+    return differs.reshape(len(old), -1).any(axis=1)
 
 
 # ------------------------------------------------------------------------------ the event

@@ -25,6 +25,7 @@ from skdpsco.data.frames import (
     open_frame,
 )
 from skdpsco.privacy._checks import abridged
+from skdpsco.privacy.report import html_table
 
 __all__ = ["QualityReport"]
 
@@ -179,16 +180,13 @@ class QualityReport:
             f"({self.by_pair[j, j]:.3f})<br>{_bars(*self.shares[name])}</div>"
             for j, name in enumerate(self.columns)
         )
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
-        largest = max(float(self.by_pair.max()), 1e-9)
-        rows = "".join(
-            f"<tr><th>{escape(name)}</th>{''.join(_cell(v, largest) for v in row)}</tr>"
-            for name, row in zip(self.columns, self.by_pair, strict=True)
-        )
+        head = ("", *self.columns)
+        cells = [[f"{value:.3f}" for value in row] for row in self.by_pair]
+        rows = [(name, *row) for name, row in zip(self.columns, cells, strict=True)]
+        table = html_table("Total variation of counts by two columns", rows, head)
         return (
             f"<p>{escape(str(self))}</p><p>Shares of records, and their total variation ({_LEGEND})"
-            f"</p>{densities}<table><caption>Total variation of counts by two columns</caption>"
-            f"<tr><th></th>{head}</tr>{rows}</table>"
+            f"</p>{densities}{table}"
         )
 
 
@@ -307,7 +305,3 @@ def _bars(labels: list[str], real: np.ndarray, synthetic: np.ndarray) -> str:
                 "</rect>"
             )
     return f"<svg width='{width * len(labels)}' height='{height}'>{''.join(drawn)}</svg>"
-
-
-def _cell(value: float, largest: float) -> str:
-    return f"<td style='background:rgba(51,119,204,{value / largest:.2f})'>{value:.3f}</td>"

@@ -382,9 +382,14 @@ def test_a_record_is_added_or_removed(monkeypatch):
 
 def test_neighbours_are_compared_where_they_can_be():
     nothing = np.array([[np.nan, 1.0], [2.0, 3.0]])
-    assert module._changed_rows("X", nothing, nothing.copy()).tolist() == []
     table = pd.DataFrame({"a": ["x", None, "y"], "b": [1, 2, 3]})
-    other = table.assign(b=[1, 5, 3])
-    assert module._changed_rows("X", table, other).tolist() == [1]
-    assert module._changed_rows("X", sparse.eye(3), 2 * sparse.eye(3)).tolist() == [0, 1, 2]
-    assert module._changed_rows("X", object(), object()) is None
+    for old, new, n_changed in (
+        (nothing, nothing.copy(), 0),
+        (sparse.eye(3), 2 * sparse.eye(3), 3),
+    ):
+        with pytest.raises(ValueError, match=f"one record, got {n_changed}"):
+            module._neighbours({"X": old}, {"X": new}, False)
+    for old, new in ((table, table.assign(b=[1, 5, 3])), (object(), object())):
+        first, second = module._neighbours({"X": old}, {"X": new}, False)
+        assert first["X"] is old
+        assert second["X"] is new
