@@ -19,7 +19,7 @@ from ._upstream import (
     num_samples,
     safe_indexing,
 )
-from .privacy._checks import abridged
+from .privacy._checks import abridged, check_choice, check_int, is_number
 
 __all__ = [
     "BY_SCHEMA",
@@ -72,7 +72,6 @@ FLOATS: Any = [np.float64, np.float32]  # what kernels read; other types become 
 
 # Products of bounds, sample sizes and Lipschitz constants must stay finite in float64.
 SMALLEST, LARGEST = 1e-100, 1e100
-LARGEST_INT = 2**63 - 1  # of 64 bits
 # Noise grows with every step, and a path keeps all its points. Automatic rules ask for far fewer
 # steps.
 MAX_ITER = 10_000
@@ -136,13 +135,6 @@ def both_lacks(missing: list[Any], other: str, unknown: list[Any]) -> str:
     """A sentence about the names that are on one side only, in one part for each such side."""
     parts = (("it lacks", missing), (other, unknown))
     return ", and ".join(f"{said} {names}" for said, names in parts if names)
-
-
-def is_number(value: Any, kind: Any = Real) -> bool:
-    """Whether a value is a number of this kind: not True or False, which Python counts as one."""
-    if type(value) is float and kind is Real:  # at once, as a plan makes many checks
-        return True
-    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def check_bound(name: str, value: Any) -> float:
@@ -708,26 +700,6 @@ def is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType"  # pandas, which may be absent
 
 
-def check_int(name: str, value: Any, also: str = "", low: int = 1, high: int = LARGEST_INT) -> int:
-    """Check that the value is a whole number in [low, high]; ``also`` names what else is legal.
-
-    Raises
-    ------
-    TypeError
-        If it is not an integer.
-    ValueError
-        If it is out of range, or does not fit into 64 bits.
-    """
-    span = f">= {low}" if high == LARGEST_INT else f"in [{low}, {high}]"
-    if not is_number(value, Integral):
-        raise TypeError(f"{name} must be {also}an int {span}, got {abridged(value)}.")
-    number = int(value)
-    if not low <= number <= high:
-        most = " and below 2**63" if number > LARGEST_INT == high else ""
-        raise ValueError(f"{name} must be {also}an int {span}{most}, got {abridged(value)}.")
-    return number
-
-
 def check_n_jobs(n_jobs: Any) -> None:
     """Check a number of workers, as joblib takes it.
 
@@ -757,18 +729,4 @@ def check_bool(name: str, value: Any) -> bool:
     """
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be a bool, got {abridged(value)}.")
-    return value
-
-
-def check_choice(name: str, value: Any, legal: Iterable[str]) -> str:
-    """Check that the value is one of the legal names.
-
-    Raises
-    ------
-    ValueError
-        If it is something else.
-    """
-    names = tuple(legal)
-    if not isinstance(value, str) or value not in names:
-        raise ValueError(f"{name} must be one of {names}, got {abridged(value)}.")
     return value

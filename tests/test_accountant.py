@@ -146,7 +146,7 @@ def test_events_refuse_what_is_no_number_in_their_range(event, bad, error):
 
 @pytest.mark.parametrize(("bad", "error"), [(-1, ValueError), (1.0, TypeError), (True, TypeError)])
 def test_repeated_event_refuses_a_bad_count(bad, error):
-    with pytest.raises(error, match="count must be an integer"):
+    with pytest.raises(error, match="count must be an int"):
         RepeatedEvent(EVENTS[0], bad)
 
 

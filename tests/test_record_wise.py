@@ -36,7 +36,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 
 from skdpsco import Schema
 from skdpsco.inspection import privacy_report
-from skdpsco.inspection._record_wise import KINDS, Numbers, layout_of_records, output_of
+from skdpsco.inspection._record_wise import KINDS, StepInput, layout_of_records, output_of
 from skdpsco.preprocessing import (
     CategoricalDomainEncoder,
     ColumnClipper,
@@ -191,7 +191,7 @@ def test_every_rule_is_tested():
 def test_whose_output_is_sparse(transformer, pairs):
     for X, _ in WIDE_PAIRS if isinstance(pairs, str) else pairs:
         out = clone(transformer).fit_transform(X)
-        said = output_of(transformer, Numbers(layout_of_records(X)))
+        said = output_of(transformer, StepInput(layout_of_records(X)))
         assert layout_of_records(out) == said.layout
 
 

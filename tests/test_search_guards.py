@@ -41,7 +41,7 @@ from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
 from skdpsco._random import without_warnings
 from skdpsco.group_dro import PrivateGroupDRO
 from skdpsco.inspection import privacy_report
-from skdpsco.inspection._record_wise import UNKNOWN, Numbers, layout_of_records, output_of
+from skdpsco.inspection._record_wise import UNKNOWN, StepInput, layout_of_records, output_of
 from skdpsco.model_selection import (
     PrivateGridSearchCV,
     _allotment,
@@ -133,7 +133,7 @@ def test_a_layout_that_is_said_to_be_known_is_that_of_all_data(kind, threshold):
     for parts in [(*pair, "drop") for pair in combinations(PARTS, 2)]:
         transformer = columns(*parts, sparse_threshold=threshold)
         given = layout_of_records(records(kind, CELLS))
-        said, found = output_of(transformer, Numbers(given)).layout, set()
+        said, found = output_of(transformer, StepInput(given)).layout, set()
         if said == UNKNOWN:
             continue
         n_known += 1

@@ -165,7 +165,7 @@ def test_a_file_keeps_its_units(tmp_path):
 @each(("k", "error"), [(0, ValueError), (10**6, ValueError), (2.0, TypeError), (True, TypeError)])
 def test_bad_units(k, error):
     for use in (ledger, lambda k: Budget(1.0, 1e-6, k), lambda k: draw_records([1], k)):
-        with pytest.raises(error, match="max_records_per_unit must be an integer"):
+        with pytest.raises(error, match="max_records_per_unit must be an int"):
             use(k)
 
 

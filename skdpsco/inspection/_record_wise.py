@@ -63,7 +63,7 @@ __all__ = [
     "KEEP_DTYPE",
     "SPARSE",
     "UNKNOWN",
-    "Numbers",
+    "StepInput",
     "dtypes_depend_on_values",
     "enlarges",
     "fails_for",
@@ -345,7 +345,7 @@ def dtypes_depend_on_values(X: Any) -> bool:
     return any(values.dtype.kind in "iub" for values in categories)
 
 
-class Numbers(NamedTuple):
+class StepInput(NamedTuple):
     """What is known of the records that reach a step, whatever their values are.
 
     Parameters
@@ -360,7 +360,7 @@ class Numbers(NamedTuple):
     bounded: bool = False
 
 
-def output_of(step: Any, given: Numbers) -> Numbers:
+def output_of(step: Any, given: StepInput) -> StepInput:
     """What is known of the output of a transformer, or of "passthrough", with this input.
 
     Where a transformer clips to its parameters, these are bounded by 1e100 themselves.
@@ -384,12 +384,12 @@ def output_of(step: Any, given: Numbers) -> Numbers:
         bounded = not enlarges(step) and all(one.bounded for one in found)
         layouts = [one.layout for one in found]
         joined = _of_union(layouts) if kind is FeatureUnion else _of_columns(step, parts, layouts)
-        return Numbers(joined, bounded)
+        return StepInput(joined, bounded)
     # A transformer of splines passes on the columns that it does not take.
     passes_on = kind is PrivateFeatureSelector
     passes_on |= kind is PrivateSplineTransformer and step.columns is not None
     bounded = _kind_of(step).bounded or (kind is PrivateSplineTransformer and not passes_on)
-    return Numbers(_layout_of(step, given.layout), bounded or (passes_on and given.bounded))
+    return StepInput(_layout_of(step, given.layout), bounded or (passes_on and given.bounded))
 
 
 def _layout_of(step: Any, given: str) -> str:

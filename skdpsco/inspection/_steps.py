@@ -33,7 +33,7 @@ from ._record_wise import (
     KEEP_DTYPE,
     SPARSE,
     UNKNOWN,
-    Numbers,
+    StepInput,
     dtypes_depend_on_values,
     enlarges,
     fails_for,
@@ -156,7 +156,7 @@ class Walk:
         self.fitted = fitted
         self.named_groups = named_groups
         X = first_record(X)
-        self.given = Numbers(layout_of_records(X))  # what is known of the visited step's input
+        self.given = StepInput(layout_of_records(X))  # what is known of the visited step's input
         self.after_private = False  # whether a private step comes before the visited one
         self._changing_dtypes = dtypes_depend_on_values(X)
         self._params = params

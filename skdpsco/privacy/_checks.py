@@ -1,7 +1,7 @@
 """Validation shared by the budget, the events and the accountant."""
 
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
 from importlib import import_module
 from numbers import Integral, Real
 from typing import Any
@@ -9,10 +9,12 @@ from typing import Any
 __all__ = [
     "NEEDS_DELTA",
     "abridged",
-    "check_count",
+    "check_choice",
     "check_delta",
+    "check_int",
     "check_partition",
     "check_real",
+    "is_number",
     "library",
 ]
 
@@ -25,6 +27,7 @@ NEEDS_DELTA = (
 )
 
 LONGEST_TEXT, MOST_SHOWN = 100, 10
+LARGEST_INT = 2**63 - 1  # of 64 bits
 
 
 def abridged(value: object) -> str:
@@ -43,6 +46,13 @@ def abridged(value: object) -> str:
     return f"a {type(value).__name__}{extent}"
 
 
+def is_number(value: Any, kind: Any = Real) -> bool:
+    """Whether a value is a number of this kind: not True or False, which Python counts as one."""
+    if type(value) is float and kind is Real:  # at once, as a plan makes many checks
+        return True
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 def check_real(
     name: str, value: object, low: float, high: float, *, closed: bool | str = False
 ) -> float:
@@ -58,7 +68,7 @@ def check_real(
     left, right = "[" if closed else "(", "]" if at_high and math.isfinite(high) else ")"
     interval = f"{left}{low:g}, {high:g}{right}"
     expected = f"{name} must be a finite real number in {interval}, got {abridged(value)}"
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if not is_number(value):
         raise TypeError(f"{expected} of type {type(value).__name__}.")
     try:
         number = float(value)
@@ -72,23 +82,46 @@ def check_real(
 
 def check_delta(delta: object, *, pure: bool = False) -> float:
     """Return `delta` as a float inside (0, 1), or [0, 1) if `pure`."""
-    number = isinstance(delta, Real) and not isinstance(delta, bool)
-    if number and delta == 0 and not pure:
+    if is_number(delta) and delta == 0 and not pure:
         raise ValueError(NEEDS_DELTA)
     # A ledger seals what it stores, and SQLite stores -0.0 as 0.0.
     return check_real("delta", delta, 0, 1, closed="left" if pure else False) + 0.0
 
 
-def check_count(name: str, value: object) -> int:
-    """Return `value` as an int >= 0."""
-    if type(value) is int and value >= 0:
-        return value
-    expected = f"{name} must be an integer in [0, inf), got {abridged(value)}"
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{expected} of type {type(value).__name__}.")
-    if value < 0:
-        raise ValueError(f"{expected}.")
-    return int(value)
+def check_int(
+    name: str, value: Any, also: str = "", low: int = 1, high: float = LARGEST_INT
+) -> int:
+    """Check that the value is a whole number in [low, high]; ``also`` names what else is legal.
+
+    Raises
+    ------
+    TypeError
+        If it is not an integer.
+    ValueError
+        If it is out of range, or does not fit into 64 bits.
+    """
+    span = f">= {low}" if high >= LARGEST_INT else f"in [{low}, {high}]"
+    if not is_number(value, Integral):
+        raise TypeError(f"{name} must be {also}an int {span}, got {abridged(value)}.")
+    number = int(value)
+    if not low <= number <= high:
+        most = " and below 2**63" if number > LARGEST_INT == high else ""
+        raise ValueError(f"{name} must be {also}an int {span}{most}, got {abridged(value)}.")
+    return number
+
+
+def check_choice(name: str, value: Any, legal: Iterable[str]) -> str:
+    """Check that the value is one of the legal names.
+
+    Raises
+    ------
+    ValueError
+        If it is something else.
+    """
+    names = tuple(legal)
+    if not isinstance(value, str) or value not in names:
+        raise ValueError(f"{name} must be one of {names}, got {abridged(value)}.")
+    return value
 
 
 def library(name: str, message: str) -> Any:
@@ -102,12 +135,12 @@ def library(name: str, message: str) -> Any:
 def check_partition(partition: object) -> int:
     """Check the number of parts; where record numbers are given, the parts must be disjoint."""
     if not isinstance(partition, Sequence):
-        n_parts = check_count("partition", partition)
+        n_parts = check_int("partition", partition, low=0)
     else:
         n_parts = len(partition)
         seen: set[int] = set()
         for part in partition:
-            records = [check_count("partition's record numbers", i) for i in part]
+            records = [check_int("partition's record numbers", i, low=0) for i in part]
             if not seen.isdisjoint(records) or len(set(records)) < len(records):
                 raise ValueError("partition must consist of disjoint parts.")
             seen.update(records)

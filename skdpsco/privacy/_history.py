@@ -7,7 +7,7 @@ import math
 import reprlib
 from typing import Any
 
-from ._checks import library
+from ._checks import check_choice, library
 from ._rows import Charge, epsilon_of_total, running_totals
 
 __all__ = [
@@ -65,8 +65,7 @@ def csv_of(rows: list[dict[str, Any]], columns: list[str]) -> str:
 
 def plot_charges(ledger: Any, ax: Any, unit: str) -> Any:
     """Plot one bar per charge, on top of the earlier ones, and the line of the budget."""
-    if unit not in ("epsilon", "rho"):
-        raise ValueError(f"unit must be 'epsilon' or 'rho', got {unit!r}.")
+    check_choice("unit", unit, ("epsilon", "rho"))
     ax = axes("Ledger.plot()", ax)
     charges = ledger.charges()
     if unit == "rho" and ledger.delta == 0:

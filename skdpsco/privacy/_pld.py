@@ -14,26 +14,15 @@ from .sampling import (
     log_moment_of_sample,
 )
 
-__all__ = ["MOST_STEPS", "check_accountant", "pld_applies", "pld_delta", "pld_epsilon"]
+__all__ = ["ACCOUNTANTS", "MOST_STEPS", "pld_applies", "pld_delta", "pld_epsilon"]
 
+ACCOUNTANTS = ("auto", "rdp", "pld")
 _ERROR = 1e-10  # error of delta in floating-point convolutions of thousands of steps
 _MAX_CELLS = 5e5  # cells of the distribution of a step, and half of those of the total
 _LARGEST_EPSILON = 30.0  # above it, or with less noise, a Renyi curve is as good
 _LEAST_MULTIPLIER = 0.1  # smallest noise multiplier
 _SAMPLED = (PoissonSampledGaussianEvent, AddedPoissonSampledGaussianEvent)
 MOST_STEPS = 10**6  # with more, rounding errors, time and memory have no bound
-
-
-def check_accountant(accountant: str) -> None:
-    """Check the name of an accountant.
-
-    Raises
-    ------
-    ValueError
-        If it is not one of the legal names.
-    """
-    if not isinstance(accountant, str) or accountant not in ("auto", "rdp", "pld"):
-        raise ValueError(f"accountant must be 'auto', 'rdp' or 'pld', got {accountant!r}.")
 
 
 def pld_applies(event: Event, accountant: str) -> bool:

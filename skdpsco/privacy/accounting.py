@@ -29,10 +29,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ._checks import check_delta, check_real
+from ._checks import check_choice, check_delta, check_real
 from ._gdp import mu_of_draw
 from ._numerics import between, bisected, minimise, solve
-from ._pld import check_accountant, pld_applies, pld_delta, pld_epsilon
+from ._pld import ACCOUNTANTS, pld_applies, pld_delta, pld_epsilon
 from .events import (
     Event,
     ExponentialMechanismEvent,
@@ -217,7 +217,7 @@ def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
     TypeError
         If the type of the event, or of an event in it, is unknown.
     """
-    check_accountant(accountant)
+    check_choice("accountant", accountant, ACCOUNTANTS)
     if check_delta(delta, pure=True) == 0:
         return pure_epsilon_of(event)
     exact, eta, beta = without_errors(event)
@@ -235,7 +235,7 @@ def epsilon_of(event: Event, delta: float, accountant: str = "auto") -> float:
 
 def delta_of(event: Event, epsilon: float, accountant: str = "auto") -> float:
     """Return a delta for which `event` is (epsilon, delta)-DP; see `epsilon_of`."""
-    check_accountant(accountant)
+    check_choice("accountant", accountant, ACCOUNTANTS)
     exact, eta, beta = without_errors(event)
     if beta > 0:
         epsilon = check_real("epsilon", epsilon, 0, math.inf, closed=True)
@@ -264,7 +264,7 @@ def allows(budget: Any, event: Event, accountant: str = "auto") -> bool:
         return pure_epsilon_of(for_units(event, k)) <= budget.epsilon
     if not hasattr(budget, "delta") or k > 1:
         return rho_of(event) <= budget.rho
-    check_accountant(accountant)
+    check_choice("accountant", accountant, ACCOUNTANTS)
     event = compose(getattr(budget, "spent", _NOTHING), event)
     # "rdp" first: it is the faster one, and "pld" matters for noise on samples alone.
     if delta_of(event, budget.epsilon, "rdp") <= budget.delta:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from ._cache import cached
-from ._checks import check_count, check_delta, check_real
+from ._checks import check_delta, check_int, check_real
 from .accounting import gaussian_mu, zcdp_epsilon, zcdp_rho
 from .relations import LARGEST_UNIT
 
@@ -96,9 +96,4 @@ class Budget:
 
 def check_unit(max_records_per_unit: object) -> int:
     """Return the number of records of a unit as an int, after a check."""
-    count = check_count("max_records_per_unit", max_records_per_unit)
-    if not 1 <= count <= LARGEST_UNIT:
-        raise ValueError(
-            f"max_records_per_unit must be an integer in [1, {LARGEST_UNIT}], got {count}."
-        )
-    return count
+    return check_int("max_records_per_unit", max_records_per_unit, high=LARGEST_UNIT)

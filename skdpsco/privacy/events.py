@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ._checks import check_count, check_real
+from ._checks import check_int, check_real
 from .random_stopping import Poisson, Tries, TruncatedNegativeBinomial
 
 __all__ = [
@@ -237,7 +237,7 @@ class RepeatedEvent(Event):
 
     def __post_init__(self) -> None:
         _check_event(self.event)
-        self._store("count", check_count("count", self.count))
+        self._store("count", check_int("count", self.count, low=0, high=math.inf))
 
 
 def _check_event(event: Any) -> Event:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
-from ._checks import check_count, check_real
+from ._checks import check_int, check_real
 from ._numerics import minimise, solve
 
 __all__ = ["Poisson", "Tries", "TruncatedNegativeBinomial", "log_moment_of_best", "zcdp_of_best"]
@@ -108,7 +108,7 @@ class TruncatedNegativeBinomial:
 
     def pmf(self, j: int) -> float:
         """Return P(J = j) for an integer j >= 0."""
-        j = check_count("j", j)
+        j = check_int("j", j, low=0)
         if j == 0:
             return 0.0
         log_first = math.log(self.mean) + (1 + self.shape) * math.log(self.gamma)
@@ -174,7 +174,7 @@ class Poisson:
 
     def pmf(self, j: int) -> float:
         """Return P(J = j) for an integer j >= 0."""
-        j = check_count("j", j)
+        j = check_int("j", j, low=0)
         return math.exp(j * math.log(self.mean) - self.mean - math.lgamma(j + 1))
 
     def quantile(self, u: float | Fraction) -> int:

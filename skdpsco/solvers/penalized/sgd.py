@@ -21,7 +21,7 @@ from skdpsco.privacy import (
     compose,
 )
 from skdpsco.privacy._cache import cached
-from skdpsco.privacy._pld import MOST_STEPS, pld_applies
+from skdpsco.privacy._pld import ACCOUNTANTS, MOST_STEPS, pld_applies
 from skdpsco.solvers.base import Result
 from skdpsco.solvers.penalized.gradient_descent import (
     GradientDescent,
@@ -40,7 +40,6 @@ from skdpsco.solvers.penalized.quadratic_model import Model
 __all__ = ["SGD", "poisson_sample", "with_least_noise"]
 
 LEAST_PROBABILITY = 1e-9  # probability that a record is in a sample
-ACCOUNTANTS = ("auto", "rdp", "pld")
 
 
 class SGDTuning(NamedTuple):
