@@ -250,7 +250,9 @@ class Records:
         self.X, self.y = X, y
         self.taken = 0
         # The permutation is computed, not stored: n numbers would be larger than all other state.
-        self._keys = None if rng is None else _round_keys(rng)
+        self._keys = None
+        if rng is not None:
+            self._keys = np.array([next_uint64(rng) for _ in range(_ROUNDS)], dtype=np.uint64)
 
     def take(self, n_records: int) -> Iterator[Chunk]:
         """The next records, in chunks."""
@@ -301,10 +303,6 @@ class Blocks:
 def one_pass(X: Any, y: Any, rng: np.random.Generator, shuffle: bool) -> Records | Blocks:
     """The records of arrays ``X`` and ``y``, or of the blocks of X (y is None)."""
     return Blocks(X) if isinstance(X, BlockDesign) else Records(X, y, rng if shuffle else None)
-
-
-def _round_keys(rng: np.random.Generator) -> np.ndarray:
-    return np.array([next_uint64(rng) for _ in range(_ROUNDS)], dtype=np.uint64)
 
 
 @njit

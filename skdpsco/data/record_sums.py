@@ -276,10 +276,6 @@ class Reader(NamedTuple):
         """Return the number of records in a block and its digest."""
         return len(y), digest(self.key.value, X, y)
 
-    def again(self, expected: bytes, checked: bool) -> "Reader":
-        """Return a reader that refuses a block whose digest has changed."""
-        return self._replace(checked=checked, expected=Hidden(expected))
-
 
 class Task(NamedTuple):
     """A function of a design and its targets, which is applied to every block."""
@@ -503,7 +499,9 @@ class BlockEngine:
                 f"{sum(sizes)}."
             )
         pairs = zip(self._readers, digests, strict=True)
-        self._readers = [reader.again(found, checked) for reader, found in pairs]
+        self._readers = [
+            reader._replace(checked=checked, expected=Hidden(found)) for reader, found in pairs
+        ]
         return list(sizes)
 
     def sum(self, task: Task) -> Any:

@@ -178,11 +178,8 @@ class PrivacyUtilityDisplay:
         *,
         signal: float = 0.8,
         n_classes: int = 2,
-        n_repeats: int = 5,
         scoring: Any = None,
         random_state: Seed = None,
-        ax: Any = None,
-        name: Any = None,
         **kwargs: Any,
     ) -> Self:
         """Plot what to expect for data of a shape, from fits to synthetic data.
@@ -205,18 +202,13 @@ class PrivacyUtilityDisplay:
             Share of the variance that a linear model can explain, in [0, 1].
         n_classes : int, default=2
             Number of labels, for a classifier without ``classes``.
-        n_repeats : int, default=5
-            Number of fits for each epsilon, at least 1.
         scoring : str, callable or None, default=None
             As in scikit-learn; None is the ``score`` of the estimator, beside that of the planted
             model.
         random_state : int, RandomState instance or None, default=None
             A seed makes the records and all noise reproducible, with a warning.
-        ax : matplotlib Axes or None, default=None
-        name : str or None, default=None
-            Label in the legend; None is the name of the class.
         **kwargs : dict
-            Style of the line, passed to `matplotlib.axes.Axes.plot`.
+            ``n_repeats``, ``ax``, ``name`` and the style of the line, as for `from_estimator`.
 
         Returns
         -------
@@ -256,12 +248,9 @@ class PrivacyUtilityDisplay:
                 epsilons,
                 X_test=X_test,
                 y_test=y_test,
-                n_repeats=n_repeats,
                 scoring=scoring,
                 baseline=float(metric(y_test, best)) if scoring is None else None,
                 random_state=random,
-                ax=ax,
-                name=name,
                 **kwargs,
             )
 

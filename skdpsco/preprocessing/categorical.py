@@ -2,7 +2,7 @@
 
 from dataclasses import field
 from numbers import Real
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,13 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsco._typing import MatrixLike, Self, TargetLike
 from skdpsco._upstream import feature_names_in
-from skdpsco._validation import (
-    StrOptions,
-    check_objects,
-    dtype_name,
-    in_column_order,
-    is_missing,
-)
+from skdpsco._validation import check_objects, dtype_name, in_column_order, is_missing
 from skdpsco.base.column_functions import ColumnFunction, feature_steps
 from skdpsco.base.documentation import Documented
 from skdpsco.base.parameters import Constraints, with_parameters
@@ -42,9 +36,9 @@ class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator)
     """One-hot columns of public categories.
 
     It does what `sklearn.preprocessing.OneHotEncoder` does, with categories that are declared
-    rather than learnt. A value that is not declared silently becomes zeros only. The map does not
-    depend on the data, so it costs no privacy budget, and replacing one record changes only one row
-    of the output.
+    rather than learnt. A value that is not declared silently becomes zeros only, since an error or
+    a warning would reveal that it occurs. The map does not depend on the data, so it costs no
+    privacy budget, and replacing one record changes only one row of the output.
 
     Parameters
     ----------
@@ -52,9 +46,6 @@ class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator)
         Public categories in the order of the output columns: one list for all columns of X, or one
         per column, in order or by name. A list holds different numbers or different strings, and
         None or NaN if missing values should have a column of their own.
-    unknown : {"ignore"}, default="ignore"
-        Values that are not declared become zeros only. There is no other choice, since an error or
-        a warning would reveal that such a value occurs.
     dtype : dtype, default=numpy.float64
         Real number type of the output.
     sparse_output : bool, default=False
@@ -87,14 +78,10 @@ class CategoricalDomainEncoder(Documented, BlockTransformerMixin, BaseEstimator)
     """
 
     categories: Any = field(kw_only=False)
-    unknown: Literal["ignore"] = "ignore"
     dtype: Any = np.float64
     sparse_output: bool = False
 
-    _parameter_constraints: ClassVar[Constraints] = {
-        "unknown": [StrOptions({"ignore"})],  # an error would reveal that a value occurs
-        "sparse_output": ["boolean"],
-    }
+    _parameter_constraints: ClassVar[Constraints] = {"sparse_output": ["boolean"]}
 
     def fit(self, X: MatrixLike, y: TargetLike = None) -> Self:
         """Check the parameters against the columns of X. Nothing is learnt from its values.

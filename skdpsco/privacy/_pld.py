@@ -1,8 +1,6 @@
 """Privacy loss distributions of Gaussian noise on samples, by the optional dp-accounting."""
 
 import math
-from collections.abc import Callable
-from functools import wraps
 from importlib.util import find_spec
 from typing import Any
 
@@ -53,35 +51,27 @@ def pld_applies(event: Event, accountant: str) -> bool:
     return few and all(leaf.noise_multiplier > _LEAST_MULTIPLIER for leaf, _ in parts)
 
 
-def _underflowing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Ignore underflow in the tails of distributions, whatever NumPy is configured to do."""
-
-    @wraps(function)
-    def call(*arguments: Any) -> Any:
-        import numpy as np
-
-        with np.errstate(all="ignore"):
-            return function(*arguments)
-
-    return call
-
-
-@_underflowing
 def pld_delta(event: Event, epsilon: float) -> float:
     """Return a delta for which `event` is (epsilon, delta)-DP, or 1 if none can be computed."""
     if epsilon > _LARGEST_EPSILON:
         return 1.0
-    delta = float(_distribution(event).get_delta_for_epsilon(epsilon))
+    delta = _of_distribution(event, "get_delta_for_epsilon", epsilon)
     return min(max(delta, 0.0) + _ERROR, 1.0)
 
 
-@_underflowing
 def pld_epsilon(event: Event, delta: float) -> float:
     """Return an epsilon for which `event` is (epsilon, delta)-DP, or infinity."""
     if delta <= 3 * _ERROR:
         return math.inf
-    epsilon = float(_distribution(event).get_epsilon_for_delta(delta - 2 * _ERROR))
+    epsilon = _of_distribution(event, "get_epsilon_for_delta", delta - 2 * _ERROR)
     return epsilon if pld_delta(event, epsilon) <= delta else math.inf
+
+
+def _of_distribution(event: Event, method: str, value: float) -> float:
+    import numpy as np
+
+    with np.errstate(all="ignore"):  # tails underflow
+        return float(getattr(_distribution(event), method)(value))
 
 
 def _parts(event: Event) -> list[tuple[Any, int]]:
@@ -103,7 +93,6 @@ def _divergence(leaf: Any) -> float:
 
 
 @cached(16)
-@_underflowing
 def _distribution(event: Event) -> Any:
     """The distribution of the privacy loss of the whole event, rounded on the private side."""
     from dp_accounting import NeighboringRelation

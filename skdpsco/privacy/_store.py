@@ -63,7 +63,7 @@ class Store:
         action: Callable[[sqlite3.Connection], Outcome],
         create: bool = False,
         thoroughly: bool = False,
-        patience: float | None = None,
+        patience: float = _TIMEOUT,
     ) -> Outcome:
         """Run an action in a transaction that is durable, or has no effect if the action raises.
 
@@ -78,8 +78,8 @@ class Store:
             Whether to create the file if it does not exist or is empty.
         thoroughly : bool, default=False
             Whether to look for damage in the whole file.
-        patience : float or None, default=None
-            Seconds to wait while others use the file; None for a minute.
+        patience : float, default=60.0
+            Seconds to wait while others use the file.
 
         Returns
         -------
@@ -136,10 +136,10 @@ class Store:
         action: Callable,
         create: bool,
         thoroughly: bool,
-        patience: float | None,
+        patience: float,
     ) -> Any:
         try:
-            _begin(connection, _TIMEOUT if patience is None else patience)
+            _begin(connection, patience)
             # SQLite's own answer is of no use, since it also takes a file of one byte for new.
             if create and (self.path is None or os.path.getsize(self.path) == 0):
                 for statement in CREATE:
