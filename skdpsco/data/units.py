@@ -146,27 +146,19 @@ def _numbers(units: Any) -> np.ndarray:
     problem = "units must be one-dimensional, not empty, and hold hashable values, none missing."
     if isinstance(units, str):
         problem = "units must hold the unit of every record: a column, and not its name."
-    numbers = None
+    numbers: Any = None
+    lost = False
     with suppress(Exception):  # its text may show a value, even as the context of another error
         # A list of numbers and strings would become one of strings, in which 1 and "1" are the same
         # unit.
         values = np.asarray(units, None if hasattr(units, "dtype") else object)
-        numbers = _numbered(values) if values.ndim == 1 and len(values) else None
-    if numbers is None:
+        if values.ndim == 1 and values.dtype.kind == "O":
+            known: dict[Any, int] = {}
+            lost = any(value is None or not value == value for value in values.tolist())
+            numbers = [known.setdefault(value, len(known)) for value in values.tolist()]
+        elif values.ndim == 1:
+            lost = bool((values != values).any())  # NaN and NaT
+            numbers = np.unique(values, return_inverse=True)[1]
+    if lost or numbers is None or not len(numbers):
         raise ValueError(problem)
-    return numbers
-
-
-def _numbered(values: np.ndarray) -> np.ndarray | None:
-    """The values as consecutive numbers; None if one is missing."""
-    if values.dtype.kind != "O":
-        if (values != values).any():  # NaN and NaT
-            return None
-        return np.unique(values, return_inverse=True)[1]
-    known: dict[Any, int] = {}
-    numbers = np.empty(len(values), np.int64)
-    for i, value in enumerate(values.tolist()):
-        if value is None or not value == value:
-            return None
-        numbers[i] = known.setdefault(value, len(known))
-    return numbers
+    return np.asarray(numbers, dtype=np.int64)

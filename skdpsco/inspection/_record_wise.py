@@ -375,6 +375,7 @@ def output_of(step: Any, given: StepInput) -> StepInput:
     if kind is FrozenEstimator:
         return output_of(step.estimator, given)
     if kind in (FeatureUnion, ColumnTransformer):
+        parts: list[Any]
         if kind is FeatureUnion:
             parts = [(name, part, None) for name, part in step.transformer_list]
         else:

@@ -20,6 +20,7 @@ __all__ = [
     "RHO",
     "PipelineReport",
     "check_private_steps",
+    "frame_with",
     "not_private_steps",
     "paragraphs",
     "privacy_report",
@@ -140,13 +141,14 @@ class PipelineReport:
         ImportError
             Without pandas.
         """
-        pd = library(
-            "pandas",
-            "PipelineReport.to_frame() needs pandas: pip install pandas. Its steps do not.",
-        )
         columns = ["name", "estimator", "status", "epsilon", "delta", "rho", "note", "relation"]
-        rows = [[getattr(step, column) for column in columns] for step in self.steps]
-        return pd.DataFrame(rows, columns=columns)
+        return frame_with(self.steps, columns, "PipelineReport.to_frame()")
+
+
+def frame_with(rows: Iterable[Any], columns: list[str], who: str) -> Any:
+    """Attributes of objects as a pandas DataFrame, a row for each object."""
+    pd = library("pandas", f"{who} needs pandas: pip install pandas.")
+    return pd.DataFrame([[getattr(row, name) for name in columns] for row in rows], columns=columns)
 
 
 def text_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

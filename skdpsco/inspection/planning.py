@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from sklearn.base import clone
@@ -24,7 +25,6 @@ from skdpsco.privacy import (
     mu_of,
     rho_of,
 )
-from skdpsco.privacy._checks import library
 from skdpsco.privacy._numerics import bisected
 from skdpsco.privacy.accounting import for_units
 from skdpsco.privacy.events import leaves
@@ -35,7 +35,7 @@ from skdpsco.scaling.feature_bounds import BoundPlan
 from skdpsco.solvers.base import Plan
 
 from ._public_tables import check_plannable, check_shape, placeholder
-from .pipeline_report import paragraphs, text_table
+from .pipeline_report import frame_with, paragraphs, text_table
 
 __all__ = ["LEAST_EPSILON", "PlannedRelease", "PrivacyPlan", "epsilon_for", "n_for", "plan"]
 
@@ -44,13 +44,11 @@ MOST_SEARCHED = 2**28  # entries of the largest table that `n_for` tries
 
 # Standard deviation of the noise of a draw, in units of the range of changes of the scores.
 _GUMBEL = math.pi / math.sqrt(6.0)
+_multiplier = attrgetter("noise_multiplier")
 _NOISE: dict[type, tuple[str, Callable[[Any], float]]] = {
-    GaussianEvent: ("Gaussian", lambda event: event.noise_multiplier),
-    PoissonSampledGaussianEvent: ("Gaussian, of samples", lambda event: event.noise_multiplier),
-    AddedPoissonSampledGaussianEvent: (
-        "Gaussian, of samples",
-        lambda event: event.noise_multiplier,
-    ),
+    GaussianEvent: ("Gaussian", _multiplier),
+    PoissonSampledGaussianEvent: ("Gaussian, of samples", _multiplier),
+    AddedPoissonSampledGaussianEvent: ("Gaussian, of samples", _multiplier),
     ExponentialMechanismEvent: ("exponential draw", lambda event: _GUMBEL / event.epsilon0),
     LaplaceNoisyMaxEvent: ("noisy maximum", lambda event: math.sqrt(2.0) / event.epsilon0),
 }
@@ -214,12 +212,8 @@ class PrivacyPlan:
         ImportError
             If pandas is not installed.
         """
-        pd = library(
-            "pandas",
-            "PrivacyPlan.to_frame() needs pandas: pip install pandas. Its releases do not.",
-        )
         columns = [field.name for field in fields(PlannedRelease)]
-        return pd.DataFrame([vars(one) for one in self.releases], columns=columns)
+        return frame_with(self.releases, columns, "PrivacyPlan.to_frame()")
 
     def __str__(self) -> str:
         table = text_table(_PLAN_HEAD, self.rows())

@@ -54,7 +54,7 @@ def is_number(value: Any, kind: Any = Real) -> bool:
 
 
 def check_real(
-    name: str, value: object, low: float, high: float, *, closed: bool | str = False
+    name: str, value: Any, low: float, high: float, *, closed: bool | str = False
 ) -> float:
     """Return `value` as a float inside (low, high), or [low, high] if `closed`.
 
