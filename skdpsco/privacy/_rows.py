@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import sqlite3
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .accounting import zcdp_epsilon
@@ -251,19 +252,27 @@ def running_totals(charges: list[Charge]) -> list[tuple[float, float]]:
 
     A charge on one part of a partition begins where this part ends, since parts do not add up.
     """
-    spent, found = 0.0, []
-    parts: dict[tuple[str, str], float] = {}
+    return [
+        (after.spent, before.spent - before.dearest + before.own)
+        for before, after in _balances(charges)
+    ]
+
+
+def _balances(charges: list[Charge]) -> Iterator[tuple[Balance, Balance]]:
+    """The balance before and after every charge."""
+    spent = 0.0
+    parts: dict[str, float] = {}
     dearest: dict[str, float] = {}
     for charge in charges:
-        if charge.part is None:
-            start, spent = spent, Balance(spent).after(charge.rho).spent
-        else:
-            number, _, part = charge.part.partition(":")
-            before = Balance(spent, dearest.get(number, 0.0), parts.get((number, part), 0.0))
-            start = before.spent - before.dearest + before.own
-            spent, dearest[number], parts[number, part] = before.after(charge.rho)
-        found.append((spent, start))
-    return found
+        before, number = Balance(spent), ""
+        if charge.part is not None:
+            number = charge.part.partition(":")[0]
+            before = Balance(spent, dearest.get(number, 0.0), parts.get(charge.part, 0.0))
+        after = before.after(charge.rho)
+        spent = after.spent
+        if charge.part is not None:
+            dearest[number], parts[charge.part] = after.dearest, after.own
+        yield before, after
 
 
 def _last(connection: Any, name: str) -> bytes:
@@ -291,53 +300,37 @@ def _write_partition(connection: Any, number: int, name: str, is_open: int, dear
 # --- all rows of a file
 
 
-_TABLES = {
-    "datasets": "SELECT * FROM datasets ORDER BY name",
-    "partitions": "SELECT * FROM partitions ORDER BY id",
-    "parts": "SELECT * FROM parts ORDER BY partition, part",
-    "charges": "SELECT id, seal FROM charges ORDER BY id",
-}
-
-
 def verify(connection: Any) -> None:
-    """Compare a whole file with the totals of its charges and with the correct seals.
+    """Compare all totals of a file with its charges, and look at every seal.
 
     Raises
     ------
     Damage
-        If they differ.
+        If they do not match.
     """
-    for table, rows in _expected(connection).items():
-        found = connection.execute(_TABLES[table]).fetchall()
-        check(found == rows, f"the table {table} does not match the charges")
-
-
-def _expected(connection: Any) -> dict[str, list[tuple]]:
-    """The rows that the queries of `_TABLES` should return, computed from the charges."""
-    owners = {account.name: account for account in accounts(connection)}
-    blocks = {row[0]: row[1:3] for row in connection.execute(_TABLES["partitions"])}
-    spent, last = dict.fromkeys(owners, 0.0), dict.fromkeys(owners, b"")
-    dearest = dict.fromkeys(blocks, 0.0)
-    own = {row[:2]: 0.0 for row in connection.execute(_TABLES["parts"])}
-    for name, _ in blocks.values():
-        check(name in owners, "a partition has no data set")
-    charges = []
-    for number, *content in connection.execute(f"SELECT id, {_CONTENT} FROM charges ORDER BY id"):
-        name, partition, k, *_, rho, _ = content
-        check(name in owners, "a charge has no data set")
-        check(isinstance(rho, float), "the cost of a charge is not a number")
-        if partition is None:
-            spent[name] = Balance(spent[name]).after(rho).spent
-        else:
-            part = (partition, k)
-            check(part in own and blocks.get(partition, ("",))[0] == name, "a charge has no part")
-            balance = Balance(spent[name], dearest[partition], own[part]).after(rho)
-            spent[name], dearest[partition], own[part] = balance
-        last[name] = seal(last[name], tuple(content))
-        charges.append((number, last[name]))
-    return {
-        "datasets": [(*a, spent[n], seal(a, spent[n], last[n])) for n, a in owners.items()],
-        "partitions": [(n, *b, dearest[n], seal(n, *b, dearest[n])) for n, b in blocks.items()],
-        "parts": [(*part, x, seal(part, x)) for part, x in own.items()],
-        "charges": charges,
-    }
+    names, n_charges = [], 0
+    dearest: dict[Any, float] = {}
+    own: dict[Any, float] = {}
+    for account in accounts(connection):
+        charges = charges_of(connection, account.name)
+        spent = 0.0
+        for charge, (_, after) in zip(charges, _balances(charges), strict=True):
+            spent = after.spent
+            if charge.part is not None:
+                number, k = map(int, charge.part.split(":"))
+                dearest[number, account.name], own[number, k] = after.dearest, after.own
+        found = read_account(connection, account.name)
+        check(found == (account, spent), "a total does not match the charges")
+        names.append(account.name)
+        n_charges += len(charges)
+    count = connection.execute("SELECT COUNT(*) FROM charges").fetchone()
+    check(count == (n_charges,), "a charge has no data set")
+    for number, name, is_open, total, mark in connection.execute("SELECT * FROM partitions"):
+        check(mark == seal(number, name, is_open, total), "a partition does not match its seal")
+        check(name in names, "a partition has no data set")
+        check(total == dearest.pop((number, name), 0.0), "a partition does not match the charges")
+    for *place, total, mark in connection.execute("SELECT * FROM parts"):
+        part = tuple(place)
+        check(mark == seal(part, total), "the total of a part does not match its seal")
+        check(total == own.pop(part, 0.0), "the total of a part does not match the charges")
+    check(not dearest and not own, "a charge has no part")

@@ -98,15 +98,7 @@ class Store:
             raise TypeError(f"A forked process cannot use this ledger: {_USE_A_PATH}")
         try:
             with _lock:
-                if self.path is None:
-                    return self._run(self._memory, action, create, thoroughly, patience)
-                connection = self._connect("rwc" if create else "rw")
-                try:
-                    result = self._run(connection, action, create, thoroughly, patience)
-                    _checkpoint(connection, create)
-                    return result
-                finally:
-                    connection.close()
+                return self._run(action, create, thoroughly, patience)
         except (Damage, UnicodeDecodeError) as error:
             raise ValueError(f"The ledger {self.path!r} is damaged: {error}.") from error
         except sqlite3.OperationalError as error:  # not found, not writable, full, locked
@@ -130,14 +122,9 @@ class Store:
         uri = f"{path.as_uri()}?mode={mode}"
         return sqlite3.connect(uri, uri=True, timeout=0.0, isolation_level=None)
 
-    def _run(
-        self,
-        connection: sqlite3.Connection,
-        action: Callable,
-        create: bool,
-        thoroughly: bool,
-        patience: float,
-    ) -> Any:
+    def _run(self, action: Callable, create: bool, thoroughly: bool, patience: float) -> Any:
+        in_file = self.path is not None
+        connection = self._connect("rwc" if create else "rw") if in_file else self._memory
         try:
             _begin(connection, patience)
             # SQLite's own answer is of no use, since it also takes a file of one byte for new.
@@ -149,11 +136,14 @@ class Store:
             self._check_kind(connection, thoroughly)
             result = action(connection)
             connection.execute("COMMIT")
+            if in_file:
+                _checkpoint(connection, create)
             return result
-        except BaseException:
+        finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            raise
+            if in_file:
+                connection.close()
 
     def _check_kind(self, connection: sqlite3.Connection, thoroughly: bool) -> None:
         """Check that the file is a ledger of this schema."""
