@@ -313,21 +313,12 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     delta = check_delta(delta)
     if rho == 0:
         return 0.0
-    log_inverse = -math.log(delta)
-    b = _order_for_delta(rho, log_inverse)
-    epsilon, slack = 0.0, _REPORT_SLACK
-    while True:  # usually once
-        slack *= 2
-        remaining = log_inverse * (1 + slack) + slack - math.log1p(b)
-        epsilon = (1 + b) * rho * (1 + slack) + remaining / b - math.log1p(1 / b)
-        if zcdp_delta(rho, max(epsilon, 0.0)) <= delta:
-            break
-    # For delta near 1 the slack is divided by a small b: subtract what it added. It is little for
-    # others, and what is below a value that is too small is not tried.
-    high = max(epsilon, 0.0)
-    near = high * (1 - 1e-9)
-    too_small = near if zcdp_delta(rho, near) > delta else 0.0
-    return bisected(0.0, high, 60, lambda x: x <= too_small or zcdp_delta(rho, x) > delta)[1]
+    if zcdp_delta(rho, 0.0) <= delta:
+        return 0.0
+    high = rho + 2 * math.sqrt(-rho * math.log(delta))  # Bun and Steinke's bound
+    while zcdp_delta(rho, high) > delta:  # can happen by rounding only
+        high *= 2
+    return bisected(0.0, high, 50, lambda epsilon: zcdp_delta(rho, epsilon) > delta)[1]
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
