@@ -320,20 +320,18 @@ class PrivateFeatureSelector(
 
     def _records(self, draft: Any, X: Any, y: Any) -> tuple[Any, Any, tuple[str, ...], Any]:
         """Records and targets, a line about labels, and their columns if they are labels."""
-        regression = self.task == "regression"
-        encode = check_target if regression else partial(_class_numbers, classes=self.classes)
-        records = read_records(draft, X, y, encode)
-        if records is None:
-            X, y = check_X_y(draft, X, y, y_numeric=regression)
-        else:
-            X, y = records, None
-        if regression:
+        if self.task == "regression":
+            records = read_records(draft, X, y, check_target)
+            X, y = check_X_y(draft, X, y, y_numeric=True) if records is None else (records, None)
             return X, y, (), None
-        if records is None:
+        records = read_records(draft, X, y, partial(_class_numbers, classes=self.classes))
+        if records is not None:
+            classes = declared_classes(self.classes)
+            X, y = records, None
+        else:
+            X, y = check_X_y(draft, X, y, y_numeric=False)
             classes, index = encode_classes(y, self.classes)
             y = index.astype(np.float64)
-        else:
-            classes = declared_classes(self.classes)
         columns = partial(memberships, n_classes=len(classes))
         return X, y, (labels_note(classes, self.classes),), columns
 

@@ -70,21 +70,18 @@ class ReleasedStep(NamedTuple):
     found: str
 
     @classmethod
+    def of(cls, name: str, event: Event, whole: Event, found: str) -> "ReleasedStep":
+        """The step that released ``event`` in a fit that is charged for ``whole``."""
+        cost, total = rho_of(event), rho_of(whole)
+        share = cost / total if 0.0 < total < math.inf else math.nan
+        return cls(name, sum(k for _, k in leaves(event)), share, found)
+
+    @classmethod
     def all_of(
         cls, steps: Iterable[tuple[str, Event, str]], whole: Event
     ) -> "tuple[ReleasedStep, ...]":
-        """The steps of these names, events and findings, in a fit that is charged for ``whole``."""
-        total = rho_of(whole)
-        known = 0.0 < total < math.inf
-        return tuple(
-            cls(
-                name,
-                sum(count for _, count in leaves(event)),
-                rho_of(event) / total if known else math.nan,
-                found,
-            )
-            for name, event, found in steps
-        )
+        """The steps of these names, costs and findings."""
+        return tuple(cls.of(name, event, whole, found) for name, event, found in steps)
 
     def __str__(self) -> str:
         spent = "" if math.isnan(self.share) else f"{100 * self.share:.1f} % on "
