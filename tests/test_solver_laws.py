@@ -307,9 +307,9 @@ def test_layouts_are_the_same_records(case):
 
 # Kernels that are called for one chunk of records after another, by solvers that read each once
 KERNELS = {
-    OnePassFrankWolfe: "frank_wolfe_pass",
-    AnytimeMirrorDescent: "mirror_descent_pass",
-    TreeFrankWolfe: "add_node_gradients",
+    OnePassFrankWolfe: "add_clipped_gradients",
+    AnytimeMirrorDescent: "add_clipped_gradients",
+    TreeFrankWolfe: "add_clipped_gradients",
     PhasedSGD: "sgd_pass",
 }
 OF_ONE_PASS = [case for case in CASES if type(case.solver) in KERNELS]

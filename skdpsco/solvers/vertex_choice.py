@@ -23,7 +23,6 @@ from skdpsco.constraints.sets import (
     n_vertices,
     vertex,
 )
-from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import select, to_grid
 from skdpsco.solvers.base import DERIVATIVES, check_smooth
 
@@ -31,8 +30,6 @@ __all__ = [
     "OverPolytope",
     "choose_vertex",
     "polytope_of",
-    "select_vertex",
-    "vertex_model",
     "vertices_of",
     "write_vertex",
 ]
@@ -105,22 +102,6 @@ class VertexSet(NamedTuple):
     points: np.ndarray
 
 
-class VertexModel(NamedTuple):
-    """What kernels that choose vertices know of a problem.
-
-    Parameters
-    ----------
-    loss : loss
-    vertices : VertexSet
-    mechanism : ChoiceMechanism
-        It chooses vertices by their scores.
-    """
-
-    loss: Any
-    vertices: VertexSet
-    mechanism: Any
-
-
 def vertices_of(polytope: Any, D: int) -> VertexSet:
     """The vertices of what `polytope_of` returns."""
     axes = np.arange(D)
@@ -133,12 +114,6 @@ def vertices_of(polytope: Any, D: int) -> VertexSet:
     else:
         axes, length = polytope.axis, polytope.length
     return VertexSet(axes, length, np.empty((0, D)))
-
-
-def vertex_model(problem: Any, polytope: Any, mechanism: Any) -> VertexModel:
-    """A problem with the vertices of ``polytope`` as kernels take it."""
-    vertices = vertices_of(polytope, problem.n_coefficients)
-    return VertexModel(for_kernels(problem.loss), vertices, mechanism)
 
 
 @n_vertices.register(VertexSet)
@@ -228,8 +203,8 @@ def _write_vertices(constraint, out):
         vertex(constraint, k, out[k])
 
 
-@inner
-def select_vertex(vertices, gradient, grid, mechanism, rng):
+@njit
+def choose_vertex(vertices, gradient, grid, mechanism, rng):
     """Draw the number of a vertex whose product with ``gradient`` is probably small."""
     scores = np.empty(n_vertices(vertices, gradient.shape[0]))
     vertex_scores(vertices, gradient, scores)
@@ -237,12 +212,6 @@ def select_vertex(vertices, gradient, grid, mechanism, rng):
     for k in range(scores.shape[0]):
         units[k] = to_grid(-scores[k], grid)  # the largest score wins, but a minimum is sought
     return select(mechanism, rng, units)
-
-
-@njit
-def choose_vertex(vertices, G, grid, mechanism, rng):
-    """Draw privately the number of a vertex with a small score."""
-    return select_vertex(vertices, G, grid, mechanism, rng)
 
 
 @njit

@@ -26,7 +26,7 @@ from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import schedule
 
 ONE = 2.0**SCALE_BITS
 TRIANGLE = Polytope(np.array([[1.0, 0.3], [-0.5, 1.0], [0.2, -0.8]]))
-PASSES = {OnePassFrankWolfe: "frank_wolfe_pass", AnytimeMirrorDescent: "mirror_descent_pass"}
+PASSES = {OnePassFrankWolfe: "choose_vertex", AnytimeMirrorDescent: "choose_vertex"}
 ONE_PASS, ANYTIME = (solver(shuffle=False) for solver in PASSES)
 
 

@@ -20,14 +20,10 @@ from skdpsco.mechanisms.samplers import SCALE_BITS, to_grid
 from skdpsco.privacy import Budget
 from skdpsco.solvers import Allowance, Problem
 from skdpsco.solvers.lp_ball import tree_frank_wolfe as module
+from skdpsco.solvers.lp_ball.clipped_gradients import GradientClip, add_clipped_gradients
 from skdpsco.solvers.lp_ball.tree import along_paths, nodes, uses
 from skdpsco.solvers.lp_ball.tree_bounds import BallBounds
-from skdpsco.solvers.lp_ball.tree_frank_wolfe import (
-    NOISES,
-    NodeClip,
-    TreeFrankWolfe,
-    add_node_gradients,
-)
+from skdpsco.solvers.lp_ball.tree_frank_wolfe import NOISES, TreeFrankWolfe
 
 ONE = 2.0**SCALE_BITS
 LOSSES = [Logistic(), Squared(), Huber(0.5), SmoothHinge(0.5), Multinomial(3)]
@@ -47,7 +43,7 @@ def _(loss, z, y):
 
 @pytest.fixture
 def in_python(monkeypatch):
-    monkeypatch.setattr(module, "add_node_gradients", add_node_gradients.py_func)
+    monkeypatch.setattr(module, "add_clipped_gradients", add_clipped_gradients.py_func)
 
 
 def records_of(loss, d):
@@ -210,9 +206,9 @@ def test_machine_code_clips_what_is_no_number(difference):
         design = as_design(np.ones((1, 1)), np.ones(1), False)
         total = np.zeros(1)
         chunk = design, np.array([y]), np.arange(1)
-        clip = NodeClip(difference, 0.25, 2.0)
+        clip = GradientClip(difference, 0.25, 2.0)
         point, parent = np.array([z]), np.array([-z - 3.0])
-        add_node_gradients(chunk, math.inf, Liar(0.5, 0.1), point, parent, clip, total)
+        add_clipped_gradients(chunk, math.inf, Liar(0.5, 0.1), point, parent, clip, total)
         assert abs(total[0]) == 0.25
 
 

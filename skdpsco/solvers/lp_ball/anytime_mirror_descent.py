@@ -2,24 +2,30 @@
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_int
-from skdpsco.constraints.sets import vertex
 from skdpsco.data.pieces import PIECE_ROWS
-from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
-from skdpsco.losses.kernels import bounded_entries
+from skdpsco.data.record_stream import one_pass
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Result, curvature_of
+from skdpsco.solvers.lp_ball.clipped_gradients import GradientClip, add_clipped_gradients
 from skdpsco.solvers.lp_ball.one_pass_frank_wolfe import PolytopeBounds, polytope_bounds
 from skdpsco.solvers.steps import MOST_PLANNED, steps_to_try
-from skdpsco.solvers.vertex_choice import OverPolytope, polytope_of, select_vertex, vertex_model
+from skdpsco.solvers.vertex_choice import (
+    OverPolytope,
+    choose_vertex,
+    polytope_of,
+    vertices_of,
+    write_vertex,
+)
 
 __all__ = ["AnytimeMirrorDescent"]
 
@@ -69,65 +75,6 @@ class Spans(NamedTuple):
     def mass(self) -> np.ndarray:
         """Total weight of the records of each span."""
         return self.size * self.weight
-
-
-class SpanSteps(NamedTuple):
-    """The schedule: which step or draw follows which record.
-
-    Parameters
-    ----------
-    ends : ndarray of shape (n_spans,), int64
-        Number of records up to the end of each span.
-    weight : ndarray of shape (n_spans,)
-        Weight of the gradient of a record.
-    step : ndarray of shape (n_spans,)
-        Share of the new vertex in the average.
-    when : ndarray of shape (n_draws,), int64
-        Number of records before each draw, in increasing order.
-    order : ndarray of shape (n_draws,), int64
-        Position of each draw's vertex.
-    fresh : int
-        Gradients are taken at the mean of this many vertices, or with 0 at the average of all.
-    grid : float
-        Grid of all draws.
-    limit : float
-        Bound to which derivatives are clipped.
-    """
-
-    ends: np.ndarray
-    weight: np.ndarray
-    step: np.ndarray
-    when: np.ndarray
-    order: np.ndarray
-    fresh: int
-    grid: float
-    limit: float
-
-
-class MirrorDescentState(NamedTuple):
-    """What one chunk of records leaves to the next.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (3,), int64
-        The numbers of records, spans and draws so far.
-    chosen : ndarray of shape (n_draws,), int64
-        The drawn vertices.
-    w : ndarray of shape (n_coefficients,)
-        The point at which gradients are taken.
-    average : ndarray of shape (n_coefficients,)
-    gradient : ndarray of shape (n_coefficients,)
-        The weighted sum of the gradients up to this span.
-    total : ndarray of shape (n_coefficients,)
-        The sum of the gradients of this span.
-    """
-
-    counts: np.ndarray
-    chosen: np.ndarray
-    w: np.ndarray
-    average: np.ndarray
-    gradient: np.ndarray
-    total: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,26 +160,40 @@ class AnytimeMirrorDescent(OverPolytope):
         progress: Any,
     ) -> Result:
         """Follow ``plan`` on the data."""
-        n, D = problem.n_samples, problem.n_coefficients
-        spans = cut(n, plan.n_iter, self.fresh)
-        when = draw_times(spans, self.fresh, rng)
-        order = np.argsort(when, kind="stable")
-        steps = SpanSteps(
-            ends=np.cumsum(spans.size),
-            weight=spans.weight,
-            step=spans.mass / np.cumsum(spans.mass),
-            when=when[order],
-            order=order,
-            fresh=self.fresh,
-            grid=plan.grid,
-            limit=plan.bounds.slope,
-        )
-        model = vertex_model(problem, plan.polytope, EXPONENTIAL)
-        counts, chosen = np.zeros(3, dtype=np.int64), np.zeros(len(when), dtype=np.int64)
-        state = MirrorDescentState(counts, chosen, *np.zeros((4, D)))
-        for chunk in one_pass(X, y, rng, self.shuffle).take(n):
-            mirror_descent_pass(chunk, problem.row_norm, model, steps, rng, progress, state)
-        return Result(state.average, plan.n_iter, n_gradients=n)
+        n, n_iter, fresh = problem.n_samples, plan.n_iter, self.fresh
+        spans = cut(n, n_iter, fresh)
+        ends, weights = np.cumsum(spans.size).tolist(), spans.weight.tolist()
+        steps = (spans.mass / np.cumsum(spans.mass)).tolist()
+        due: dict[int, list[int]] = {}  # draws by the number of records before them
+        for draw, n_before in enumerate(draw_times(spans, fresh, rng).tolist()):
+            due.setdefault(n_before, []).append(draw)
+        loss, records = for_kernels(problem.loss), one_pass(X, y, rng, self.shuffle)
+        # `gradient` is the weighted sum of gradients, and `total` the sum of the newest.
+        w, average, gradient, total, target = np.zeros((5, problem.n_coefficients))
+        vertices, chosen = vertices_of(plan.polytope, len(w)), [0] * spans.n_draws
+        clip, k = GradientClip(0.0, plan.bounds.slope), 0
+        # At every multiple of `PIECE_ROWS` a sum ends, since longer ones would be less exact.
+        for start, stop in pairwise(sorted({*due, *ends, *range(0, n, PIECE_ROWS)})):
+            for draw in due.get(start, ()):
+                estimate = gradient + weights[k] * total
+                chosen[draw] = choose_vertex(vertices, estimate, plan.grid, EXPONENTIAL, rng)
+            for chunk in records.take(stop - start):
+                add_clipped_gradients(chunk, problem.row_norm, loss, w, w, clip, total)
+            if stop == ends[k] or stop % PIECE_ROWS == 0:
+                gradient += weights[k] * total
+                total[:] = 0.0
+            if stop < ends[k]:
+                continue
+            write_vertex(vertices, chosen[k], target)
+            w = average = (1.0 - steps[k]) * average + steps[k] * target
+            if fresh > 0 and k + 1 < n_iter:
+                w = np.zeros_like(w)
+                for vertex in chosen[n_iter + k * fresh : n_iter + (k + 1) * fresh]:
+                    write_vertex(vertices, vertex, target)
+                    w += target / fresh
+            progress[0] += 1
+            k += 1
+        return Result(average, n_iter, n_gradients=n)
 
 
 def cut(n_samples: int, n_iter: int, fresh: int) -> Spans:
@@ -297,59 +258,3 @@ def n_spans(problem: Problem, bounds: PolytopeBounds, rho: float, fresh: int) ->
         return regret + curvature / (n_iter + 1)
 
     return min(steps_to_try(most, 64), key=excess)
-
-
-@njit
-def mirror_descent_pass(chunk, row_norm, model, steps, rng, progress, state):
-    """Read the records of a chunk, and draw the vertices that are due before each of them.
-
-    Parameters
-    ----------
-    chunk : tuple of (X, y, rows)
-    row_norm : float
-        Longer rows are shortened to this l2 norm.
-    model : VertexModel
-    steps : SpanSteps
-    rng : numpy.random.Generator
-    progress : ndarray of shape (1,), int64
-    state : MirrorDescentState
-    """
-    X, y, rows = chunk
-    inverse, row_norm, columns, values = row_room(X, row_norm)
-    loss, vertices, mechanism = model
-    ends, weight, step, when, order, fresh, grid, limit = steps
-    counts, chosen, w, average, gradient, total = state
-    Z, R = np.empty((2, 1, w.shape[0] // columns.shape[0]))
-    estimate, v = np.empty((2, w.shape[0]))
-    read, k, drawn = counts
-    for r in range(rows.shape[0]):
-        fetch_row(X, rows, r)
-        while drawn < when.shape[0] and when[drawn] == read:
-            for j in range(w.shape[0]):
-                estimate[j] = gradient[j] + weight[k] * total[j]
-            chosen[order[drawn]] = select_vertex(vertices, estimate, grid, mechanism, rng)
-            drawn += 1
-        i = rows[r]
-        size = read_row(X, i, inverse, row_norm, columns, values)
-        predict_row(X, columns, values, size, w, Z)
-        bounded_entries(loss, Z, y[i : i + 1], limit, R)
-        add_row(X, columns, values, size, 1.0, R, total)
-        read += 1
-        if read == ends[k] or read % PIECE_ROWS == 0:  # longer sums would be less exact
-            for j in range(w.shape[0]):
-                gradient[j] += weight[k] * total[j]
-                total[j] = 0.0
-        if read < ends[k]:
-            continue
-        vertex(vertices, chosen[k], v)
-        for j in range(w.shape[0]):
-            average[j] = (1.0 - step[k]) * average[j] + step[k] * v[j]
-            w[j] = average[j] if fresh == 0 else 0.0
-        if k + 1 < ends.shape[0]:
-            for p in range(fresh):
-                vertex(vertices, chosen[ends.shape[0] + k * fresh + p], v)
-                for j in range(w.shape[0]):
-                    w[j] += v[j] / fresh
-        progress[0] += 1
-        k += 1
-    counts[0], counts[1], counts[2] = read, k, drawn

@@ -6,19 +6,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_int, is_auto
-from skdpsco.constraints.sets import n_vertices, vertex
+from skdpsco.constraints.sets import n_vertices
 from skdpsco.data.pieces import PIECE_ROWS
-from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
-from skdpsco.losses.kernels import bounded_change, bounded_entries
+from skdpsco.data.record_stream import one_pass
+from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.samplers import EXPONENTIAL, exponential_grid, summation_error
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan, Result, check_scales, curvature_of
+from skdpsco.solvers.lp_ball.clipped_gradients import GradientClip, add_clipped_gradients
 from skdpsco.solvers.steps import MOST_PLANNED, steps_to_try
-from skdpsco.solvers.vertex_choice import OverPolytope, polytope_of, select_vertex, vertex_model
+from skdpsco.solvers.vertex_choice import (
+    OverPolytope,
+    choose_vertex,
+    polytope_of,
+    vertices_of,
+    write_vertex,
+)
 
 __all__ = ["OnePassFrankWolfe", "PolytopeBounds", "polytope_bounds"]
 
@@ -71,29 +77,6 @@ class PolytopeBounds(NamedTuple):
     def n_plain(self) -> int:
         """Number of first steps, whose gradient estimates do not use earlier ones."""
         return 1 + int(min(2.0 * self.bend / self.slope, 2.0**62))
-
-
-class FrankWolfeState(NamedTuple):
-    """What one chunk of records leaves to the next.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (3,), int64
-        The numbers of steps, of records since the last step, and of gradients.
-    w, before : ndarray of shape (n_coefficients,)
-        The point, and the previous one.
-    estimate : ndarray of shape (n_coefficients,)
-        The estimate of the gradient.
-    total, part : ndarray of shape (n_coefficients,)
-        Sums over the records of the batch so far: of all but the last, and of the last ones.
-    """
-
-    counts: np.ndarray
-    w: np.ndarray
-    before: np.ndarray
-    estimate: np.ndarray
-    total: np.ndarray
-    part: np.ndarray
 
 
 class StepSchedule(NamedTuple):
@@ -216,12 +199,24 @@ class OnePassFrankWolfe(OverPolytope):
     ) -> Result:
         """Follow ``plan`` on the data."""
         steps = schedule(problem.n_samples, plan.n_iter, plan.batch_size, plan.bounds)
-        grids = steps.spread * plan.grid
-        model = vertex_model(problem, plan.polytope, EXPONENTIAL)
-        state = FrankWolfeState(np.zeros(3, dtype=np.int64), *np.zeros((5, problem.n_coefficients)))
-        for chunk in one_pass(X, y, rng, self.shuffle).take(problem.n_samples):
-            frank_wolfe_pass(chunk, problem.row_norm, model, steps, grids, rng, progress, state)
-        return Result(state.w, plan.n_iter, n_gradients=int(state.counts[2]))
+        loss, records = for_kernels(problem.loss), one_pass(X, y, rng, self.shuffle)
+        w, before, estimate, target = np.zeros((4, problem.n_coefficients))
+        vertices = vertices_of(plan.polytope, len(w))
+        each = zip(*(column.tolist() for column in steps), strict=True)
+        for size, step, keep, limit, spread in each:
+            clip, total = GradientClip(keep, limit), np.zeros_like(w)
+            for start in range(0, size, PIECE_ROWS):  # longer sums would be less exact
+                part = np.zeros_like(w)
+                for chunk in records.take(min(PIECE_ROWS, size - start)):
+                    add_clipped_gradients(chunk, problem.row_norm, loss, w, before, clip, part)
+                total += part
+            estimate = keep * estimate + total / size
+            k = choose_vertex(vertices, estimate, spread * plan.grid, EXPONENTIAL, rng)
+            write_vertex(vertices, k, target)
+            before, w = w, (1.0 - step) * w + step * target
+            progress[0] += 1
+        twice = int(steps.batch[steps.keep > 0.0].sum())  # records that were read at two points
+        return Result(w, plan.n_iter, n_gradients=problem.n_samples + twice)
 
 
 def polytope_bounds(problem: Problem, polytope: Any) -> PolytopeBounds:
@@ -322,62 +317,3 @@ def best_n_iter(problem: Problem, bounds: PolytopeBounds, rho: float, plain: int
         return float(of_noise + curvature) / (n_iter + 1)
 
     return min(steps_to_try(most, 64), key=excess)
-
-
-@njit
-def frank_wolfe_pass(chunk, row_norm, model, steps, grid, rng, progress, state):
-    """Read the records of a chunk, and take a step after the last record of each batch.
-
-    Parameters
-    ----------
-    chunk : tuple of (X, y, rows)
-    row_norm : float
-        Longer rows are shortened to this l2 norm.
-    model : VertexModel
-    steps : StepSchedule
-    grid : ndarray of shape (n_iter,)
-        The grid of each draw.
-    rng : numpy.random.Generator
-    progress : ndarray of shape (1,), int64
-    state : FrankWolfeState
-    """
-    X, y, rows = chunk
-    inverse, row_norm, columns, values = row_room(X, row_norm)
-    loss, vertices, mechanism = model
-    batch, step, keep, limit, _ = steps
-    counts, w, before, estimate, total, part = state
-    Z, R, Z_before, R_before = np.empty((4, 1, w.shape[0] // columns.shape[0]))
-    v = np.empty_like(w)
-    t, read, n_gradients = counts
-    for r in range(rows.shape[0]):
-        fetch_row(X, rows, r)
-        i = rows[r]
-        size = read_row(X, i, inverse, row_norm, columns, values)
-        target = y[i : i + 1]
-        predict_row(X, columns, values, size, w, Z)
-        n_gradients += 1
-        if keep[t] > 0.0:
-            predict_row(X, columns, values, size, before, Z_before)
-            bounded_change(loss, Z, Z_before, keep[t], target, limit[t], R, R_before)
-            n_gradients += 1
-        else:
-            bounded_entries(loss, Z, target, limit[t], R)
-        add_row(X, columns, values, size, 1.0, R, part)
-        read += 1
-        if read == batch[t] or read % PIECE_ROWS == 0:  # longer sums would be less exact
-            for j in range(w.shape[0]):
-                total[j] += part[j]
-                part[j] = 0.0
-        if read < batch[t]:
-            continue
-        for j in range(w.shape[0]):
-            estimate[j] = keep[t] * estimate[j] + total[j] / batch[t]
-            total[j] = 0.0
-        k = select_vertex(vertices, estimate, grid[t], mechanism, rng)
-        vertex(vertices, k, v)
-        for j in range(w.shape[0]):
-            before[j] = w[j]
-            w[j] = (1.0 - step[t]) * w[j] + step[t] * v[j]
-        progress[0] += 1
-        t, read = t + 1, 0
-    counts[0], counts[1], counts[2] = t, read, n_gradients

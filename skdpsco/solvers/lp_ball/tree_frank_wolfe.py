@@ -5,18 +5,15 @@ Proof: docs/proofs/tree_frank_wolfe.md.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpsco._clipping import shorten
-from skdpsco._kernels import njit
 from skdpsco._problem import Problem
 from skdpsco._typing import MatrixLike, TargetLike
 from skdpsco._validation import check_bool, check_choice
 from skdpsco.constraints.sets import BALLS, L1Ball, minimiser
-from skdpsco.data.record_stream import add_row, fetch_row, one_pass, predict_row, read_row, row_room
-from skdpsco.losses.kernels import bounded_change, bounded_entries
+from skdpsco.data.record_stream import one_pass
 from skdpsco.losses.library import for_kernels
 from skdpsco.mechanisms.generalised_gaussian import (
     GAMMA_ACCURACY,
@@ -35,6 +32,7 @@ from skdpsco.mechanisms.samplers import (
 from skdpsco.privacy import Event, GaussianEvent, ZCDPEvent, compose
 from skdpsco.privacy.accounting import zcdp_beside
 from skdpsco.solvers.base import DERIVATIVES, Plan, Result, check_smooth
+from skdpsco.solvers.lp_ball.clipped_gradients import GradientClip, add_clipped_gradients
 from skdpsco.solvers.lp_ball.tree import Node, along_paths, nodes, share_records, step_size, uses
 from skdpsco.solvers.lp_ball.tree_bounds import (
     LEAST_CHANGE,
@@ -51,24 +49,6 @@ __all__ = ["TreeFrankWolfe"]
 
 DRAWN_EXACTLY = ("gaussian", "exponential")  # what is drawn exactly
 NOISES = ("gaussian", "generalised-gaussian", "exponential")
-
-
-class NodeClip(NamedTuple):
-    """What the records of a node contribute, and how it is clipped.
-
-    Parameters
-    ----------
-    difference : bool
-        Whether records contribute differences of gradients.
-    limit : float
-        Bound on the norm of the derivatives in the predictions.
-    order : float
-        Order of this norm.
-    """
-
-    difference: bool
-    limit: float
-    order: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,11 +222,12 @@ class TreeFrankWolfe:
                 limit = bounds.change(plan.order, lengths)
             difference = limit < slope
             total = np.zeros(len(point))
-            clip = NodeClip(difference, limit, plan.order)
+            clip = GradientClip(float(difference), limit, plan.order)
             for chunk in records.take(size):
-                n_gradients += add_node_gradients(
+                add_clipped_gradients(
                     chunk, problem.row_norm, loss, point, points[parent], clip, total
                 )
+            n_gradients += size * (1 + difference)
             if not plan.grid:
                 sigma, grid = noise_of(bounds, plan, size, limit)
                 if plan.noise == "gaussian":
@@ -323,40 +304,3 @@ def draw_grids(
         grid = exponential_grid(2.0 * radius * change, epsilon0, 2.0 * radius * reach)
         widest[node.phase] = max(widest.get(node.phase, 0.0), grid)
     return tuple(widest[node.phase] for node in tree)
-
-
-@njit
-def add_node_gradients(chunk, row_norm, loss, point, parent, clip, total):
-    """Add the gradients of records at ``point``, or their differences from those at ``parent``.
-
-    Parameters
-    ----------
-    chunk : tuple of (X, y, rows)
-    row_norm : float
-        Longer rows are shortened to this l2 norm.
-    loss : loss
-    point, parent, total : ndarray of shape (n_coefficients,)
-    clip : NodeClip
-
-    Returns
-    -------
-    n_gradients : int
-        Number of gradients that were computed.
-    """
-    X, y, rows = chunk
-    inverse, row_norm, columns, values = row_room(X, row_norm)
-    difference, limit, order = clip
-    Z, before, R, S = np.empty((4, 1, point.shape[0] // columns.shape[0]))
-    for t in range(rows.shape[0]):
-        fetch_row(X, rows, t)
-        i = rows[t]
-        size = read_row(X, i, inverse, row_norm, columns, values)
-        predict_row(X, columns, values, size, point, Z)
-        if difference:
-            predict_row(X, columns, values, size, parent, before)
-            bounded_change(loss, Z, before, 1.0, y[i : i + 1], limit, R, S)
-        else:
-            bounded_entries(loss, Z, y[i : i + 1], limit, R)
-        shorten(R[0], order, limit)
-        add_row(X, columns, values, size, 1.0, R, total)
-    return rows.shape[0] * (2 if difference else 1)
