@@ -5,8 +5,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skdpsco._clipping import within
-from skdpsco._kernels import inner, njit, reduction
+from skdpsco._clipping import clip, within
+from skdpsco._kernels import njit, reduction
 from skdpsco._validation import check_bound, check_int
 from skdpsco.constraints.norms import project_simplex
 from skdpsco.constraints.sets import Simplex
@@ -293,19 +293,11 @@ def _with(z: np.ndarray, part: slice, w: np.ndarray) -> np.ndarray:
     return z
 
 
-@inner
-def _clip(x, bound):
-    """Clip x to the bound, even if it is NaN."""
-    if not x > -bound:
-        return -bound
-    return min(x, bound)
-
-
 @reduction
 def _clipped_product(row, z, bound):
     total = 0.0
     for j in range(row.shape[0]):
-        total += _clip(row[j], bound) * z[j]
+        total += clip(row[j], bound) * z[j]
     return total
 
 
@@ -323,11 +315,11 @@ def _add_operators(records, x, y, bound, most, curvature, gx, gy):
     """Add the records' gradients to ``gx`` and ``gy``, while the rows are still in the cache."""
     u, v, a, c = records
     for i in range(u.shape[0]):
-        r = _clipped_product(u[i], x, bound) - _clip(a[i], bound)
-        q = _clipped_product(v[i], y, bound) - _clip(c[i], bound)
+        r = _clipped_product(u[i], x, bound) - clip(a[i], bound)
+        q = _clipped_product(v[i], y, bound) - clip(c[i], bound)
         # The products are rounded, and no record may exceed the declared bounds.
-        right, left = _clip(curvature * r + q, most), _clip(curvature * q - r, most)
+        right, left = clip(curvature * r + q, most), clip(curvature * q - r, most)
         for j in range(x.shape[0]):
-            gx[j] += right * _clip(u[i, j], bound)
+            gx[j] += right * clip(u[i, j], bound)
         for j in range(y.shape[0]):
-            gy[j] += left * _clip(v[i, j], bound)
+            gy[j] += left * clip(v[i, j], bound)
