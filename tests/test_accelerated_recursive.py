@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from cases import each
+from exact_projections import exact_projection
 
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
 from skdpsco.privacy import Budget, mu_of
@@ -16,7 +17,7 @@ from skdpsco.solvers.saddle.extragradient import ACCELERATED, Solve, project_blo
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.variational import Block, Operator
-from skdpsco.variational.solve import MatrixGame, _clipped, solve_variational_inequality
+from skdpsco.variational.solve import solve_variational_inequality
 
 NOISELESS = Allowance(1e10)
 
@@ -47,11 +48,6 @@ def unit_rows(n, size, seed=0):
     return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
 
 
-def payoffs(n, m, k, seed=0):
-    rng = np.random.default_rng(seed)
-    return np.clip(rng.uniform(-1, 1, (m, k)) + 0.5 * rng.standard_normal((n, m, k)), -1, 1)
-
-
 def exact_solution(problem, round_, data, centres):
     """Exact solution of the regularised inequality of a round."""
     solve = Solve(problem, round_, data, centres)
@@ -72,26 +68,6 @@ def first_round(operator, data, n_rounds=2, budget=NOISELESS):
 
 
 # --- solutions
-
-
-def test_a_regularised_game_is_solved():
-    import cvxpy as cp
-
-    m, k, n = 5, 4, 60
-    A = payoffs(n, m, k)
-    operator = _clipped(MatrixGame(m, k))
-    problem = VariationalProblem(operator, n)
-    plan = AcceleratedRecursive(n_rounds=1).plan(problem, NOISELESS)
-    z = AcceleratedRecursive(n_rounds=1).run(plan, problem, (A,), np.random.default_rng(0))
-    # The saddle point of w'Mv + mu/2 |w - c|^2 - mu/2 |v - c|^2, by duality as for mirror prox.
-    M, mu = A.mean(axis=0), plan.rounds[0].mu
-    w, s, t = cp.Variable(m), cp.Variable(k, nonneg=True), cp.Variable()
-    slope = M.T @ w + mu / k - t + s
-    value = mu / 2 * cp.sum_squares(w - 1 / m) + t + cp.sum_squares(slope) / (2 * mu)
-    cp.Problem(cp.Minimize(value), [w >= 0, cp.sum(w) == 1]).solve(solver=cp.CLARABEL)
-    saddle = np.concatenate([w.value, slope.value / mu])
-    assert np.abs(saddle - problem.geometry.start()).max() > 0.02
-    assert np.linalg.norm(z - saddle) <= plan.rounds[0].error + 1e-6
 
 
 @pytest.mark.parametrize("n", [200, 20_000])
@@ -172,21 +148,6 @@ def test_an_operator_that_lies_ends_at_a_public_point():
 
 
 # --- rounding
-
-
-def exact_projection(w, radius, signed):
-    """Fractions: the projection onto an l1 ball or a simplex."""
-    values = [abs(Fraction(float(x))) if signed else Fraction(float(x)) for x in w]
-    if signed and sum(values) <= Fraction(radius):
-        return [Fraction(float(x)) for x in w]
-    total = Fraction(0)
-    for k, value in enumerate(sorted(values, reverse=True), start=1):
-        total += value
-        threshold = (total - Fraction(radius)) / k
-        if value > threshold:
-            best = threshold
-    kept = [max(v - best, Fraction(0)) for v in values]
-    return [-v if signed and x < 0 else v for v, x in zip(kept, w, strict=True)]
 
 
 @each("constraint", [Simplex(), Simplex(0.3), L1Ball(0.7)])
@@ -292,27 +253,21 @@ def test_only_what_is_declared_monotone():
     solution = solve()
     assert "monotone for every data set" in str(solution.privacy)
     assert np.linalg.norm(solution.z) <= 1.0 + 1e-12
-    with pytest.raises(ValueError, match="monotone"):
-        solve(monotone=False)
-    with pytest.raises(TypeError, match="monotone"):
-        solve(monotone=1)
-    with pytest.raises(ValueError, match="smoothness"):
-        solve(smoothness=None)
-    with pytest.raises(ValueError, match="float64"):
-        solve(smoothness=[[1e90]])
-    with pytest.raises(ValueError, match="smoothness must be numbers of shape"):
-        solve(smoothness=[[1.0], [2.0, 3.0]])
-    with pytest.raises(TypeError, match=r"an instance, AcceleratedRecursive\(\), not a class"):
-        solve(solver=AcceleratedRecursive)
     far = {"blocks": [Block(L2Ball(1e100), 3, 1e-100)], "smoothness": [[1e100]]}
-    with pytest.raises(ValueError, match="float64"):  # where squares overflow
-        solve(**far, solver=AcceleratedRecursive(2))
-    with pytest.raises(ValueError, match="n_iter"):
-        solve(n_iter=10)
-    with pytest.raises(ValueError, match="block 0 is a LpBall"):
-        solve(blocks=[Block(LpBall(1.5, 1.0), 3, 2.0)])
-    with pytest.raises(ValueError, match="float64"):
-        solve(solver=AcceleratedRecursive(n_rounds=30))
+    for match, changes in (
+        ("monotone", {"monotone": False}),
+        ("monotone", {"monotone": 1}),
+        ("smoothness", {"smoothness": None}),
+        ("float64", {"smoothness": [[1e90]]}),
+        ("smoothness must be numbers of shape", {"smoothness": [[1.0], [2.0, 3.0]]}),
+        (r"instance, AcceleratedRecursive\(\), not a class", {"solver": AcceleratedRecursive}),
+        ("float64", {**far, "solver": AcceleratedRecursive(2)}),  # where squares overflow
+        ("n_iter", {"n_iter": 10}),
+        ("block 0 is a LpBall", {"blocks": [Block(LpBall(1.5, 1.0), 3, 2.0)]}),
+        ("float64", {"solver": AcceleratedRecursive(n_rounds=30)}),
+    ):
+        with pytest.raises((TypeError, ValueError), match=match):
+            solve(**changes)
 
 
 def test_probes_are_stricter_with_what_is_declared_monotone():

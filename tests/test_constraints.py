@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from cases import each
+from exact_projections import exact_projection
 
 from skdpsco._kernels import njit
 from skdpsco.constraints import (
@@ -55,20 +56,17 @@ def gradients():
     ]
 
 
-def vertices(constraint):
-    """All vertices, as the rows of an array."""
-    V = np.full((n_vertices(constraint, D), D), np.nan)
-    for k in range(len(V)):
-        vertex(constraint, k, V[k])
-    return V
-
-
 def expected_vertices(constraint):
     if isinstance(constraint, L1Ball):
         return constraint.radius * np.vstack([np.eye(D), -np.eye(D)])
     if isinstance(constraint, Simplex):
         return constraint.radius * np.eye(D)
     return constraint.vertices
+
+
+@njit
+def compiled_project(constraint, w):
+    project(constraint, w)
 
 
 @njit
@@ -81,61 +79,31 @@ def compiled_vertices(constraint, seen, g, scores, V, places, factors, point):
     minimiser(constraint, g, point)
 
 
-@njit
-def compiled_project(constraint, w):
-    project(constraint, w)
-
-
 @with_vertices
-def test_vertices_scores_and_coordinates(constraint):
-    V, seen = vertices(constraint), vertices_of(constraint, D)
-    np.testing.assert_array_equal(V, expected_vertices(constraint))
-    assert n_vertices(seen, D) == len(V)
-    for k in range(len(V)):
+@pytest.mark.parametrize("run", [compiled_vertices, compiled_vertices.py_func])
+def test_vertices_scores_coordinates_and_minimisers(constraint, run):
+    V, seen = expected_vertices(constraint), vertices_of(constraint, D)
+    m = n_vertices(constraint, D)
+    assert m == n_vertices(seen, D) == len(V)
+    for k in range(m):
         point = np.full(D, np.nan)
         vertex(seen, k, point)
         np.testing.assert_array_equal(point, V[k])
     for g in gradients():
-        scores = np.full(len(V), np.nan)
-        vertex_scores(seen, g, scores)
+        scores, found, point = np.full(m, np.nan), np.full((m, D), np.nan), np.full(D, np.nan)
+        places, factors = np.empty(m, dtype=np.int64), np.empty(m)
+        run(constraint, seen, g, scores, found, places, factors, point)
+        np.testing.assert_array_equal(found, V)
         # Sums of products of different signs are compared with the sum of their magnitudes.
         error = 1e-15 * D * (np.abs(V) @ np.abs(g))
         assert (np.abs(scores - V @ g) <= error).all()
-    for k in range(len(V)):
-        j, a = coordinate(constraint, k, D)
+        assert (V == point).all(axis=1).any()  # the best vertex
+        assert point @ g <= (V @ g).min() + error.max()
         if isinstance(constraint, Polytope):
-            assert (j, a) == (-1, 0.0)
+            assert (places == -1).all()
+            assert (factors == 0.0).all()
         else:
-            np.testing.assert_array_equal(a * np.eye(D)[j], V[k])
-
-
-@with_vertices
-def test_compiled_vertices_agree_with_python(constraint):
-    m, seen = n_vertices(constraint, D), vertices_of(constraint, D)
-    for g in gradients():
-        scores, V, point = np.empty(m), np.empty((m, D)), np.empty(D)
-        places, factors = np.empty(m, dtype=np.int64), np.empty(m)
-        compiled_vertices(constraint, seen, g, scores, V, places, factors, point)
-        expected = np.empty(m)
-        vertex_scores(seen, g, expected)
-        np.testing.assert_allclose(scores, expected, rtol=1e-13, atol=1e-300)
-        np.testing.assert_array_equal(V, vertices(constraint))
-        pairs = [coordinate(constraint, k, D) for k in range(m)]
-        assert list(zip(places, factors, strict=True)) == pairs
-        expected = np.empty(D)
-        minimiser(constraint, g, expected)
-        np.testing.assert_array_equal(point, expected)
-
-
-@with_vertices
-def test_minimiser_is_the_best_vertex(constraint):
-    V = vertices(constraint)
-    for g in gradients():
-        point = np.full(D, np.nan)
-        minimiser(constraint, g, point)
-        assert (V == point).all(axis=1).any()
-        error = 1e-15 * D * (np.abs(V) @ np.abs(g)).max()
-        assert point @ g <= (V @ g).min() + error
+            np.testing.assert_array_equal(factors[:, None] * np.eye(D)[places], V)
 
 
 def points():
@@ -162,20 +130,10 @@ def points():
         yield unit * rng.integers(-3, 4, 6), unit * rng.integers(1, 8)
 
 
-def exact_l1_projection(w, radius):
-    """By sorting, in rational arithmetic."""
-    w, radius = [Fraction(float(x)) for x in w], Fraction(float(radius))
-    sizes = sorted((abs(x) for x in w), reverse=True)
-    if sum(sizes) <= radius:
-        return w
-    threshold = max((sum(sizes[:k]) - radius) / k for k in range(1, len(w) + 1))
-    return [max(abs(x) - threshold, Fraction(0)) * (1 if x > 0 else -1) for x in w]
-
-
 def test_exact_projection():
     # The reference itself, by the variational inequality that defines projections.
     for w, radius in points():
-        p = exact_l1_projection(w, radius)
+        p = exact_projection(w, radius)
         w, radius = [Fraction(float(x)) for x in w], Fraction(float(radius))
         assert sum(map(abs, p)) <= radius
         residual = [a - b for a, b in zip(w, p, strict=True)]
@@ -189,7 +147,7 @@ def test_projection_on_the_l1_ball_is_exact():
     for w, radius in points():
         p = w.copy()
         compiled_project(L1Ball(float(radius)), p)
-        expected = np.array([float(x) for x in exact_l1_projection(w, radius)])
+        expected = np.array([float(x) for x in exact_projection(w, radius)])
         np.testing.assert_allclose(p, expected, rtol=1e-14, atol=1e-15 * len(w) * radius)
 
 
@@ -199,7 +157,7 @@ def random_points(constraint, n=300):
         P = rng.normal(size=(n, D))
         P *= constraint.radius / np.linalg.norm(P, axis=1, keepdims=True)
         return np.vstack([P, -P, np.zeros((1, D))])
-    V = vertices(constraint)
+    V = expected_vertices(constraint)
     return np.vstack([V, rng.dirichlet(np.full(len(V), 0.3), n) @ V])
 
 
