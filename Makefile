@@ -17,7 +17,7 @@ SITE_TESTS := tests/test_site.py tests/test_docstrings.py
 # What `make floor` runs: a third of the suite, the files that touch what dependencies offer, such
 # as the checks of scikit-learn, frames and Arrow, Dask, compiled kernels, and files of ledgers
 FLOOR_TESTS ?= $(addprefix tests/test_,$(addsuffix .py, \
-	bad_input blocks blocks_input constraints design displays \
+	bad_input blocks constraints design displays \
 	estimator_laws estimators generalised_gaussian group_display \
 	inspection kernels ledger ledger_estimators ledger_files linear_model_lp mechanisms \
 	minimax_estimators model_selection model_selection_input monotone_glm_estimator own_sets \

@@ -20,7 +20,6 @@ from skdpsco import (
     PrivateGroupDRO,
     PrivateLogisticRegression,
     PrivateMinimaxClassifier,
-    PrivateMoments,
     PrivateMonotoneGLM,
     PrivateSynthesizer,
     RowBlocks,
@@ -120,10 +119,8 @@ def file(tmp_path_factory):
         (PrivateSplineTransformer(lower=-9.0, upper=9.0), None),
         (PrivateSplineTransformer(columns=[1], epsilon=20.0), None),
         (PrivatePCA(epsilon=20.0), None),
-        (PrivateMoments(epsilon=20.0), Y),
         (PrivateFeatureSelector(n_features_to_select=1, classes=CLASSES), LABELS),
         (PrivateFeatureSelector(n_features_to_select=1, task="regression"), Y),
-        (PrivateMonotoneGLM(epsilon=5.0), (Y > 0).astype(float)),
         (PrivateMonotoneGLM(link="identity", target_bound=3.0, epsilon=5.0), Y),
         (PrivateMonotoneGLM(link="identity", epsilon=5.0), 1e3 + Y),
     ],
@@ -137,17 +134,11 @@ def test_the_same_as_arrays(model, y):
 @pytest.mark.parametrize(
     ("params", "groups", "y"),
     [
-        ({"classes": CLASSES}, GROUPS, LABELS),
         ({"classes": CLASSES}, SETS, LABELS),
         ({"loss": "squared", "target_bound": 3.0, "cvar_level": 0.2}, GROUPS, Y),
         ({"loss": "squared"}, SETS, 1e3 + Y),
-        (
-            {"classes": CLASSES, "group_membership": "private", "groups": ["south", "north"]},
-            GROUPS,
-            LABELS,
-        ),
     ],
-    ids=["labels", "sets", "regression", "far", "private"],
+    ids=["sets", "regression", "far"],
 )
 def test_groups(params, groups, y):
     for blocks in partitions(X, y):
@@ -314,14 +305,12 @@ def test_mistakes_cost_nothing_and_show_no_value(file):
 
 
 def test_what_is_not_summed_says_so():
-    blocks, unlabelled = RowBlocks.from_arrays(X, LABELS), RowBlocks.from_arrays(X)
+    blocks = RowBlocks.from_arrays(X, LABELS)
     with pytest.raises(TypeError, match="this model does not take RowBlocks"):
         PrivateMinimaxClassifier().fit(blocks, LABELS)
     game = PrivateGroupDRO(loss="hinge", solver="mirror-prox", classes=CLASSES)
     with pytest.raises(ValueError, match="cannot read blocks"):
         game.fit(blocks, sensitive_features=GROUPS)
-    with pytest.raises(ValueError, match=r"y must be given, or be part of the RowBlocks of X"):
-        PrivateFeatureSelector(task="regression").fit(unlabelled)
     for model in (PrivateGroupDRO(), PrivateFeatureSelector(n_features_to_select=1)):
         params = {"sensitive_features": GROUPS} if isinstance(model, PrivateGroupDRO) else {}
         with pytest.raises(ValueError, match="classes must be declared"):
