@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from cases import each
 from numpy.testing import assert_array_equal
+from recorded_releases import RecordedReleases
 
 from skdpsco import PrivateSynthesizer, Schema
 from skdpsco.data.row_blocks import RowBlocks
-from skdpsco.mechanisms.samplers import deviation_on, to_grid
 from skdpsco.privacy import Budget, mu_of
 from skdpsco.synthesis import learned_bins
 from skdpsco.synthesis.columns import ColumnTable, columns_in
@@ -100,43 +100,19 @@ def test_blocks(params):
     assert_array_equal(one.domain_.entries[0].starts, two.domain_.entries[0].starts)
 
 
-class Released:
-    """Stand-in for the noise, which keeps grid units and releases zeros."""
-
-    def __init__(self, monkeypatch):
-        self.units = []
-        monkeypatch.setattr(learned_bins, "gaussian_mechanism", self.add)
-
-    def add(self, rng, values, grid):
-        self.units.append(np.array([to_grid(v, grid) for v in values], dtype=float))
-        values[:] = 0.0
-        return deviation_on(grid)
-
-
 def test_no_record_changes_more_than_is_charged(monkeypatch):
-    """All pairs of some records; the largest move is what is charged, up to rounding."""
-    domain = declared()
-    plan, released = plan_bins(5, domain, 0.7), Released(monkeypatch)
+    """All pairs of some records; bins follow from what is released alone."""
+    domain, rng = declared(), np.random.default_rng(0)
+    plan, recorded = plan_bins(5, domain, 0.7), RecordedReleases(monkeypatch, learned_bins)
     values = [0, 1, 99_999], [1, 99], [21.0, np.nan, 499.0], [-9.0, -8.0, 0.0, 9.0], [True]
-    rows = list(itertools.product(*values))
-    for row in rows:
-        X = pd.concat([FRAME[:4], pd.DataFrame([row], columns=list(FRAME))])
-        codes = domain.fine.encode(columns_in(X))
-        plan.release(codes, domain, np.random.default_rng(0))
-    units = np.array(released.units)
-    moves = np.sqrt(np.square(units[:, None] - units).sum(axis=2))
-    allowed = deviation_on(plan.grid) / plan.grid * mu_of(plan.event)
-    assert 0.999 * allowed < moves.max() <= allowed
+    tables = [
+        pd.concat([FRAME[:4], pd.DataFrame([row], columns=list(FRAME))])
+        for row in itertools.product(*values)
+    ]
 
+    def run(X):
+        entries = plan.release(domain.fine.encode(columns_in(X)), domain, rng).entries
+        return [(entries[j].starts, entries[j].weights) for j in plan.columns]
 
-def test_what_is_released_decides_the_bins(monkeypatch):
-    Released(monkeypatch)
-    domain = declared()
-    plan = plan_bins(N, domain, 1.0)
-    some = (FRAME, FRAME[::-1].assign(gain=5, hours=7))
-    first, second = (
-        plan.release(domain.fine.encode(columns_in(X)), domain, None).entries for X in some
-    )
-    for j in plan.columns:
-        assert_array_equal(first[j].starts, second[j].starts)
-        assert_array_equal(first[j].weights, second[j].weights)
+    (change,) = recorded.ratios(run, tables, [mu_of(plan.event)])
+    assert 0.999 < change <= 1.0
