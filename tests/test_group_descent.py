@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.optimize import minimize
-from scipy.special import expit
 
 from skdpsco import PrivateGroupDRO
 from skdpsco.constraints.sets import L2Ball
@@ -24,18 +22,6 @@ def problem_of(loss, weights=None, **options):
     return GroupProblem(
         loss, L2Ball(math.inf), 200, 3, **{"n_groups": 3, **options}, class_weights=weights
     )
-
-
-@pytest.mark.parametrize(("loss", "weights"), LOSSES)
-def test_a_record_adds_at_most_1_to_the_losses_of_its_groups(loss, weights):
-    rng = np.random.default_rng(0)
-    X = as_design(rng.uniform(-1.0, 1.0, (1, 3)), np.ones(3), True)
-    for member in ([1.0, 0.0, 1.0], [0.0, 0.0, 0.0]):
-        y = GroupedTargets(np.array([1.0]), sparse.csr_array([member]))
-        for w in (np.zeros(4), np.array([1.0, -2.0, 0.5, 0.1]), np.full(4, np.nan)):
-            sums = losses_by_group(X, y, problem_of(loss, weights), w, 1e-3)
-            assert (sums >= 0.0).all()
-            assert (sums <= member).all()
 
 
 @pytest.mark.parametrize(("loss", "weights"), LOSSES)
@@ -95,34 +81,6 @@ def conflicting(n, seed=0):
     Z /= Z.std(axis=0)
     z = np.where(group == 1, 0.6 * Z[:, 0] + 0.8 * Z[:, 1], Z[:, 0])
     return X, z, 300.0 + 50.0 * (z + 0.5 * rng.normal(size=n)), group
-
-
-def worst_error(predicted, y, group):
-    return max(np.mean((predicted - y)[group == g] ** 2) for g in (0, 1))
-
-
-@pytest.mark.parametrize("membership", ["public", "private"])
-def test_without_noise_it_is_the_optimum(membership):
-    X, _, y, group = conflicting(4000)
-    model = PrivateGroupDRO(
-        loss="squared",
-        solver="gradient-descent",
-        epsilon=1e6,
-        groups=[0, 1],
-        group_membership=membership,
-    ).fit(X, y, sensitive_features=group)
-    A = np.column_stack([X, np.ones(len(X))])
-
-    def worst(log_odds):
-        theta = expit(log_odds[0])
-        weights = np.where(group == 1, theta / (group == 1).sum(), (1 - theta) / (group == 0).sum())
-        root = np.sqrt(weights)
-        w = np.linalg.lstsq(A * root[:, None], y * root, rcond=None)[0]
-        return worst_error(A @ w, y, group)
-
-    best = minimize(worst, np.zeros(1), method="Nelder-Mead").fun
-    assert worst_error(model.predict(X), y, group) < 1.04 * best
-    assert model.group_weights_.sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("cvar_level", [0.2, 1.0])

@@ -1,4 +1,4 @@
-"""Private membership of groups, overlapping groups, and a user's own solvers."""
+"""Private membership of groups, and overlapping groups."""
 
 import warnings
 
@@ -129,7 +129,8 @@ def test_a_matrix_without_overlaps_is_labels():
     nobody = np.zeros((len(group), 1), dtype=bool)
     for given in (group, np.hstack([one_hot(group), nobody])):
         solver, params = Recorder(), {**PRIVATE, "groups": [*NAMES, "west"], "n_iter": 8}
-        model(**params, solver=solver).fit(X, y, sensitive_features=given)
+        fitted = model(**params, solver=solver).fit(X, y, sensitive_features=given)
+        assert fitted.n_iter_ == 8
         noise.append(solver.made.losses.grid)
     assert noise[1] == pytest.approx(np.sqrt(3 / 2) * noise[0], rel=1e-3)  # of losses that change
 
@@ -182,30 +183,3 @@ def test_scores_of_overlapping_groups():
     assert worst_group_score(fitted, X, y, sensitive_features=matrix) == min(by_hand)
     with pytest.raises(ValueError, match="has no member"):
         group_report(fitted, X, y, sensitive_features=matrix & [True, False])
-
-
-# ------------------------------------------------------------------------------ solvers
-
-
-def test_solvers_by_name_and_as_objects():
-    X, y, group = data()
-    auto = model().fit(X, y, sensitive_features=group)
-    named = model(solver="gradient-descent").fit(X, y, sensitive_features=group)
-    assert np.array_equal(named.coef_, auto.coef_)
-    # Features are conditioned for solvers that are given by name.
-    given = [
-        model(solver=solver, feature_bound=1.0).fit(X, y, sensitive_features=group)
-        for solver in (GroupDescent(), Recorder())
-    ]
-    assert np.array_equal(given[0].coef_, given[1].coef_)
-    assert auto.n_iter_ != 7
-    assert model(n_iter=7).fit(X, y, sensitive_features=group).n_iter_ == 7
-
-
-def test_the_average_alone_releases_no_losses():
-    X, y, group = data()
-    fits = [
-        model(**params).fit(X, y, sensitive_features=group)
-        for params in ({"average_weight": 1.0}, {"cvar_level": 1.0})
-    ]
-    assert fits[0].coef_ == pytest.approx(fits[1].coef_, abs=1e-5)
