@@ -6,15 +6,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from cases import each
-from sklearn.base import TransformerMixin
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
-from skdpsco import Ledger, PrivateLasso, PrivateLogisticL1
+from skdpsco import Ledger, PrivateGridSearchCV, PrivateLasso, PrivateLogisticL1
 from skdpsco.base.private_estimator import PrivateEstimator
 from skdpsco.inspection import PrivacyUtilityDisplay, RadiusPathDisplay, privacy_report
+from skdpsco.preprocessing import PrivateStandardScaler
 from skdpsco.privacy import Budget, ZCDPEvent
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -34,33 +35,17 @@ def _close():
     plt.close("all")
 
 
-class Fake(PrivateEstimator):
+class Constant(PrivateEstimator):
+    """Scores are epsilon, plus the number of its fits over 100."""
+
+    n_fits = 0
+    tests: list = []
+
     def __init__(self, epsilon=1.0, delta=1e-6, ledger=None, random_state=None):
         self.epsilon = epsilon
         self.delta = delta
         self.ledger = ledger
         self.random_state = random_state
-
-
-class Centre(TransformerMixin, Fake):
-    """A private transformer without its noise."""
-
-    def fit(self, X, y=None):
-        budget = self._budget()
-        event = ZCDPEvent(self._available(budget).rho)
-        with self._releasing(self, event, budget):
-            pass
-        return self
-
-    def transform(self, X):
-        return X
-
-
-class Constant(Fake):
-    """Scores are epsilon, plus the number of its fits over 100."""
-
-    n_fits = 0
-    tests: list = []
 
     def fit(self, X, y):
         type(self).n_fits += 1
@@ -141,7 +126,9 @@ def test_random_state():
 
 
 def test_several_private_steps_share_epsilon():
-    pipeline = make_pipeline(Centre(0.3, 1e-5), Centre(0.6, 1e-7), PrivateLasso(epsilon=0.5))
+    scaler = PrivateStandardScaler(lower=-1.0, upper=1.0, epsilon=0.3, delta=1e-5)
+    other = clone(scaler).set_params(epsilon=0.6, delta=1e-7)
+    pipeline = make_pipeline(scaler, other, PrivateLasso(epsilon=0.5))
     shares = [Budget(step.epsilon, step.delta).rho for _, step in pipeline.steps]
     models = []
 
@@ -161,27 +148,16 @@ def test_several_private_steps_share_epsilon():
     assert len({id(model[0].ledger) for model in models}) == 4
 
 
-class Search(PrivateEstimator):
-    def __init__(self, estimator, epsilon=1.0, delta=1e-6, ledger=None, random_state=None):
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.random_state = random_state
-
-    def fit(self, X, y):
-        raise AssertionError
-
-
 LEDGER = Ledger(1.0, 1e-6)
+CHARGED = PrivateLasso(ledger=LEDGER)
 LAMBDA = FunctionTransformer(lambda X: X)
 
 
 @pytest.mark.parametrize(
     ("changes", "error", "match"),
     [
-        ({"estimator": PrivateLasso(ledger=LEDGER)}, ValueError, "ledger=None.*private"),
-        ({"estimator": Search(PrivateLasso(ledger=LEDGER))}, ValueError, "ledger=None"),
+        ({"estimator": CHARGED}, ValueError, "ledger=None.*private"),
+        ({"estimator": PrivateGridSearchCV(CHARGED, {"radius": [1.0]})}, ValueError, "ledger=None"),
         (
             {"estimator": make_pipeline(StandardScaler(), PrivateLasso())},
             ValueError,

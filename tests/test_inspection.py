@@ -23,8 +23,14 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from skdpsco import PrivateLasso, PrivateLogisticL1, linear_model, model_selection, preprocessing
-from skdpsco.base.private_estimator import PrivateEstimator
+from skdpsco import (
+    PrivateGridSearchCV,
+    PrivateLasso,
+    PrivateLogisticL1,
+    linear_model,
+    model_selection,
+    preprocessing,
+)
 from skdpsco.data import RowBlocks
 from skdpsco.inspection import not_private_steps, privacy_report, private_steps
 from skdpsco.inspection._steps import ALTERNATIVES
@@ -279,7 +285,7 @@ def test_bad_budget(parameters, error):
 
 
 def test_private_steps():
-    search = PrivateSearch(PrivateLasso())
+    search = PrivateGridSearchCV(PrivateLasso(), {"radius": [1.0]})
     pipeline = Pipeline(
         [
             ("prep", columns((make_pipeline(PrivateLasso(epsilon=2.0)), [0]), (Normalizer(), [1]))),
@@ -296,17 +302,6 @@ def test_private_steps():
     pipeline.set_params(**{f"{prefix}epsilon": 7.0 for prefix in found})
     assert all(step.epsilon == 7.0 for _, step in private_steps(pipeline))
     assert search.estimator.epsilon == 1.0
-
-
-class PrivateSearch(PrivateEstimator):
-    """Answers for what it contains."""
-
-    def __init__(self, estimator, epsilon=1.0, delta=1e-6, ledger=None, random_state=None):
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.random_state = random_state
 
 
 # Tables.
