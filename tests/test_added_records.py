@@ -16,28 +16,21 @@ from sklearn.model_selection import KFold, cross_val_score
 from skdpsco import (
     Ledger,
     PrivacyWarning,
-    PrivateElasticNet,
-    PrivateGammaRegressor,
     PrivateGridSearchCV,
     PrivateHuberRegressor,
     PrivateLasso,
     PrivateLinearClassifier,
     PrivateLinearRegressor,
-    PrivateLinearSVC,
     PrivateLogisticL1,
     PrivateLogisticRegression,
     PrivateMoments,
-    PrivatePoissonRegressor,
-    PrivateQuantileRegressor,
     PrivateRidge,
     RowBlocks,
 )
 from skdpsco.base import linear_model
-from skdpsco.base.grants import Grant
 from skdpsco.data import pieces
 from skdpsco.data.design import as_design
 from skdpsco.data.pieces import one_record, replace_one, sum_error
-from skdpsco.data.products import predict_all
 from skdpsco.inspection import plan, privacy_report
 from skdpsco.losses import Logistic, Multinomial
 from skdpsco.mechanisms.samplers import GRID_LIMIT, deviation_on, to_grid
@@ -47,7 +40,6 @@ from skdpsco.privacy import (
     AddedPoissonSampledGaussianEvent,
     Budget,
     GaussianEvent,
-    ZCDPEvent,
     epsilon_of,
     rho_of,
 )
@@ -120,28 +112,10 @@ def test_a_count_costs_what_is_charged(rho):
     assert rho_of(counted.event) == pytest.approx(RECORD_COUNT.share * rho)
 
 
-REGRESSIONS = [
-    PrivateRidge,
-    PrivateElasticNet,
-    PrivateHuberRegressor,
-    PrivateQuantileRegressor,
-    PrivatePoissonRegressor,
-    PrivateGammaRegressor,
-    PrivateLasso,
-    PrivateLinearRegressor,
-]
-CLASSIFIERS = [
-    PrivateLogisticRegression,
-    PrivateLinearSVC,
-    PrivateLogisticL1,
-    PrivateLinearClassifier,
-]
-
-
-@pytest.mark.parametrize("make", [*REGRESSIONS, *CLASSIFIERS])
-def test_every_model_with_a_penalty_or_in_a_ball_can(make):
+@pytest.mark.parametrize("make", [PrivateHuberRegressor, PrivateLasso, PrivateLinearClassifier])
+def test_fits_enter_a_ledger_and_say_what_is_private(make):
+    y = LABELS if make is PrivateLinearClassifier else Y
     ledger = Ledger(1.0, 1e-6, relation=ADD_OR_REMOVE)
-    y = np.exp(Y) if make in REGRESSIONS else LABELS
     report = make(epsilon=0.9, ledger=ledger, **ADDED).fit(X, y).privacy_
     assert ledger.charges()[0].rho == pytest.approx(report.rho)
     assert report.relation == ledger.weakest_relation() == ADD_OR_REMOVE
@@ -192,18 +166,24 @@ def test_what_has_no_plan_fails_before_the_charge():
     costs_nothing(model, "Cannot split the budget for", np.zeros((2, 400)), Y[:2])
 
 
+OF_BALLS = {"solver": "anytime-mirror-descent", "radius": 1.0}
 REFUSED = [
     (PrivateLogisticRegression(solver=SGD(batch_size=9.0), **ADDED), "batch_size must be 'auto'"),
     (PrivateLinearClassifier(solver="phased-erm", **ADDED), "'replace-one' for PhasedERM"),
     (PrivateLinearRegressor(row_norm=1.0, **ADDED), "ProjectedDescent needs row_norm=None"),
     (PrivateRidge(solver="coordinate-descent", **ADDED), "'replace-one' for CoordinateDescent"),
-    (
-        PrivateLogisticL1(solver="anytime-mirror-descent", radius=1.0, **ADDED),
-        "'replace-one' for AnytimeMirrorDescent",
-    ),
+    (PrivateLogisticL1(**OF_BALLS, **ADDED), "'replace-one' for AnytimeMirrorDescent"),
     (PrivateRidge(standard_errors=True, **ADDED), "standard_errors must be False"),
     (PrivateGridSearchCV(PrivateRidge(**ADDED), {"alpha": [1.0, 2.0]}), "in a search"),
     (PrivateRidge(relation="remove"), "'relation' parameter"),
+    (
+        PrivateMoments(**{**OPTIONS, "feature_bound": None}),
+        "must be declared with relation='add-or-remove-o",
+    ),
+    (
+        PrivateMoments(**{**OPTIONS, "target_bound": None}),
+        "must be declared with relation='add-or-remove-o",
+    ),
 ]
 
 
@@ -262,20 +242,6 @@ def test_sensitivities_of_sums(monkeypatch):
     assert linear_model.MOST_RECORDS_ADDED >= max(RECORD_COUNT.sizes)
 
 
-@pytest.mark.parametrize("is_sparse", [False, True])
-def test_a_prediction_does_not_depend_on_where_a_record_stands(is_sparse):
-    """Records move up if one is missing, and their terms have to stay the same numbers."""
-    many, w = RNG.normal(size=(131, 7)), RNG.normal(size=8)
-
-    def predictions(rows):
-        Z = np.empty((len(rows), 1))
-        design = as_design(sparse.csr_matrix(rows) if is_sparse else rows, np.full(7, 3.0), True)
-        predict_all(design, w, Z)
-        return Z[:, 0]
-
-    assert (predictions(many)[1:] == predictions(many[1:])).all()
-
-
 # --- moments
 
 
@@ -292,17 +258,14 @@ def test_without_noise_moments_are_those_of_the_records():
     assert model.intercept_ == pytest.approx(truth.intercept_, abs=0.02)
 
 
+@pytest.mark.filterwarnings("error")  # an advice would follow from the number of records
 def test_the_number_of_records_is_noisy_and_nothing_else_tells_it():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # an advice would follow from the number of records
-        found = {PrivateMoments(epsilon=0.5, **OPTIONS).fit(X, Y).moments_.n_samples
-                 for _ in range(5)}  # fmt: skip
-        few = PrivateMoments(epsilon=0.01, **OPTIONS).fit(X[:1], Y[:1]).moments_
-    assert len(found) > 1
-    assert few.n_samples >= 1
-    assert type(few.n_samples) is int
-    events = {PrivateMoments(**OPTIONS).fit(X[:n], Y[:n]).privacy_.event for n in (1, 7, 400)}
-    assert len(events) == 1
+    fits = [PrivateMoments(epsilon=0.5, **OPTIONS).fit(X[:n], Y[:n]) for n in (1, 7, *[400] * 5)]
+    assert len({fit.moments_.n_samples for fit in fits[2:]}) > 1
+    few = PrivateMoments(epsilon=0.01, **OPTIONS).fit(X[:1], Y[:1]).moments_.n_samples
+    assert few >= 1
+    assert type(few) is int
+    assert len({fit.privacy_.event for fit in fits}) == 1
 
 
 @pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
@@ -355,18 +318,6 @@ def test_moments_are_added_if_both_numbers_are_private():
         one + public
 
 
-@pytest.mark.parametrize("missing", ["feature_bound", "target_bound"])
-def test_bounds_must_be_declared(missing):
-    match = "must be declared with relation='add-or-remove-one'"
-    costs_nothing(PrivateMoments(**{**OPTIONS, missing: None}), match, X, Y)
-
-
-def test_a_search_grants_nothing_for_other_neighbours():
-    with pytest.raises(ValueError, match="must be 'replace-one' in a search"):
-        Grant(1.0).charge(ZCDPEvent(0.1), "Fit", {}, ADD_OR_REMOVE)
-    assert rho_of(GaussianEvent(1.0)) == 0.5
-
-
 # --- samples
 
 
@@ -397,7 +348,7 @@ def test_samples_of_records_whose_number_is_not_the_count(monkeypatch):
             record_count.CountPlan, "release", lambda self, n, rng, count=counted: count
         )
         model = PrivateLogisticRegression(**options)
-        coef = np.mean([model.fit(X, LABELS).coef_ for _ in range(10)], axis=0)  # deviation 0.007
+        coef = np.mean([model.fit(X, LABELS).coef_ for _ in range(5)], axis=0)  # deviation 0.01
         truth = LogisticRegression(C=0.01).fit(X, LABELS)
         assert coef == pytest.approx(truth.coef_, abs=0.05)
         assert f"about {counted}" in str(model.privacy_)
