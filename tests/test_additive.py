@@ -393,24 +393,16 @@ def test_what_is_stored_is_released():
     )
 
 
-def test_units_weights_and_searches():
+def test_weights_and_searches():
     frame, y = people(3000)
-    persons = np.arange(3000) // 3
-    model = PrivateAdditiveRegressor(schema=SCHEMA, max_records_per_unit=2, random_state=0)
-    assert model.fit(frame, y, units=persons).privacy_.relation != "replace-one"
     options = {"schema": SCHEMA, "epsilon": 4.0, "random_state": 0}
     weighted = PrivateAdditiveRegressor(max_weight=2.0, **options)
-    weights = np.where(frame["city"] == "Rome", 2.0, 1e-3)
-    rome = weighted.fit(frame, y, sample_weight=weights).predict(frame)
-    plain = PrivateAdditiveRegressor(**options).fit(frame, y).predict(frame)
     there = (frame["city"] == "Rome").to_numpy()
+    rome = weighted.fit(frame, y, sample_weight=np.where(there, 2.0, 1e-3)).predict(frame)
+    plain = PrivateAdditiveRegressor(**options).fit(frame, y).predict(frame)
     assert np.mean((y - rome)[there] ** 2) < 1.2 * np.mean((y - plain)[there] ** 2)
-    search = PrivateGridSearchCV(
-        PrivateAdditiveRegressor(schema=SCHEMA),
-        {"loss": ["squared", "huber"]},
-        epsilon=3.0,
-        random_state=0,
-    ).fit(frame, y)
+    model, grid = PrivateAdditiveRegressor(schema=SCHEMA), {"loss": ["squared", "huber"]}
+    search = PrivateGridSearchCV(model, grid, epsilon=3.0, random_state=0).fit(frame, y)
     assert search.privacy_.epsilon == 3.0
     assert search.score(frame, y) > 0.3
 
@@ -460,40 +452,35 @@ def assert_same(found, expected, X):
     assert np.allclose(found.explain(X), expected.explain(X), rtol=1e-6, atol=1e-6)
 
 
+def wrong_in_block_1(f, y):
+    pairs = [(f[:9], y[:9]), (f[9:].assign(income=np.inf), y[9:])]
+    return RowBlocks.from_blocks(pairs)
+
+
+def sparse_blocks(f, y):
+    return RowBlocks.from_arrays(sparse.csr_array(np.eye(300)), y)
+
+
+OF_ARRAYS, UNDECLARED = RowBlocks.from_arrays, PrivateAdditiveClassifier(schema=BLOCKED)
+
+
 @each(
     "model, blocks, error, words",
     [
-        (OF_NUMBERS, lambda f, y: RowBlocks.from_arrays(f), ValueError, "y must be given"),
-        (OF_NUMBERS, lambda f, y: RowBlocks.from_arrays(f.assign(age="a"), y), TypeError, "age"),
-        (OF_NUMBERS, lambda f, y: RowBlocks.from_arrays(f.drop(columns="age"), y), ValueError, "a"),
-        (OF_NUMBERS, lambda f, y: RowBlocks.from_arrays(f, np.full(300, np.nan)), ValueError, "y"),
-        (
-            OF_NUMBERS,
-            lambda f, y: RowBlocks.from_blocks(
-                [(f[:9], y[:9]), (f[9:].assign(income=np.inf), y[9:])]
-            ),
-            ValueError,
-            "Block 1 of X: X: column 'income'",
-        ),
-        (PrivateAdditiveRegressor(), RowBlocks.from_arrays, ValueError, "numeric"),
-        (
-            PrivateAdditiveRegressor(),
-            lambda f, y: RowBlocks.from_arrays(sparse.csr_array(np.eye(300)), y),
-            TypeError,
-            "dense",
-        ),
-        (
-            PrivateAdditiveClassifier(schema=BLOCKED),
-            lambda f, y: RowBlocks.from_arrays(f, y > 1),
-            ValueError,
-            "classes must be declared",
-        ),
+        (OF_NUMBERS, lambda f, y: OF_ARRAYS(f), ValueError, "y must be given"),
+        (OF_NUMBERS, lambda f, y: OF_ARRAYS(f.assign(age="a"), y), TypeError, "age"),
+        (OF_NUMBERS, lambda f, y: OF_ARRAYS(f.drop(columns="age"), y), ValueError, "a"),
+        (OF_NUMBERS, lambda f, y: OF_ARRAYS(f, np.full(300, np.nan)), ValueError, "y"),
+        (OF_NUMBERS, wrong_in_block_1, ValueError, "Block 1 of X: X: column 'income'"),
+        (PrivateAdditiveRegressor(), OF_ARRAYS, ValueError, "numeric"),
+        (PrivateAdditiveRegressor(), sparse_blocks, TypeError, "dense"),
+        (UNDECLARED, lambda f, y: OF_ARRAYS(f, y > 1), ValueError, "classes must be declared"),
     ],
 )
 def test_mistakes_in_blocks_are_found_before_the_charge(model, blocks, error, words):
     frame, y = people(300)
     costs_nothing(model, words, blocks(frame, y), error=error)
-    weighted, given = clone(OF_NUMBERS).set_params(max_weight=1.0), RowBlocks.from_arrays(frame, y)
+    weighted, given = clone(OF_NUMBERS).set_params(max_weight=1.0), OF_ARRAYS(frame, y)
     costs_nothing(weighted, "sample_weight", given, sample_weight=np.ones(300))
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from cases import each
 
-from skdpsco.constraints import L1Ball, L2Ball
+from skdpsco.constraints import L1Ball
 from skdpsco.losses import Logistic
 from skdpsco.mechanisms.samplers import SCALE_BITS, summation_error
 from skdpsco.privacy import Budget, rho_of
-from skdpsco.solvers import Allowance, AnytimeMirrorDescent, Problem, check_supported
+from skdpsco.solvers import Allowance, AnytimeMirrorDescent, Problem
 from skdpsco.solvers.lp_ball.anytime_mirror_descent import cut, draw_times
 
 FRESH = pytest.mark.parametrize("fresh", [0, 1, 3])
@@ -85,11 +85,8 @@ def test_rounding_is_paid_for(fresh, n_iter):
     assert 0.85 * rho < rounded <= rho
 
 
-def test_bad_options_and_problems():
+def test_there_are_no_more_steps_than_records():
     problem, solver = Problem(Logistic(), L1Ball(1.0), 20, 3), AnytimeMirrorDescent()
     assert solver.plan(problem, Budget(1.0, 1e-6), 20).n_iter == 20
     with pytest.raises(ValueError, match="n_iter must be at most the number of records, 20, got"):
         solver.plan(problem, Budget(1.0, 1e-6), 21)
-    with pytest.raises(TypeError, match="needs the kernel `n_vertices`, which the constraint L2"):
-        check_supported(solver, Problem(Logistic(), L2Ball(1.0), 20, 3))
-    check_supported(solver, problem)

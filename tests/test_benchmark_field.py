@@ -93,12 +93,6 @@ def test_categories_clipping_and_codes(field):
     np.testing.assert_array_equal(codes, [[4, 1, 1, 0], [7, 0, 0, 1]])
 
 
-def test_what_is_not_there_is_named(field):
-    missing = field.data.unavailable(None)
-    assert "Adult" in missing
-    assert "breast cancer" not in missing
-
-
 def test_failures_are_rows(field, monkeypatch):
     def fail(problem, budget, rng):
         assert problem.y_test is None
@@ -120,16 +114,6 @@ def test_projected_marginals_are_those_of_the_records(field):
     table = run(problem, SimpleNamespace(mu=1e4), rng)["table"]
     errors = field.measures.marginal_errors(X, table, problem.sizes, 3)
     assert max(error.max() for error in errors) < 0.02
-
-
-def test_settings_are_methods_of_their_own(field):
-    settings = field.methods.all_settings()
-    assert set(settings).isdisjoint(field.methods.all_methods())
-    found = field.__main__.chosen(["AdaSSP", "Ridge"], field.methods.all_methods())
-    assert set(found) == {"AdaSSP", "Ridge"}  # and not what has these in its name
-    assert len(field.__main__.chosen(["boosted"], settings)) > 1
-    setting = settings["AdaSSP [share=0.1]"].run
-    assert setting.keywords == {"share": 0.1}
 
 
 def test_the_readme_says_what_was_measured(field):
@@ -272,14 +256,6 @@ def test_tukey_em_draws_deep_points(tukey):
         share = mass[depth_of(models, cells) == depth].sum()
         error = np.sqrt(share * (1.0 - share) / n)
         assert abs(np.mean(drawn == depth) - share) <= 4.5 * error
-
-
-def test_tukey_em_refuses_few_records(tukey):
-    rng = np.random.default_rng(3)
-    A, y = rng.random((200, 4)), rng.random(200)
-    for rows in (1.0, 20.0):
-        with pytest.raises(tukey.Refused):
-            tukey.tukey_em(A, y, 1.0, 1e-6, rng, rows)
 
 
 @pytest.mark.parametrize("distance", [0, 2, 9])

@@ -205,16 +205,13 @@ def test_bad_problems():
     with pytest.raises(TypeError, match="needs an operator with value"):
         solve_variational_inequality(silent, np.zeros(500), solver="boosted-mirror-descent")
     game = Toy()
-    game.value_bound = None
-    with pytest.raises(TypeError, match="needs an operator with value"):
-        solver.plan(VariationalProblem(game, 1000), budget)
-    for bad in (0.0, -1.0, math.nan, math.inf, "1", True):
-        game.value_bound = bad
-        with pytest.raises((TypeError, ValueError), match="value_bound must be"):
+    for changes, match in (
+        ({"value_bound": None}, "needs an operator with value"),
+        *(({"value_bound": bad}, "value_bound must be")
+          for bad in (0.0, -1.0, math.nan, math.inf, "1", True)),
+        ({"value_bound": 1.0, "smoothness": None}, "needs the operator's smoothness"),
+        ({"saddle": False}, "needs saddle=True"),
+    ):  # fmt: skip
+        vars(game).update(changes)
+        with pytest.raises((TypeError, ValueError), match=match):
             solver.plan(VariationalProblem(game, 1000), budget)
-    game.value_bound, game.smoothness = 1.0, None
-    with pytest.raises(ValueError, match="needs the operator's smoothness"):
-        solver.plan(VariationalProblem(game, 1000), budget)
-    game.saddle = False
-    with pytest.raises(ValueError, match="needs saddle=True"):
-        solver.plan(VariationalProblem(game, 1000), budget)

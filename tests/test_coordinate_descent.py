@@ -15,7 +15,7 @@ from skdpsco.losses import Logistic, Multinomial, Squared, derivative, derivativ
 from skdpsco.penalties import L1, L2, Box
 from skdpsco.privacy import Budget
 from skdpsco.scaling.column_scales import Scales
-from skdpsco.solvers import Allowance, GradientDescent, check_supported
+from skdpsco.solvers import SGD, Allowance, GradientDescent, check_supported
 from skdpsco.solvers.penalized import coordinate_descent as cd_module
 from skdpsco.solvers.penalized import greedy_coordinate_descent as greedy_module
 from skdpsco.solvers.penalized.coordinate_descent import CoordinateDescent, slopes
@@ -39,7 +39,7 @@ def test_other_bad_parameters():
     ):
         with pytest.raises(ValueError, match=message):
             dataclasses.replace(make_problem(Logistic(), 10, 2), **change)
-    for solver in SOLVERS:
+    for solver in (*SOLVERS, GradientDescent(), SGD()):
         problem = make_problem(Logistic(), 10, 100_000)
         with pytest.raises(ValueError, match="fewer, larger draws"):
             solver.plan(problem, Budget(1e-5, 1e-12), 1000)

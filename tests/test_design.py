@@ -135,23 +135,6 @@ def test_one_record_changes_correlations_by_two_at_most(form, intercept):
     assert largest == pytest.approx(2.0, rel=1e-13)
 
 
-def arrays_of(X):
-    return [X.data.copy(), X.indices.copy(), X.indptr.copy()]
-
-
-def seen(X, bounds, intercept=False):
-    """The features that kernels see, by a record at a time."""
-    wrapped = as_design(X, bounds, intercept)
-    D = len(bounds) + intercept
-    A = columns_of(wrapped, 0, X.shape[0], np.arange(D))
-    G, Z = np.empty(D), np.empty((X.shape[0], 1))
-    correlate(wrapped, np.ones((X.shape[0], 1)), G)
-    np.testing.assert_allclose(G, A.sum(axis=0), rtol=1e-14)
-    predict_all(wrapped, np.ones(D), Z)
-    np.testing.assert_allclose(Z[:, 0], A.sum(axis=1), rtol=1e-14)
-    return A
-
-
 @formats
 def test_a_nan_stays_in_its_record(form):
     # Validation refuses NaN; if it did not, a sum must still not become NaN for one record.
@@ -175,16 +158,6 @@ def test_every_design_is_read_only(checked):
         for seen in (wrapped, conditioning.apply(wrapped)):
             assert not any(getattr(seen, field).flags.writeable for field in fields)
     assert X.flags.writeable
-
-
-def test_kernels_leave_the_data_alone():
-    X, bounds = data(12, 6), np.full(6, 0.5)
-    S = csr(X)
-    before = [X.copy(), *arrays_of(S)]
-    for matrix in (X, S):
-        seen(matrix, bounds, True)
-    for array, original in zip((X, S.data, S.indices, S.indptr), before, strict=True):
-        np.testing.assert_array_equal(array, original)
 
 
 def test_what_arrays_hold_beyond_the_last_row_is_not_seen():

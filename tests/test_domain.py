@@ -258,12 +258,6 @@ def test_floats_of_all_libraries_hold_what_is_declared_as_they_round_it(dtype):
         assert domain_of(given, X.astype({"b": "category"}))[1].tolist() == codes.tolist()
 
 
-def test_records_in_place_of_a_domain_are_not_shown():
-    frame = pd.DataFrame({"a": [123456789]})
-    with pytest.raises(TypeError, match=r"got an object of type DataFrame\.$"):
-        domain_of(frame, frame)
-
-
 FRAME = pd.DataFrame({"a": [0, 1], "b": ["u", "v"]})
 ENTRY = "must be a list of categories, Bins or an int >= 1"
 LIST = r"must be a list of at least one category, all different"

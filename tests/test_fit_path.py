@@ -64,6 +64,13 @@ def with_fit():
     return sorted(found, key=lambda one: one.__name__)
 
 
+def to_fit(Estimator):
+    """An estimator, and the arguments of a fit."""
+    more = {"sensitive_features": Y} if "GroupDRO" in Estimator.__name__ else {}
+    data = RECORDS.get(Estimator, X), TARGETS.get(Estimator, Y)
+    return Estimator(**MADE_WITH.get(Estimator, {})), data, more
+
+
 class Reached(Exception):
     pass
 
@@ -90,12 +97,8 @@ def test_the_list_of_estimators_is_not_empty():
 
 @pytest.mark.parametrize("Estimator", with_fit())
 def test_every_fit_goes_one_way(Estimator, monkeypatch):
-    estimator = Estimator(**MADE_WITH.get(Estimator, {}))
-    before = dict(vars(estimator))
-    records = RECORDS.get(Estimator, X)
-    more = {"sensitive_features": Y} if "GroupDRO" in Estimator.__name__ else {}
-    targets = TARGETS.get(Estimator, Y)
-    planned = []
+    estimator, data, more = to_fit(Estimator)
+    before, planned = dict(vars(estimator)), []
     plan_within = private_estimator.plan_within
 
     def watched(make_plan, available):
@@ -106,7 +109,7 @@ def test_every_fit_goes_one_way(Estimator, monkeypatch):
         monkeypatch.setattr(f"skdpsco.{name}.plan_within", watched)
     monkeypatch.setattr(private_estimator, "releasing", reached)
     with pytest.raises(Reached):
-        estimator.fit(records, targets, **more)
+        estimator.fit(*data, **more)
     assert planned
     assert vars(estimator) == before  # and nothing is learnt without it
 
@@ -187,14 +190,11 @@ class Refusing(skdpsco.Ledger):
 @pytest.mark.filterwarnings("always")
 @each("Estimator", with_fit())
 def test_warnings_name_the_line_that_called_fit(Estimator):
-    estimator = Estimator(**MADE_WITH.get(Estimator, {}))
+    estimator, data, more = to_fit(Estimator)
     estimator.set_params(random_state=0, ledger=Refusing(2.0, 1e-6))
-    records = RECORDS.get(Estimator, X)
-    more = {"sensitive_features": Y} if "GroupDRO" in Estimator.__name__ else {}
-    targets = TARGETS.get(Estimator, Y)
     with (
         pytest.warns(skdpsco.PrivacyWarning, match="random_state") as caught,
         pytest.raises(Reached),
     ):
-        estimator.fit(records, targets, **more)
+        estimator.fit(*data, **more)
     assert {warning.filename for warning in caught} == {__file__}

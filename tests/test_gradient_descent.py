@@ -35,33 +35,6 @@ def small_data(seed=0, n=3000, d=4):
     return X, z, bounds, rng
 
 
-def test_all_of_the_budget_goes_to_gradients_whatever_the_layout():
-    """Lengths and clipping norms follow from them; a metric alone has a share of its own."""
-    for loss in (Logistic(), Squared(), Multinomial(3), SmoothHinge(1.0), Huber(1.0)):
-        for d, epsilon in itertools.product((10, 300), (0.25, 1.0, 8.0)):
-            problem = conditioned(loss, 4000, d + 1)
-            budget = Budget(epsilon, 1e-6)
-            dense, other = (
-                GradientDescent().plan(dataclasses.replace(problem, sparse=sparse), budget)
-                for sparse in (False, True)
-            )
-            counts = [count for _, count in leaves(dense.event)]
-            assert counts.count(dense.n_iter) == 1
-            of_targets = dense.scales.target
-            assert len(counts) == 1 + (dense.metric_grid is not None) + of_targets
-            if dense.metric_grid is None:
-                # Sums over sparse rows minus a centre are rounded more.
-                assert dense.grid < other.grid < 1.001 * dense.grid
-                assert dataclasses.replace(other, grid=dense.grid) == dense
-
-
-@both_solvers
-def test_other_bad_parameters(cls):
-    problem = make_problem(Logistic(), 10, 100_000)
-    with pytest.raises(ValueError, match="fewer, larger draws"):
-        cls().plan(problem, Allowance(1e-12), 100_000)
-
-
 class Unbounded(Logistic):
     def lipschitz(self, prediction_bound=math.inf, target_bound=1.0):
         return math.inf

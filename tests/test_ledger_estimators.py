@@ -1,6 +1,5 @@
 """Estimators and a ledger: charged before noise, counted whatever scikit-learn copies."""
 
-import copy
 import warnings
 
 import numpy as np
@@ -126,16 +125,6 @@ def test_an_exceeded_budget_draws_nothing_and_keeps_the_earlier_fit(Estimator):
 
 
 @BOTH
-def test_clones_and_copies_charge_the_same_ledger(Estimator):
-    ledger = Ledger(8.0, 1e-6)
-    model = model_of(Estimator, ledger)
-    fitted = copy.deepcopy(model).fit(X, Y)
-    for other in (model, clone(model), copy.copy(model), fitted, copy.deepcopy(fitted)):
-        other.fit(X, Y)
-    assert len(ledger.charges()) == 6
-
-
-@BOTH
 def test_cross_validation_cannot_pass_a_ceiling(Estimator):
     """Ten fits of epsilon 0.1 under a ceiling of 0.3: each is counted, none fits beyond it."""
     ledger = Ledger(0.3, 1e-6)
@@ -151,19 +140,6 @@ def test_cross_validation_cannot_pass_a_ceiling(Estimator):
     assert np.isnan(scores).tolist() == [False] * allowed + [True] * (10 - allowed)
     (warning,) = (w for w in caught if w.category is FitFailedWarning)
     assert "BudgetExceededError" in str(warning.message)
-
-
-@BOTH
-def test_a_part_pays_for_a_fit(Estimator):
-    ledger = Ledger(1.0, 1e-6)
-    halves = np.arange(0, 60), np.arange(60, 120)
-    with ledger.parallel(halves) as parts:
-        for part, records in zip(parts, halves, strict=True):
-            model_of(Estimator, part).fit(X[records], Y[records])
-    one = Budget(0.5, 1e-6).rho
-    assert ledger.remaining().rho == pytest.approx(ledger.rho - one, rel=1e-6)
-    with pytest.raises(ValueError, match="has ended"):
-        model_of(Estimator, parts[0]).fit(X, Y)
 
 
 def test_a_validation_without_a_ledger_warns_in_every_call():
