@@ -1,7 +1,7 @@
 """Blocks of Arrow streams: the results of arrays, and refusals of what cannot be read again."""
 
 import warnings
-from functools import partial
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -90,18 +90,28 @@ MODELS = {
 }
 
 
+def arrays_in_blocks():
+    return RowBlocks.from_arrays(TABLE.drop_columns(["y"]).to_pandas(), Y, block_size=SIZE)
+
+
+@cache
+def of_arrays(name):
+    """The fit of a model that others are compared with."""
+    return same(MODELS[name], arrays_in_blocks())
+
+
 @pytest.mark.parametrize("kind", SOURCES)
 def test_results_are_those_of_arrays_in_the_same_blocks(kind, tmp_path):
     pytest.importorskip("pyarrow.parquet")
     blocks = RowBlocks.from_arrow(SOURCES[kind](tmp_path), "y", block_size=SIZE)
-    arrays = RowBlocks.from_arrays(TABLE.drop_columns(["y"]).to_pandas(), Y, block_size=SIZE)
+    arrays = arrays_in_blocks()
     assert (blocks.n_samples, blocks.n_blocks) == (N, arrays.n_blocks)
     assert blocks.feature_names == arrays.feature_names
-    for model, memory in product(MODELS.values(), (0, 2 * SIZE * (D + 1) * 8 / 2**20, 1024)):
+    for name, memory in product(MODELS, (0, 2 * SIZE * (D + 1) * 8 / 2**20, 1024)):
         with config_context(working_memory=memory):  # none of the blocks are held, one, or all
-            found, wanted = same(model, blocks), same(model, arrays)
+            found, wanted = same(MODELS[name], blocks), of_arrays(name)
         assert found.keys() == wanted.keys()
-        assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+        assert all(np.array_equal(found[key], wanted[key]) for key in wanted)
     some = np.arange(5, N, 3)
     for part, other in zip(blocks.take(some), arrays.take(some), strict=True):
         assert np.array_equal(part[0], other[0])
