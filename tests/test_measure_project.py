@@ -203,13 +203,6 @@ def test_tiny_queries(unit):
     assert result.answers == pytest.approx([unit, 0], abs=1e-2 * unit)
 
 
-def test_kept_numbers_of_tables_are_read_only():
-    for shape in ((2, 3), (600, 2)):
-        for kept in (scales(shape), positions((0, 1), (0,), shape)):
-            with pytest.raises(ValueError, match="read-only"):
-                kept[...] = 0
-
-
 def test_a_model_of_few_wide_columns_follows_their_tables():
     """A domain of more than 2**20 cells: samples come from the model, not from the answers."""
     rng, k = np.random.default_rng(0), 40

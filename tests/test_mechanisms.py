@@ -115,34 +115,6 @@ def test_noise_law_from_the_default_generator():
         assert p_value(draw(sampler, N, 3, rng=rng), SUPPORT, weights(3)) > FALSE_ALARM
 
 
-def test_wrong_branches_are_detected():
-    @numba.njit
-    def zero_twice(rng, bits):  # the rejection of -0 is forgotten: exact sampler, zero replayed
-        y = m.discrete_laplace(rng, bits)
-        if y != 0 and m.below(rng, 2 * (2 << bits)) == 0:
-            return 0
-        return y
-
-    @numba.njit
-    def no_fraction(rng, num, bits):  # only whole factors exp(-1)
-        return m.bernoulli_exp(rng, num >> bits << bits, bits)
-
-    @numba.njit
-    def laplace_candidate(rng, bits):  # the Gaussian accepts every candidate
-        return m.discrete_laplace(rng, bits)
-
-    @numba.njit
-    def minimum(rng, scores, bits):
-        return m.exponential_mechanism(rng, -scores, bits)
-
-    assert p_value(draw(zero_twice, N, 3), SUPPORT, laplace_weights(3)) < CERTAIN
-    assert p_value(draw(laplace_candidate, N, 3), SUPPORT, gaussian_weights(3)) < CERTAIN
-    successes = int(draw(no_fraction, N, 5, 2).sum())
-    assert stats.binomtest(successes, N, math.exp(-5 / 4)).pvalue < CERTAIN
-    sample = draw(minimum, N, SCORES, 3)
-    assert p_value(sample, np.arange(8), selection_weights(SCORES, 3)) < CERTAIN
-
-
 @pytest.mark.parametrize(
     ("sampler", "deviation"), [(m.discrete_laplace, 2**0.5), (m.discrete_gaussian, 1)]
 )

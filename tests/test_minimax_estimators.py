@@ -13,8 +13,7 @@ from skdpsco.losses import Hinge, Huber, Logistic, Multinomial, Quantile, Square
 from skdpsco.minimax._descent import TaskGradients
 from skdpsco.minimax._solver import minimax_solver
 from skdpsco.minimax._tasks import Tasks
-from skdpsco.privacy import Budget, rho_of
-from skdpsco.solvers import MirrorDescent, MirrorProx
+from skdpsco.solvers import MirrorProx
 from skdpsco.solvers.saddle.recursive_regularisation import RecursiveRegularisation
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
@@ -144,24 +143,6 @@ def test_without_noise_gradients_minimise_the_mean_loss_of_classes(k, prior):
     plain = LogisticRegression(C=1e6, class_weight="balanced", max_iter=1000).fit(X, y)
     W, V = model.coef_, plain.coef_
     assert W - W.mean(axis=0) * (k > 2) == pytest.approx(V - V.mean(axis=0) * (k > 2), abs=0.05)
-
-
-@pytest.mark.filterwarnings("ignore:Recursive regularisation:skdpsco.UtilityWarning")
-@pytest.mark.parametrize(
-    "solver",
-    [
-        "bias-reduced-mirror-descent",
-        "boosted-mirror-descent",
-        "recursive-regularisation",
-        MirrorDescent(n_draws=2),
-        MirrorProx("mirror-prox", n_batches=2),
-    ],
-)
-def test_other_solvers(solver):
-    X, y = classification(6000)
-    model = classifier(solver=solver, losses="logistic", n_iter=8).fit(X, y)
-    assert np.isfinite(model.coef_).all()
-    assert rho_of(model.privacy_.event) <= Budget(20.0, 1e-6).mu ** 2 / 2 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("prior", [None, [0.7, 0.3]])

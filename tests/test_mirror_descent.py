@@ -21,6 +21,7 @@ from skdpsco.variational import (
     Operator,
     QuadraticGame,
     duality_gap,
+    solve_variational_inequality,
 )
 from skdpsco.variational.clipped_operator import check_operator
 from skdpsco.variational.solve import _clipped
@@ -182,6 +183,12 @@ def test_duality_gap():
     ("call", "error", "match"),
     [
         (lambda: QuadraticGame(2, 2, bound="1"), TypeError, "bound"),
+        (lambda: MatrixGame(2, 2, bound=-1.0), ValueError, "bound"),
+        (
+            lambda: solve_variational_inequality(MatrixGame(2, 3), np.ones((9, 2, 2))),
+            ValueError,
+            "matrix of shape",
+        ),
         (lambda: duality_gap(MatrixGame(2, 2), np.ones(4) / 2), TypeError, "game"),
         (lambda: duality_gap(BilinearGame(2, 2), np.ones(3), ROW, ROW), ValueError, "z"),
         (lambda: duality_gap(BilinearGame(2, 2), np.ones(4), ROW, ROW, tol=0), ValueError, "tol"),

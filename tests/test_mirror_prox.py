@@ -73,25 +73,6 @@ def unit_rows(n, size, seed=0):
     return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1.0)
 
 
-class GroupLosses:
-    """min over w, max over group weights, of weighted squared losses of groups of equal size."""
-
-    saddle = True
-    smoothness = None
-
-    def __init__(self, d, k, loss_bound=2.0):
-        self.d, self.k = d, k
-        self.blocks = (Block(L2Ball(1.0), d, 2.0 * k), Block(Simplex(), k, loss_bound * k))
-
-    def total(self, z, data):
-        X, y, group = data
-        w, weight = z[: self.d], z[self.d :]
-        r = X @ w - y
-        in_w = X.T @ (self.k * weight[group] * r)
-        in_v = self.k * np.bincount(group, 0.5 * r * r, minlength=self.k)
-        return np.concatenate([in_w, -in_v])
-
-
 def solve(solver, operator, data, budget, seed=0, **options):
     problem = VariationalProblem(operator, len(data[0]))
     plan = solver.plan(problem, budget, **options)
@@ -116,31 +97,6 @@ def test_without_noise_a_regularised_game_is_solved(method):
     np.testing.assert_allclose(
         z, saddle, atol={"mirror-prox": 0.01, "mirror-descent": 0.05}[method]
     )
-
-
-def test_without_noise_the_worst_group_is_solved():
-    import cvxpy as cp
-
-    rng, d, k, n = np.random.default_rng(0), 3, 3, 60
-    group = np.repeat(np.arange(k), n // k)
-    X = rng.standard_normal((n, d))
-    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
-    w_of = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.5]])
-    y = np.clip(np.einsum("ij,ij->i", X, w_of[group]), -1, 1)
-    operator = GroupLosses(d, k)
-    z, _ = solve(MirrorProx("mirror-descent"), operator, (X, y, group), NOISELESS, n_iter=3000)
-
-    def losses(w):
-        return [cp.sum_squares(X[group == j] @ w - y[group == j]) / (2 * n / k) for j in range(k)]
-
-    w = cp.Variable(d)
-    best = cp.Problem(cp.Minimize(cp.max(cp.hstack(losses(w)))), [cp.norm(w) <= 1]).solve(
-        solver=cp.CLARABEL
-    )
-    worst = max(loss.value for loss in losses(cp.Constant(z[:d])))
-    start = max(loss.value for loss in losses(cp.Constant(np.zeros(d))))
-    assert start > 1.2 * best
-    assert best - 1e-6 <= worst <= 1.1 * best
 
 
 @pytest.mark.parametrize("smooth", [True, False])

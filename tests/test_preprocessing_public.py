@@ -308,22 +308,3 @@ def test_values_that_cannot_be_compared_sorted_or_hashed():
     huge = [[2**60 + 1, 10**400], [2**60, -1]]
     out = CategoricalDomainEncoder([2**60, 10**400]).fit_transform(huge)
     assert_array_equal(out, [[0, 0, 0, 1], [1, 0, 0, 0]])
-
-
-# --- ColumnClipper
-
-
-@pytest.mark.parametrize("labelled", [dict, pd.Series])
-def test_bounds_are_matched_by_name(labelled):
-    frame = pd.DataFrame({"age": [17.0, 95.0], "share": [0.2, 3.0]})
-    upper = labelled({"share": 1.0, "age": 90.0})
-    out = ColumnClipper(lower=0.0, upper=upper).fit_transform(frame)
-    assert_array_equal(out, [[17.0, 0.2], [90.0, 1.0]])
-    for wrong, said in (
-        ({"age": 1.0}, r"it lacks \['share'\]"),
-        ({"age": 1.0, "share": 1.0, "income": 2.0}, r"X lacks \['income'\]"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            ColumnClipper(lower=0.0, upper=labelled(wrong)).fit(frame)
-    with pytest.raises(ValueError, match="X has no column names"):
-        ColumnClipper(lower=0.0, upper=upper).fit(frame.to_numpy())

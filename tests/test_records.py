@@ -217,16 +217,6 @@ def test_orders_of_huge_numbers_of_records(n):
     assert abs(rows.mean() / n - 0.5) < 6 * (12 * count) ** -0.5
 
 
-def test_permutations_in_python_are_the_same():
-    keys = np.random.default_rng(0).integers(0, 2**64, 4, dtype=np.uint64)
-    for n in (1, 2, 10, 100):
-        rows, same = np.arange(n), np.arange(n)
-        module._permute(keys, n, rows)
-        with np.errstate(over="ignore"):
-            module._permute.py_func(keys, n, same)
-        np.testing.assert_array_equal(rows, same)
-
-
 def test_orders_mix():
     """Places and neighbours are as random as they should be: chi-squared, false alarm 1e-7."""
     n, bins, seeds = 600, 6, 300
@@ -289,14 +279,6 @@ def test_chunks_go_on_where_the_last_one_ended(takes, shuffle):
     assert records.taken == total
     with pytest.raises(ValueError, match=f"There are {n} records, {n + 1} were asked for"):
         next(records.take(n - total + 1))
-
-
-def test_records_as_they_stand_need_no_randomness():
-    X, y = design("dense", np.zeros((3, 1)), 1.0), np.zeros(3)
-    rng = rng_of(0)
-    before = rng.bit_generator.state
-    one_pass(X, y, rng, False)
-    assert rng.bit_generator.state == before
 
 
 # ------------------------------------------------------------------------------ blocks

@@ -154,17 +154,3 @@ def test_what_an_entry_says_of_noise():
     assert "Event" not in found["implementation"]["mechanisms"]
     assert "Whoever knows the seed" in found["implementation"]["mechanisms"]
     assert "knows the seed" not in entry(FITS["moments"]().privacy_)["implementation"]["mechanisms"]
-
-
-def test_the_schema_finds_faults():
-    good = {"basic": BASIC, "privacy_loss": {"privacy_parameters": {"epsilon": 1.0}}}
-    assert faults(good, SCHEMA) == []
-    for section, change in (
-        ("basic", {"data_product_type": "Model"}),
-        ("basic", {"surprise": "a"}),
-        ("privacy_loss", {"privacy_parameters": {"epsilon": "1"}}),
-        ("privacy_loss", {"privacy_parameters": {"mu": 1.0}}),
-        ("privacy_loss", {"privacy_parameters": 1.0}),
-    ):
-        assert len(faults({**good, section: {**good[section], **change}}, SCHEMA)) == 1
-    assert faults({"surprise": {}}, SCHEMA) == ["deployment/surprise"]

@@ -111,28 +111,17 @@ def test_report_of_a_fit(Estimator):
     assert about_y in str(report)
     how = "4 steps" if Estimator is PrivateLasso else "the intercept alone"
     assert f"coefficients by Stagewise: {how}" in str(report)
+    if Estimator is PrivateLogisticL1:
+        declared = Estimator(classes=[0, 1, 2]).fit(X, y).privacy_.assumptions
+        assert "the 3 labels are public (declared)" in declared
     # The table holds only what was public before the fit.
     again = Estimator(epsilon=2, delta=1e-5, radius=2.0, feature_bound=[1, 2, 3]).fit(X[::-1], y)
     assert str(again.privacy_) == str(report)
 
 
-def test_declared_labels_are_reported():
+def test_html_of_an_estimator_contains_the_report_once():
     X, y = data()
-    model = PrivateLogisticL1(classes=[0, 1, 2]).fit(X, y)
-    assert "the 3 labels are public (declared)" in model.privacy_.assumptions
-
-
-@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
-@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
-def test_seeded_fit_is_reported(Estimator):
-    X, y = data()
-    assert Estimator(random_state=0).fit(X, y).privacy_.seeded
-
-
-@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
-def test_html_of_an_estimator_contains_the_report_once(Estimator):
-    X, y = data()
-    model = Estimator()
+    model = PrivateLasso()
     with sklearn.config_context(display="diagram"):
         assert CAPTION not in model._repr_html_()
         assert CAPTION not in model._repr_mimebundle_()["text/html"]
@@ -158,21 +147,14 @@ def test_diagrams_of_pipelines_say_which_steps_are_private():
     assert "estimator: PrivateRidge" in search._repr_html_()  # still drawn by scikit-learn
 
 
-@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
-def test_text_display(Estimator):
+def test_repr_is_that_of_scikit_learn():
     X, y = data()
-    model = Estimator().fit(X, y)
+    model = PrivateLasso(epsilon=0.5)
+    expected = "PrivateLasso(epsilon=0.5)"
+    assert repr(model) == str(model) == expected
+    assert repr(model.fit(X, y)) == expected
+    assert PrivateLasso.__repr__ is BaseEstimator.__repr__
+    assert model._repr_mimebundle_()["text/plain"] == expected
     with sklearn.config_context(display="text"):
         assert not hasattr(model, "_repr_html_")
         assert list(model._repr_mimebundle_()) == ["text/plain"]
-
-
-@pytest.mark.parametrize("Estimator", [PrivateLasso, PrivateLogisticL1])
-def test_repr_is_that_of_scikit_learn(Estimator):
-    X, y = data()
-    model = Estimator(epsilon=0.5)
-    expected = f"{Estimator.__name__}(epsilon=0.5)"
-    assert repr(model) == str(model) == expected
-    assert repr(model.fit(X, y)) == expected
-    assert Estimator.__repr__ is BaseEstimator.__repr__
-    assert model._repr_mimebundle_()["text/plain"] == expected

@@ -19,7 +19,6 @@ from skdpsco import Ledger, PrivateSynthesizer, RowBlocks, Schema
 from skdpsco.mechanisms.samplers import deviation_on
 from skdpsco.solvers.synthesis import measure_project
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductMixture
-from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.workload import Marginals, QueryProblem
 from skdpsco.synthesis import Bins
 from skdpsco.synthesis.columns import read_table
@@ -328,13 +327,3 @@ def test_solvers(solver):
     assert np.abs(model.answers_ - truth(Marginals(3))).max() < 0.1
     assert model.sample(10).shape == (10, 5)
     assert model.n_iter_ >= 1
-
-
-def test_own_solver():
-    class Own(MeasureProject):
-        def run(self, plan, problem, codes, rng, progress):
-            result = super().run(plan, problem, codes, rng, progress)
-            result.n_iter = 77
-            return result
-
-    assert fitted(solver=Own()).n_iter_ == 77

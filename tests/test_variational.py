@@ -191,15 +191,6 @@ def test_bad_input(changes, error, match):
     assert ledger.charges() == []
 
 
-def test_bad_game():
-    with pytest.raises(ValueError, match="bound"):
-        MatrixGame(2, 2, bound=-1.0)
-    with pytest.raises(ValueError, match="n_rows"):
-        MatrixGame(0, 2)
-    with pytest.raises(ValueError, match="matrix of shape"):
-        solve_variational_inequality(MatrixGame(2, 3), PAYOFFS)
-
-
 def test_an_operator_that_mixes_records_is_found_on_probes():
     def mixing(z, x):
         return (z - x) / (1.0 + np.abs(x).max())
