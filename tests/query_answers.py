@@ -1,8 +1,11 @@
-"""Tables of codes, and their exact answers to a workload: released ones are compared to them."""
+"""Tables of codes, their exact answers to a workload, and runs of solvers that release others."""
 
 import numpy as np
 
+from skdpsco.privacy import Budget
 from skdpsco.solvers.synthesis.workload import LinearQueries, QueryProblem, count_table
+
+BUDGET = Budget(epsilon=1.0, delta=1e-6)
 
 
 def true_answers(problem: QueryProblem, codes: np.ndarray) -> np.ndarray:
@@ -30,3 +33,18 @@ def planted(seed: int, d: int, n: int) -> np.ndarray:
     weights = rng.dirichlet(np.ones(3))
     p = rng.uniform(0.1, 0.9, (3, d))
     return (rng.random((n, d)) < p[rng.choice(3, n, p=weights)]).astype(int)
+
+
+def run(solver, problem, codes, budget=BUDGET, seed=0, n_iter=None):
+    """The plan and the result of a run with a seed."""
+    plan, progress = solver.plan(problem, budget, n_iter), np.zeros(1, dtype=np.int64)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    result = solver.run(plan, problem, codes, rng, progress)
+    assert progress[0] == plan.n_iter == result.n_iter
+    return plan, result
+
+
+def error_of(solver, problem, codes, **options):
+    """The largest error of a released answer."""
+    released = run(solver, problem, codes, **options)[1].answers
+    return np.abs(released - true_answers(problem, codes)).max()

@@ -231,51 +231,36 @@ def test_the_gap_goes_to_zero_without_noise():
     assert gaps[1] < 0.5 * gaps[0]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (([], F), ValueError, "losses must be one or more"),
-        ((Logistic, F), TypeError, "losses must be"),
-        (([Logistic(), Multinomial(3)], F), ValueError, "the same number of predictions"),
-        ((Declared(), F), TypeError, "kernel|value|derivative"),
-        ((Multinomial(1), F), ValueError, "at least two classes"),
-        (([Logistic(), Huber(-1.0)], F), ValueError, "Huber"),
-        (([Absolute(), Quantile(1.5)], F), ValueError, "Quantile is not convex"),
-        ((SmoothHinge(0.0), F), ValueError, "SmoothHinge"),
-        ((Logistic(), 0), ValueError, "n_features"),
-        ((Logistic(), F, 0.0), ValueError, "radius"),
-        ((Squared(), F, 1e90), ValueError, "bound on"),
-    ],
-)
-def test_bad_parameters(arguments, error, message):
-    with pytest.raises(error, match=message):
-        MaximalLoss(*arguments)
-
-
 @each(
-    ("options", "error", "message"),
+    ("arguments", "options", "error", "message"),
     [
-        ({"n_targets": 0}, ValueError, "n_targets"),
-        ({"target_bound": -1.0}, ValueError, "target_bound"),
-        ({"weight_bounds": []}, ValueError, "weight_bounds"),
-        ({"weight_bounds": [1.0, 0.0]}, ValueError, "weight_bounds"),
-        ({"weight_bounds": ["a"]}, TypeError, "weight_bounds"),
+        (([], F), {}, ValueError, "losses must be one or more"),
+        ((Logistic, F), {}, TypeError, "losses must be"),
+        (([Logistic(), Multinomial(3)], F), {}, ValueError, "the same number of predictions"),
+        ((Declared(), F), {}, TypeError, "kernel|value|derivative"),
+        ((Multinomial(1), F), {}, ValueError, "at least two classes"),
+        (([Logistic(), Huber(-1.0)], F), {}, ValueError, "Huber"),
+        (([Absolute(), Quantile(1.5)], F), {}, ValueError, "Quantile is not convex"),
+        ((SmoothHinge(0.0), F), {}, ValueError, "SmoothHinge"),
+        ((Logistic(), 0), {}, ValueError, "n_features"),
+        ((Logistic(), F, 0.0), {}, ValueError, "radius"),
+        ((Squared(), F, 1e90), {}, ValueError, "bound on"),
+        ((Logistic(), F), {"n_targets": 0}, ValueError, "n_targets"),
+        ((Logistic(), F), {"target_bound": -1.0}, ValueError, "target_bound"),
+        ((Logistic(), F), {"weight_bounds": []}, ValueError, "weight_bounds"),
+        ((Logistic(), F), {"weight_bounds": [1.0, 0.0]}, ValueError, "weight_bounds"),
+        ((Logistic(), F), {"weight_bounds": ["a"]}, TypeError, "weight_bounds"),
     ],
 )
-def test_bad_options(options, error, message):
+def test_bad_parameters(arguments, options, error, message):
     with pytest.raises(error, match=message):
-        MaximalLoss(Logistic(), F, **options)
+        MaximalLoss(*arguments, **options)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        (np.zeros((4, F)),),
-        (np.zeros((4, F + 1)), np.zeros(4)),
-        (np.zeros((4, F)), np.zeros((4, 2))),
-        (np.zeros((4, F)), np.zeros(4), np.zeros((4, 1))),
-    ],
-)
+ROWS = np.zeros((4, F))
+
+
+@each("data", [(ROWS,), (ROWS[:, 1:], np.zeros(4)), (ROWS, ROWS), (ROWS, np.zeros(4), ROWS[:, :1])])
 def test_bad_data(data):
     with pytest.raises(ValueError, match="data must be"):
         solve_variational_inequality(MaximalLoss(Logistic(), F), data)

@@ -2,12 +2,11 @@
 
 import itertools
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from cases import each
-from query_answers import planted, skewed, true_answers
+from query_answers import BUDGET, error_of, planted, run, skewed, true_answers
 from scipy.special import softmax
 
 from skdpsco.privacy import Budget, GaussianEvent
@@ -35,7 +34,6 @@ from skdpsco.solvers.synthesis.measure_project import MeasureProject
 from skdpsco.solvers.synthesis.possible_records import linked_columns
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
 
-BUDGET = Budget(epsilon=1.0, delta=1e-6)
 SHAPE = (2, 3, 1, 4)
 
 
@@ -44,17 +42,6 @@ def contrasts_of_cells(shape):
     n_cells = math.prod(shape)
     units = np.eye(n_cells).reshape(n_cells, *shape)
     return np.array([(scales(shape) * helmert(unit)).ravel() for unit in units])
-
-
-def run(problem, codes, budget=BUDGET, seed=0):
-    solver, rng = MeasureProject(), np.random.Generator(np.random.PCG64(seed))
-    plan = solver.plan(problem, budget)
-    return plan, solver.run(plan, problem, codes, rng, np.zeros(1, dtype=np.int64))
-
-
-def error(problem, codes, **options):
-    result = run(problem, codes, **options)[1]
-    return np.abs(result.answers - true_answers(problem, codes)).max()
 
 
 @each("shape", [SHAPE, (5,), (2, 2, 2), (1,)])
@@ -181,8 +168,6 @@ def test_plans_that_are_refused():
     problem = QueryProblem((2, 2), Marginals(1), 100)
     with pytest.raises(ValueError, match=r"n_iter must be 'auto' .* or 1, got 2"):
         MeasureProject().plan(problem, BUDGET, 2)
-    with pytest.raises(ValueError, match="n_samples=4503599627370496 is too large"):
-        MeasureProject().plan(QueryProblem((2, 2), Marginals(1), 2**52), BUDGET)
     # Tables of few columns may have the most cells.
     tables = Marginals([(0, 1), *((j, 2, 3, 4) for j in (0, 1))])
     for solver in (MeasureProject(), SelectMeasure()):
@@ -190,8 +175,6 @@ def test_plans_that_are_refused():
             solver.plan(QueryProblem((999, 999, 2, 2, 2), tables, 2**34), BUDGET)
     with pytest.raises(ValueError, match="more than one value"):
         MeasureProject().plan(QueryProblem((1,) * 31, Marginals(1), 100), BUDGET)
-    with pytest.raises(ValueError, match="too large for the grid"):
-        MeasureProject().plan(problem, SimpleNamespace(mu=1e-9, rho=5e-19))
 
 
 @pytest.mark.parametrize("unit", [1e-170, 1e-310, 5e-324])
@@ -199,7 +182,7 @@ def test_tiny_queries(unit):
     """Their squares underflow."""
     matrix = unit * np.array([[1.0, 0, 0, 0], [0, 1, 1, 0]])
     problem = QueryProblem((2, 2), LinearQueries(matrix), 100)
-    result = run(problem, np.zeros((100, 2), dtype=int), Budget(1e5, 1e-6))[1]
+    result = run(MeasureProject(), problem, np.zeros((100, 2), dtype=int), Budget(1e5, 1e-6))[1]
     assert result.answers == pytest.approx([unit, 0], abs=1e-2 * unit)
 
 
@@ -209,7 +192,7 @@ def test_a_model_of_few_wide_columns_follows_their_tables():
     x = rng.normal(size=(30_000, 2)) @ rng.normal(size=(2, 4)) + 0.5 * rng.normal(size=(30_000, 4))
     codes = np.clip((x + 3.0) / 6.0 * k, 0, k - 1).astype(int)
     problem = QueryProblem((k,) * 4, Marginals([(0, 1), (0, 2), (0, 3)]), len(codes))
-    model = run(problem, codes, Budget(10.0, 1e-6))[1].distribution
+    model = run(MeasureProject(), problem, codes, Budget(10.0, 1e-6))[1].distribution
     found = np.concatenate([model.marginal((0, j)).ravel() for j in (1, 2, 3)])
     # The total variation is .050 with a spread of .002, and .22 for three components.
     assert np.abs(found - true_answers(problem, codes)).sum() / 6.0 < 0.07
@@ -218,7 +201,8 @@ def test_a_model_of_few_wide_columns_follows_their_tables():
 def test_accuracy_of_marginals():
     """All 960 cells of three-way tables of 10 columns, 10,000 records; 0.008 without a model."""
     problem = QueryProblem((2,) * 10, Marginals(3), 10_000)
-    errors = [error(problem, planted(seed, 10, 10_000), seed=seed) for seed in range(5)]
+    codes = [planted(seed, 10, 10_000) for seed in range(5)]
+    errors = [error_of(MeasureProject(), problem, one, seed=k) for k, one in enumerate(codes)]
     assert np.mean(errors) < 0.0070
 
 
@@ -231,7 +215,7 @@ def test_noise_alone_leaves_the_uniform_distribution(shape, workload, n_samples)
     problem, distances = QueryProblem(shape, workload, n_samples), []
     codes = skewed(n_samples, shape)
     for seed in range(4):
-        found = run(problem, codes, Budget(0.01, 1e-6), seed)[1].distribution
+        found = run(MeasureProject(), problem, codes, Budget(0.01, 1e-6), seed)[1].distribution
         for j, size in enumerate(shape):
             distances.append(np.abs(found.marginal((j,)) - 1.0 / size).sum() / 2.0)
     assert np.median(distances) < 0.01

@@ -1,6 +1,7 @@
 """Declarations by column name: dicts, labelled Series and schemas are never taken by position."""
 
 from contextlib import nullcontext
+from inspect import signature
 
 import numpy as np
 import pandas as pd
@@ -9,24 +10,12 @@ from cases import each
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
+import skdpsco
 from skdpsco import (
-    PrivateElasticNet,
-    PrivateGammaRegressor,
     PrivateGroupDRO,
-    PrivateHuberRegressor,
     PrivateLasso,
-    PrivateLinearClassifier,
-    PrivateLinearDiscriminantAnalysis,
-    PrivateLinearRegressor,
-    PrivateLinearSVC,
-    PrivateLogisticL1,
     PrivateLogisticRegression,
-    PrivateMinimaxClassifier,
-    PrivateMinimaxRegressor,
-    PrivateMoments,
     PrivateMonotoneGLM,
-    PrivatePoissonRegressor,
-    PrivateQuantileRegressor,
     PrivateSynthesizer,
     RowBlocks,
     Schema,
@@ -122,26 +111,9 @@ def test_norms_and_categories(kind):
     assert_array_equal(out, [[0, 1, 0, 1], [0, 0, 1, 0]])
 
 
-MODELS = [
-    PrivateLasso(),
-    PrivateLogisticL1(),
-    PrivateElasticNet(),
-    PrivateLogisticRegression(),
-    PrivateLinearSVC(),
-    PrivateLinearDiscriminantAnalysis(),
-    PrivateHuberRegressor(),
-    PrivateQuantileRegressor(),
-    PrivatePoissonRegressor(),
-    PrivateGammaRegressor(),
-    PrivateLinearClassifier(),
-    PrivateLinearRegressor(),
-    PrivateGroupDRO(),
-    PrivateMinimaxClassifier(),
-    PrivateMinimaxRegressor(),
-    PrivateMoments(),
-    PrivateMonotoneGLM(),
-    PrivateFeatureSelector(),
-]
+PUBLIC = [getattr(skdpsco, name) for name in skdpsco.__all__ if name.startswith("Private")]
+BOUNDED = [kind for kind in PUBLIC if "feature_bound" in signature(kind).parameters]
+MODELS = [kind() for kind in (*BOUNDED, PrivateFeatureSelector)]
 
 
 @each("model", MODELS)

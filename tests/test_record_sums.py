@@ -19,7 +19,7 @@ from skdpsco import (
     PrivateRidge,
     RowBlocks,
 )
-from skdpsco._validation import check_target
+from skdpsco._validation import check_target, check_X_y
 from skdpsco.data.block_records import BlockRecords
 from skdpsco.data.design import Dense, as_design
 from skdpsco.data.pieces import (
@@ -36,6 +36,7 @@ from skdpsco.losses import Logistic, Squared
 from skdpsco.privacy._cache import forget_all
 from skdpsco.scaling import column_scales as _scales
 from skdpsco.scaling import quantiles as _quantiles
+from skdpsco.solvers import PhasedSGD
 from skdpsco.solvers.gradient_sums import clipped_gradient_sum, gradient_sum
 from skdpsco.solvers.l1 import frank_wolfe, vertex_path
 from skdpsco.solvers.penalized import gradient_descent
@@ -353,3 +354,29 @@ def test_blocks_of_single_precision():
     for given in (single, sparse.csr_matrix(single)):
         blocks = RowBlocks.from_arrays(given, Y[:4000], block_size=1500)
         np.testing.assert_allclose(fit(model, blocks).coef_, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_memory_maps_are_read_where_they_are(tmp_path, monkeypatch):
+    """The memory that a solver reads is that of the file, and checks take no copy."""
+    wide = np.tile(X[:20_000], (1, 16))
+    np.save(tmp_path / "X.npy", wide)
+    mapped, seen = np.load(tmp_path / "X.npy", mmap_mode="r"), []
+    run = PhasedSGD.run
+
+    def look(self, plan, problem, design, *arguments):
+        seen.append(np.shares_memory(design.values, mapped))
+        return run(self, plan, problem, design, *arguments)
+
+    monkeypatch.setattr(PhasedSGD, "run", look)
+    params = {"solver": PhasedSGD(), "feature_bound": 1.0}
+    for model, y in (
+        (PrivateLinearRegressor(target_bound=3.0, radius=1.0, **params), Y[:20_000]),
+        (PrivateLinearClassifier(**params), LABELS[:20_000]),
+    ):
+        expected = fit(model, wide, y).coef_
+        np.testing.assert_array_equal(fit(model, mapped, y).coef_, expected)
+    assert seen == [False, True] * 2
+    tracemalloc.start()
+    check_X_y(model, mapped, Y[:20_000], y_numeric=True)
+    assert tracemalloc.get_traced_memory()[1] < 0.1 * mapped.nbytes
+    tracemalloc.stop()

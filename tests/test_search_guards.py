@@ -147,17 +147,6 @@ def test_a_layout_that_is_said_to_be_known_is_that_of_all_data(kind, threshold):
     assert n_known == 28 if threshold == 0 else n_known >= 1
 
 
-def test_even_a_threshold_of_one_may_count():
-    """Two neighbours, all parts sparse."""
-    transformer = columns("passthrough", "passthrough", sparse_threshold=1)
-    cells = np.ones((5, 2))
-    other = cells.copy()
-    other[3, 1] = 0.0
-    assert not sparse.issparse(transformer.fit_transform(sparse.csr_array(cells)))
-    assert sparse.issparse(transformer.fit_transform(sparse.csr_array(other)))
-    assert not privacy_report(transformer, X=sparse.csr_array(cells)).private
-
-
 SPARSE_FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).astype(pd.SparseDtype(float, 0.0))
 NAMED = ColumnTransformer([("a", PublicBoundsScaler(), ["a", "b"])])
 
@@ -597,17 +586,6 @@ def test_threads_leave_the_filters_of_warnings_alone():
         with without_warnings():  # as in a search within a search
             assert warnings.filters is silent
             warnings.warn("which is not shown", stacklevel=1)
-    assert warnings.filters is filters
-
-
-def test_searches_in_threads_of_the_user_stay_silent_until_the_last_has_ended(recwarn):
-    """The first to end would otherwise restore the filters for those that still run."""
-    filters, first, second = warnings.filters, without_warnings(), without_warnings()
-    with first:
-        second.__enter__()
-    warnings.warn("a second fit", stacklevel=1)
-    assert not recwarn
-    second.__exit__(None, None, None)
     assert warnings.filters is filters
 
 

@@ -2,11 +2,10 @@
 
 import itertools
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from query_answers import skewed, true_answers
+from query_answers import BUDGET, error_of, run, skewed, true_answers
 
 from skdpsco.privacy import Budget, GaussianEvent, NoOpEvent, is_gaussian, rho_of
 from skdpsco.privacy.spending import check_cost
@@ -17,21 +16,6 @@ from skdpsco.solvers.synthesis.contrasts import helmert, positions, scales
 from skdpsco.solvers.synthesis.distributions import Histogram, ProductHistogram
 from skdpsco.solvers.synthesis.measurements import MeasuredQueries, MeasuredTables
 from skdpsco.solvers.synthesis.workload import LinearQueries, Marginals, QueryProblem
-
-BUDGET = Budget(epsilon=1.0, delta=1e-6)
-
-
-def run(problem, codes, budget=BUDGET, seed=0, solver=None, n_iter=None):
-    solver, rng = solver or SelectMeasure(), np.random.Generator(np.random.PCG64(seed))
-    plan = solver.plan(problem, budget, n_iter)
-    progress = np.zeros(1, dtype=np.int64)
-    result = solver.run(plan, problem, codes, rng, progress)
-    assert result.n_iter == plan.n_iter == progress[0]
-    return plan, result
-
-
-def error(problem, codes, **options):
-    return np.abs(run(problem, codes, **options)[1].answers - true_answers(problem, codes)).max()
 
 
 @pytest.mark.parametrize(
@@ -65,15 +49,17 @@ def test_without_tables_of_two_columns_nothing_is_chosen():
     assert plan.event == GaussianEvent(1 / BUDGET.mu)
     assert plan.n_iter == 0
     codes = skewed(100, (3, 1, 2))
-    assert error(problem, codes, budget=Budget(1e5, 1e-6)) < 0.02
+    assert error_of(SelectMeasure(), problem, codes, budget=Budget(1e5, 1e-6)) < 0.02
     # Column 1 has one value: nothing can be told.
     nothing = QueryProblem((3, 1, 2), Marginals([(1,)]), 100)
-    plan, result = run(nothing, codes)
+    plan, result = run(SelectMeasure(), nothing, codes)
     assert plan.event == NoOpEvent()
     assert result.answers == pytest.approx([1.0])
     assert result.distribution.p == pytest.approx(1 / 6)
     large = QueryProblem((1,) * 31, Marginals(1), 100)
-    assert run(large, np.zeros((100, 31), dtype=int))[1].answers == pytest.approx(np.ones(31))
+    assert run(SelectMeasure(), large, np.zeros((100, 31), dtype=int))[1].answers == pytest.approx(
+        np.ones(31)
+    )
 
 
 def test_small_tables_only_where_there_are_too_many(monkeypatch):
@@ -83,7 +69,7 @@ def test_small_tables_only_where_there_are_too_many(monkeypatch):
     assert len(select_measure._candidate_tables(tables, (2,) * 6)) == 15
     problem = QueryProblem((2,) * 6, Marginals(3), 5000)
     codes = skewed(5000, (2,) * 6)
-    assert error(problem, codes, budget=Budget(1e5, 1e-6), n_iter=15) < 0.02
+    assert error_of(SelectMeasure(), problem, codes, budget=Budget(1e5, 1e-6), n_iter=15) < 0.02
 
 
 def test_groups_that_are_too_large(monkeypatch):
@@ -92,7 +78,7 @@ def test_groups_that_are_too_large(monkeypatch):
     rng = np.random.default_rng(0)
     codes = np.repeat(rng.integers(0, 2, (5000, 1)), 22, axis=1)
     problem = QueryProblem((2,) * 22, Marginals([(0, 1), (1, 2), (2, 3)]), 5000)
-    _, result = run(problem, codes, budget=Budget(1e6, 1e-6), n_iter=3)
+    _, result = run(SelectMeasure(), problem, codes, budget=Budget(1e6, 1e-6), n_iter=3)
     groups = result.distribution.groups
     assert max(map(len, groups)) == 2
     assert sorted(j for group in groups for j in group) == list(range(22))
@@ -158,11 +144,3 @@ def test_product_of_histograms():
     shares = true_answers(QueryProblem((2, 2, 3), workload, 50_000), codes)
     # 6 standard deviations of a share, of at most 1/2: false alarms below 1e-7 for 25 cells.
     assert np.abs(shares - product.answers(workload)).max() < 6 * 0.5 / math.sqrt(50_000)
-
-
-def test_what_is_refused():
-    problem, solver = QueryProblem((2, 2), Marginals(2), 100), SelectMeasure()
-    with pytest.raises(ValueError, match="too large for the grid"):
-        solver.plan(problem, SimpleNamespace(rho=1e-18, mu=1e-9))
-    with pytest.raises(ValueError, match="n_samples=4503599627370496 is too large"):
-        solver.plan(QueryProblem((2, 2), Marginals(2), 2**52), BUDGET)

@@ -6,14 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import each
+from cases import costs_nothing, each
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import ElasticNet, GammaRegressor, LogisticRegression, PoissonRegressor
 
 from skdpsco import (
-    Ledger,
     PrivacyWarning,
     PrivateElasticNet,
     PrivateGammaRegressor,
@@ -582,32 +581,23 @@ def test_fits_that_begin_at_a_model(Estimator):
 # ------------------------------------------------------------------------------ what is refused
 
 
-@each(
-    ("params", "fit_params", "match"),
-    [
-        ({"solver": "coordinate-descent"}, {}, "solver must be 'auto' or 'gradient-descent'"),
-        ({"standard_errors": "yes"}, {}, "standard_errors"),
-        ({"feature_bound": None, "solver": "sgd"}, {}, "solver must be 'auto'"),
-    ],
-)
-def test_refusals_cost_nothing(params, fit_params, match):
-    X, y = np.random.default_rng(9).standard_normal((100, 2)), np.arange(100) % 2
-    ledger = Ledger(epsilon=1.0, delta=1e-5)
-    model = PrivateLogisticRegression(ledger=ledger, epsilon=0.1, standard_errors=True)
-    with pytest.raises(ValueError, match=match):
-        model.set_params(**params).fit(X, y, **fit_params)
-    assert not ledger.charges()
+OTHER_SOLVER = {"feature_bound": None, "solver": "sgd"}
+REFUSED = [
+    (PrivateLogisticRegression(solver="coordinate-descent"), 2, "'auto' or 'gradient-descent'"),
+    (PrivateLogisticRegression(**OTHER_SOLVER), 2, "solver must be 'auto'"),
+    (PrivateLinearSVC(), 3, "standard_errors must be False for the loss OneVsRest"),
+]
 
 
-def test_margins_of_several_classes_are_refused():
-    X, y = np.zeros((30, 2)), np.arange(30) % 3
-    with pytest.raises(ValueError, match="standard_errors must be False for the loss OneVsRest"):
-        PrivateLinearSVC(standard_errors=True).fit(X, y)
+@each(("model", "n_classes", "match"), REFUSED)
+def test_refusals_cost_nothing(model, n_classes, match):
+    X, y = np.random.default_rng(9).standard_normal((90, 2)), np.arange(90) % n_classes
+    costs_nothing(model.set_params(standard_errors=True), match, X, y)
 
 
 def test_too_many_features_are_refused():
-    with pytest.raises(ValueError, match="more than 1000 features"):
-        PrivateRidge(standard_errors=True, target_bound=1.0).fit(np.zeros((2, 1000)), np.zeros(2))
+    model = PrivateRidge(standard_errors=True, target_bound=1.0)
+    costs_nothing(model, "more than 1000 features", np.zeros((2, 1000)), np.zeros(2))
 
 
 def test_moments_still_serve_ridge():
