@@ -329,8 +329,8 @@ def set_length(
     if problem.intercept and (traits.quadratic or problem.start):
         p = features.point
         # Without coefficients all residuals are the same, and the last are clipped least.
-        size = float(p @ p)
-        longer = float(W[:, :d].ravel() @ p) / size if size > 1e-150 else 1.0
+        square = float(p @ p)
+        longer = float(W[:, :d].ravel() @ p) / square if square > 1e-150 else 1.0
         most = most if problem.start else min(most, SHRINKAGE.most_offset * target**2)
         ones = found.part(K, slice(d, None))
         W[:, d:] = offset(ones, steps, longer, curvature * found.ones, most)[:, None]
