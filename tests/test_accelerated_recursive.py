@@ -12,8 +12,13 @@ from exact_projections import exact_projection
 from skdpsco.constraints import L1Ball, L2Ball, LpBall, Simplex
 from skdpsco.privacy import Budget, mu_of
 from skdpsco.solvers import AcceleratedRecursive, Allowance
-from skdpsco.solvers.saddle.accelerated_recursive import _round, _Space
-from skdpsco.solvers.saddle.extragradient import ACCELERATED, Solve, project_blocks
+from skdpsco.solvers.saddle.accelerated_recursive import (
+    ACCELERATED,
+    Solve,
+    _round,
+    _Space,
+    project_blocks,
+)
 from skdpsco.solvers.saddle.geometry import Geometry
 from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.variational import Block, Operator

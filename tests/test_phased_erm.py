@@ -25,10 +25,9 @@ from skdpsco.losses import (
 )
 from skdpsco.privacy import Budget, epsilon_of, mu_of
 from skdpsco.solvers import Allowance, Problem, check_supported
-from skdpsco.solvers.lp_ball import randomised_smoothing as smoothed
+from skdpsco.solvers.lp_ball import phased_erm as smoothed
 from skdpsco.solvers.lp_ball.noisy_step import Steps, ball_slope, step_grid
-from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
-from skdpsco.solvers.lp_ball.randomised_smoothing import marginals
+from skdpsco.solvers.lp_ball.phased_erm import PhasedERM, marginals
 
 BALLS = (L1Ball(1.0), LpBall(1.5, 2.0), L2Ball(1.0), LpBall(3.0, 0.5), LpBall(math.inf, 0.7))
 LOSSES = (

@@ -43,9 +43,8 @@ from l1_speed import report
 from skdpsco.constraints import Simplex
 from skdpsco.privacy import Budget, ZCDPEvent
 from skdpsco.solvers import BiasReducedMirrorDescent, MirrorDescent, MirrorProx
-from skdpsco.solvers.saddle.mirror_descent import MirrorDescentPlan
+from skdpsco.solvers.saddle.mirror_descent import MirrorDescentPlan, calibrate_draws
 from skdpsco.solvers.saddle.problem import VariationalProblem
-from skdpsco.solvers.saddle.vertex_draws import calibrate_draws
 from skdpsco.variational import BilinearGame, Block, QuadraticGame
 
 D = 1000

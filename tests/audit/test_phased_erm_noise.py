@@ -31,8 +31,7 @@ from skdpsco.solvers.lp_ball.noisy_step import (
     euclidean_radius,
     step_grid,
 )
-from skdpsco.solvers.lp_ball.phased_erm import PhasedERM
-from skdpsco.solvers.lp_ball.randomised_smoothing import marginals
+from skdpsco.solvers.lp_ball.phased_erm import PhasedERM, marginals
 from skdpsco.solvers.penalized.sgd import poisson_sample
 
 ONE = 2.0**SCALE_BITS

@@ -14,8 +14,8 @@ from skdpsco.mechanisms.samplers import SCALE_BITS
 from skdpsco.solvers import Allowance, BiasReducedMirrorDescent, MirrorDescent
 from skdpsco.solvers.saddle import mirror_descent
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedPlan, Levels
+from skdpsco.solvers.saddle.mirror_descent import Scores
 from skdpsco.solvers.saddle.problem import VariationalProblem
-from skdpsco.solvers.saddle.vertex_draws import Scores
 from skdpsco.variational import Block
 
 ORDERS = (1.01, 1.5, 2.0, 5.0, 20.0)

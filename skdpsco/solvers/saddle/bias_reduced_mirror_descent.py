@@ -14,9 +14,7 @@ from skdpsco._validation import check_int
 from skdpsco.data.record_functions import Data
 from skdpsco.privacy import ZCDPEvent
 from skdpsco.solvers.base import Plan
-from skdpsco.solvers.saddle.mirror_descent import mirror_steps
-from skdpsco.solvers.saddle.problem import VariationalProblem
-from skdpsco.solvers.saddle.vertex_draws import (
+from skdpsco.solvers.saddle.mirror_descent import (
     DESCENT,
     Batches,
     Scores,
@@ -24,10 +22,12 @@ from skdpsco.solvers.saddle.vertex_draws import (
     check_game,
     linear_weights,
     lipschitz,
+    mirror_steps,
     second_smoothness,
     spend,
     walk_batches,
 )
+from skdpsco.solvers.saddle.problem import VariationalProblem
 from skdpsco.solvers.steps import MOST_PLANNED, steps_to_try
 
 __all__ = ["BiasReducedMirrorDescent"]

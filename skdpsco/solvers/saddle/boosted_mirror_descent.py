@@ -11,18 +11,24 @@ from typing import Any
 import numpy as np
 
 from skdpsco._clipping import within
-from skdpsco._validation import check_bound, is_number
+from skdpsco._validation import check_bound
 from skdpsco.data.pieces import replace_one
 from skdpsco.data.record_functions import Data, numbers_or_nan
 from skdpsco.mechanisms.samplers import exponential_grid
 from skdpsco.privacy import ZCDPEvent
+from skdpsco.privacy._checks import check_real
 from skdpsco.privacy.spending import Allowance, check_cost, worst_of
 from skdpsco.scaling.quantiles import choose_index
 from skdpsco.solvers.base import Plan
 from skdpsco.solvers.saddle.bias_reduced_mirror_descent import BiasReducedMirrorDescent
-from skdpsco.solvers.saddle.mirror_descent import MirrorDescent
+from skdpsco.solvers.saddle.mirror_descent import (
+    MirrorDescent,
+    check_game,
+    lipschitz,
+    log_sizes,
+    second_smoothness,
+)
 from skdpsco.solvers.saddle.problem import VariationalProblem, random_parts, runs_of
-from skdpsco.solvers.saddle.vertex_draws import check_game, lipschitz, log_sizes, second_smoothness
 from skdpsco.solvers.steps import whole_steps
 
 __all__ = ["BoostedMirrorDescent"]
@@ -104,12 +110,7 @@ class BoostedMirrorDescent:
     """
 
     def __init__(self, failure: float = 0.1, solver: Any = None) -> None:
-        legal = f"failure must be a number in [{LEAST_FAILURE:g}, 1], got {failure!r}."
-        if not is_number(failure):
-            raise TypeError(legal)
-        if not LEAST_FAILURE <= failure <= 1.0:
-            raise ValueError(legal)
-        self.failure: float = float(failure)
+        self.failure: float = check_real("failure", failure, LEAST_FAILURE, 1.0, closed=True)
         made = not isinstance(solver, type) and hasattr(solver, "plan") and hasattr(solver, "run")
         if solver is not None and not made:
             raise TypeError(f"solver must be None or an object with plan and run, got {solver!r}.")

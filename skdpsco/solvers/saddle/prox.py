@@ -28,16 +28,15 @@ def order_of(constraint: Any) -> float:
     ValueError
         If the order of an `LpBall` is outside (1, 2].
     """
-    if type(constraint) is LpBall:
-        if not 1.0 < constraint.p <= 2.0:
-            raise ValueError(f"The order p of an LpBall must be in (1, 2], got {constraint.p!r}.")
-        return float(constraint.p)
-    for cls, order in ((Simplex, 1.0), (L1Ball, 1.0), (L2Ball, 2.0)):
-        if type(constraint) is cls:  # a subclass may have kernels of its own
-            return order
-    raise TypeError(
-        f"constraint must be a Simplex, L1Ball, L2Ball or LpBall, got {type(constraint).__name__}."
-    )
+    kind = type(constraint)  # a subclass may have kernels of its own
+    if kind not in (Simplex, L1Ball, L2Ball, LpBall):
+        raise TypeError(
+            f"constraint must be a Simplex, L1Ball, L2Ball or LpBall, got {kind.__name__}."
+        )
+    p = 1.0 if kind is Simplex else constraint.p
+    if kind is LpBall and not 1.0 < p <= 2.0:
+        raise ValueError(f"The order p of an LpBall must be in (1, 2], got {p!r}.")
+    return float(p)
 
 
 @kernel
