@@ -226,15 +226,12 @@ def test_ties_of_clipped_scores_are_broken_by_the_noise(monkeypatch):
 
 def test_before_a_fit():
     search = PrivateGridSearchCV(PrivateLogisticL1(), GRID)
+    assert is_classifier(search)
     for name in ("classes_", "n_features_in_", "feature_names_in_", "privacy_"):
         assert not hasattr(search, name)
-    assert not hasattr(PrivateGridSearchCV(PrivateLasso(), GRID), "predict_proba")
-
-
-def test_tags():
-    assert is_classifier(PrivateGridSearchCV(PrivateLogisticL1(), GRID))
     regressor = PrivateGridSearchCV(PrivateLasso(), GRID)
     assert is_regressor(regressor)
+    assert not hasattr(regressor, "predict_proba")
     assert get_tags(regressor).input_tags.sparse
     dense = make_pipeline(PrivateStandardScaler(), PrivateLasso())
     assert not get_tags(PrivateGridSearchCV(dense, GRID)).input_tags.sparse

@@ -18,29 +18,18 @@ def words(rng, n=4):
     return [int(next_uint64(rng)) for _ in range(n)]
 
 
-def test_words_are_the_raw_stream():
-    with pytest.warns(PrivacyWarning):
-        rng, _ = generator(3)
+@pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
+@pytest.mark.parametrize("seed", [3, None])
+def test_words_are_the_raw_stream(seed):
+    rng, _ = generator(seed)
     state = rng.bit_generator.state
     drawn = words(rng, 100)
     rng.bit_generator.state = state
     assert drawn == rng.bit_generator.random_raw(100).tolist()
-    rng.bit_generator.state = state
     compiled = numba.njit(next_uint64_of)
-    assert drawn == [int(compiled(rng)) for _ in range(100)]
-    rng.bit_generator.state = state
-    assert drawn == [int(compiled(words_of(rng))) for _ in range(100)]
-
-
-def test_aes_words_are_the_raw_stream():
-    rng, _ = generator()
-    state = rng.bit_generator.state
-    drawn = words(rng, 100)
-    rng.bit_generator.state = state
-    assert drawn == rng.bit_generator.random_raw(100).tolist()
-    rng.bit_generator.state = state
-    compiled = numba.njit(next_uint64_of)
-    assert drawn == [int(compiled(words_of(rng))) for _ in range(100)]
+    for source in (lambda: rng, lambda: words_of(rng)):
+        rng.bit_generator.state = state
+        assert drawn == [int(compiled(source())) for _ in range(100)]
 
 
 def test_default_is_secret_and_silent():

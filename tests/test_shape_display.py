@@ -237,22 +237,19 @@ def assert_apart(display):
         ({"columns": 0}, ValueError, "^columns must be at least 1"),
         ({"columns": 1.5}, ValueError, "^columns must be"),
         ({"class_label": "yes"}, ValueError, "^class_label must be None for a regressor"),
+        ({"class_label": "late"}, ValueError, r"^class_label must be one of \[False, True\] or N"),
         ({"n_cols": 0}, ValueError, "^n_cols must be an int >= 1"),
         ({"n_cols": "3"}, TypeError, "^n_cols must be an int >= 1"),
         ({"ax": "axes"}, TypeError, "^ax must be None or 5 axes"),
         ({"features": ["city"]}, TypeError, "parameter.*columns.*'features'"),
     ],
 )
-def test_bad_input(changes, error, match, regressor):
-    arguments = {"estimator": regressor, **changes}
+def test_bad_input(changes, error, match, regressor, classifier):
+    labelled = changes.get("class_label") == "late"
+    arguments = {"estimator": classifier if labelled else regressor, **changes}
     with pytest.raises(error, match=match):
         display_of(**arguments)
     assert plt.get_fignums() == []
-
-
-def test_bad_label(classifier):
-    with pytest.raises(ValueError, match=r"^class_label must be one of \[False, True\] or None"):
-        display_of(classifier, class_label="late")
 
 
 def test_without_matplotlib(monkeypatch, regressor):

@@ -13,7 +13,6 @@ from scipy.special import expit
 from sklearn.linear_model import ElasticNet, GammaRegressor, LogisticRegression, PoissonRegressor
 
 from skdpsco import (
-    PrivacyWarning,
     PrivateElasticNet,
     PrivateGammaRegressor,
     PrivateHuberRegressor,
@@ -39,7 +38,9 @@ from skdpsco.solvers import CompositeProblem, GradientDescent
 from skdpsco.solvers import newton_step as module
 from skdpsco.solvers.newton_step import NewtonStep, NoisyModel, newton_step, release_model
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdpsco.UtilityWarning", "ignore::skdpsco.PrivacyWarning"
+)
 
 ONE, BOUNDS = 2.0**SCALE_BITS, np.array([1.0, 0.5])
 MODELS = [
@@ -272,8 +273,7 @@ def test_the_second_order_of_exponentials_is_within_their_errors(size):
 def test_without_noise_it_is_the_classical_inference():
     rng = np.random.default_rng(1)
     X, y, _ = drawn(PrivateLogisticRegression, 4000, 3, rng)
-    with pytest.warns(PrivacyWarning):
-        model = fitted(PrivateLogisticRegression, X, y, epsilon=200.0, random_state=0)
+    model = fitted(PrivateLogisticRegression, X, y, epsilon=200.0, random_state=0)
     plain = LogisticRegression(C=math.inf, tol=1e-10).fit(X, y)
     assert_allclose(model.coef_, plain.coef_, atol=0.01)
     p = plain.predict_proba(X)[:, 1]
@@ -281,8 +281,7 @@ def test_without_noise_it_is_the_classical_inference():
     classical = np.linalg.inv(Z.T @ (Z * (p * (1.0 - p))[:, None]))
     assert_allclose(model.uncertainty_.covariance, classical, rtol=0.1, atol=1e-5)
     X, y, _ = drawn(PrivateRidge, 4000, 3, rng)
-    with pytest.warns(PrivacyWarning):
-        model = fitted(PrivateRidge, X, y, epsilon=200.0, random_state=0)
+    model = fitted(PrivateRidge, X, y, epsilon=200.0, random_state=0)
     Z = np.column_stack([X, np.ones(len(X))])
     coef, square, *_ = np.linalg.lstsq(Z, y, rcond=None)
     assert_allclose([*model.coef_, model.intercept_], coef, atol=0.02)
@@ -290,8 +289,7 @@ def test_without_noise_it_is_the_classical_inference():
     assert_allclose(model.uncertainty_.covariance, classical, rtol=0.1, atol=1e-5)
     found = []
     for seed in range(8):  # clipped squares have noise of 2 %
-        with pytest.warns(PrivacyWarning):
-            model = fitted(PrivateRidge, X, y, epsilon=200.0, random_state=seed)
+        model = fitted(PrivateRidge, X, y, epsilon=200.0, random_state=seed)
         found.append(model.uncertainty_.residual_variance)
     assert np.mean(found) == pytest.approx(square[0] / len(y), rel=0.02)
 
@@ -301,8 +299,7 @@ def test_without_noise_weights_have_the_classical_sandwich():
     X, y, _ = drawn(PrivateLogisticRegression, n, 2, rng)
     weights = rng.uniform(0.1, 2.0, n)
     params = {"epsilon": 1e4, "random_state": 0, "max_weight": 2.0, "class_weight": {True: 3.0}}
-    with pytest.warns(PrivacyWarning):
-        model = fitted(PrivateLogisticRegression, X, y, sample_weight=weights, **params)
+    model = fitted(PrivateLogisticRegression, X, y, sample_weight=weights, **params)
     plain = LogisticRegression(C=math.inf, tol=1e-10, class_weight={True: 3.0})
     p = plain.fit(X, y, weights).predict_proba(X)[:, 1]
     assert_allclose(model.coef_, plain.coef_, atol=0.02)
@@ -315,8 +312,7 @@ def test_without_noise_weights_have_the_classical_sandwich():
     y = X.sum(axis=1) + rng.standard_normal(n) * (1.0 + abs(X[:, 0]))
     Z[:, :2] = X
     params.pop("class_weight")
-    with pytest.warns(PrivacyWarning):
-        model = fitted(PrivateRidge, X, y, sample_weight=weights, **params)
+    model = fitted(PrivateRidge, X, y, sample_weight=weights, **params)
     inverse = np.linalg.inv(Z.T @ (Z * weights[:, None]))
     coef = inverse @ (Z.T @ (weights * y))
     assert_allclose([*model.coef_, model.intercept_], coef, atol=0.03)
@@ -336,8 +332,7 @@ def test_without_noise_links_have_the_classical_sandwich(Estimator):
     y = mean * rng.gamma(2.0, 0.5, n)
     y = rng.poisson(y) if Estimator is PrivatePoissonRegressor else y
     params = {"epsilon": 1e4, "random_state": 0, "feature_bound": 1.0}
-    with pytest.warns(PrivacyWarning):
-        model = fitted(Estimator, X, y, **params)
+    model = fitted(Estimator, X, y, **params)
     plain = (GammaRegressor if Estimator is PrivateGammaRegressor else PoissonRegressor)(alpha=0.0)
     m, Z = plain.fit(X, y).predict(X), np.column_stack([X, np.ones(n)])
     assert_allclose(model.coef_, plain.coef_, atol=0.01)
@@ -351,8 +346,7 @@ def test_without_noise_links_have_the_classical_sandwich(Estimator):
 def test_without_noise_margins_and_medians_have_the_classical_sandwich():
     rng, n = np.random.default_rng(19), 8000
     X, y, _ = drawn(PrivateLinearSVC, n, 2, rng)
-    with pytest.warns(PrivacyWarning):
-        model = fitted(PrivateLinearSVC, X, y, epsilon=1e3, random_state=0)
+    model = fitted(PrivateLinearSVC, X, y, epsilon=1e3, random_state=0)
     Z, labels = np.column_stack([X, np.ones(n)]), np.where(y, 1.0, -1.0)
     coef = np.zeros(3)
     for _ in range(20):  # Newton steps
@@ -364,8 +358,7 @@ def test_without_noise_margins_and_medians_have_the_classical_sandwich():
     exact = inverse @ each.T @ each @ inverse
     assert_allclose(model.uncertainty_.covariance, exact, rtol=0.1, atol=3e-6)
     X, y, _ = drawn(PrivateQuantileRegressor, 4 * n, 2, rng)
-    with pytest.warns(PrivacyWarning):
-        model = fitted(PrivateQuantileRegressor, X, y, epsilon=1e3, random_state=0)
+    model = fitted(PrivateQuantileRegressor, X, y, epsilon=1e3, random_state=0)
     Z = np.column_stack([X, np.ones(4 * n)])
     exact = 0.25 * 2.0 * math.pi * np.linalg.inv(Z.T @ Z)  # 1/4 over a squared normal density
     assert_allclose(model.uncertainty_.covariance, exact, rtol=0.15, atol=1.5e-5 / 4.0)
@@ -415,10 +408,8 @@ def test_an_l1_penalty_changes_coefficients_and_no_interval(Estimator, penalised
     """What is released is the same; only what follows from it differs."""
     X, y, _ = drawn(Estimator, 3000, 2, np.random.default_rng(22))
     params = {"epsilon": 3.0, "random_state": 0, "feature_bound": 6.0, "standard_errors": True}
-    with pytest.warns(PrivacyWarning):
-        model = fitted(Estimator, X, y, **params, **penalised)
-    with pytest.warns(PrivacyWarning):
-        other = free.set_params(**params).fit(X, y)
+    model = fitted(Estimator, X, y, **params, **penalised)
+    other = free.set_params(**params).fit(X, y)
     assert_allclose(model.confint(), other.confint(), rtol=1e-9)
     assert_allclose(model.summary().coef[:2], other.coef_.ravel(), rtol=1e-9)
     assert abs(model.coef_).sum() < 0.9 * abs(other.coef_).sum()
@@ -429,8 +420,7 @@ def test_an_l1_penalty_changes_coefficients_and_no_interval(Estimator, penalised
 def test_without_noise_the_penalised_coefficients_are_those_of_scikit_learn():
     X, y, _ = drawn(PrivateElasticNet, 5000, 3, np.random.default_rng(23))
     X = np.clip(X, -2.0, 2.0)  # long rows would count less
-    with pytest.warns(PrivacyWarning):
-        model = fitted(PrivateElasticNet, X, y, epsilon=1e4, random_state=0, l1_ratio=0.7)
+    model = fitted(PrivateElasticNet, X, y, epsilon=1e4, random_state=0, l1_ratio=0.7)
     exact = ElasticNet(alpha=0.1, l1_ratio=0.7).fit(X, y)
     assert_allclose(model.coef_, exact.coef_, atol=0.02)
     three = (X + np.random.default_rng(24).gumbel(size=X.shape)).argmax(axis=1)
@@ -466,8 +456,7 @@ def of_three_classes(n, rng):
 
 def test_without_noise_classes_have_the_classical_covariance():
     X, y, _ = of_three_classes(6000, np.random.default_rng(14))
-    with pytest.warns(PrivacyWarning):
-        model = fitted(PrivateLogisticRegression, X, y, epsilon=1000.0, random_state=0)
+    model = fitted(PrivateLogisticRegression, X, y, epsilon=1000.0, random_state=0)
     plain = LogisticRegression(C=math.inf, tol=1e-10).fit(X, y)
     assert_allclose(model.coef_, plain.coef_ - plain.coef_.mean(axis=0), atol=0.02)
     P, Z = plain.predict_proba(X), np.column_stack([X, np.ones(len(X))])
@@ -559,8 +548,7 @@ def test_a_penalty_and_units_are_those_of_the_user():
     rng = np.random.default_rng(6)
     X, y, _ = drawn(PrivateRidge, 5000, 2, rng)
     params = {"epsilon": 1e6, "alpha": 5000.0, "random_state": 0}
-    with pytest.warns(PrivacyWarning):
-        model = fitted(PrivateRidge, X * [10.0, 0.1], y, feature_bound=[60.0, 0.6], **params)
+    model = fitted(PrivateRidge, X * [10.0, 0.1], y, feature_bound=[60.0, 0.6], **params)
     centred = (X - X.mean(axis=0)) * [10.0, 0.1]
     exact = np.linalg.solve(centred.T @ centred + 5000.0 * np.eye(2), centred.T @ y)
     assert_allclose(model.coef_, exact, rtol=0.02, atol=1e-3)

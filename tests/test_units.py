@@ -17,7 +17,6 @@ from skdpsco import (
     BudgetExceededError,
     Ledger,
     PrivateGridSearchCV,
-    PrivateMoments,
     PrivateRidge,
     draw_records,
 )
@@ -177,18 +176,6 @@ def test_units_are_of_replacement():
 
 
 # --- fits
-
-
-@pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")
-def test_models_of_moments_have_the_guarantee_of_the_moments():
-    mine = ledger()
-    moments = PrivateMoments(epsilon=1.0, feature_bound=1, target_bound=2, ledger=mine).fit(X, Y)
-    for other in (mine, Ledger(1.0, 1e-6), None):
-        model = PrivateRidge(ledger=other).fit(moments)
-        assert model.privacy_.relation == UNIT
-    single = PrivateMoments(epsilon=1.0, feature_bound=1, target_bound=2).fit(X, Y)
-    both = moments._released.merged(single._released)
-    assert both.privacy_.relation == RECORD
 
 
 @pytest.mark.filterwarnings("ignore::skdpsco.UtilityWarning")

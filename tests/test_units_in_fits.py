@@ -393,6 +393,10 @@ def test_moments_have_the_units_of_their_release():
         assert model.fit(moments).privacy_.relation == unit_relation(K)
         with pytest.raises(ValueError, match="units must be None where X holds moments"):
             model.fit(moments, units=PERSON)
+    for ledger in (None, Ledger(1.0, 1e-6), Ledger(2.0, 1e-6, max_records_per_unit=K)):
+        assert PrivateRidge(ledger=ledger).fit(moments).privacy_.relation == unit_relation(K)
+    both = moments._released.merged(PrivateMoments(**KNOWN).fit(X, Y)._released)
+    assert both.privacy_.relation == "replace-one"
 
 
 def test_every_estimator_takes_units():

@@ -10,14 +10,15 @@ from skdpsco.constraints.norms import conjugate
 from skdpsco.constraints.sets import LpBall
 from skdpsco.privacy import BudgetExceededError, Ledger
 from skdpsco.solvers.saddle.geometry import Block, Geometry
-from skdpsco.variational import Operator
-from skdpsco.variational.clipped_operator import _within_block, check_operator
-from skdpsco.variational.solve import (
-    VARIATIONAL_SOLVERS,
+from skdpsco.variational import (
+    BilinearGame,
     MatrixGame,
-    _clipped,
+    Operator,
+    QuadraticGame,
     solve_variational_inequality,
 )
+from skdpsco.variational.clipped_operator import _within_block, check_operator
+from skdpsco.variational.solve import VARIATIONAL_SOLVERS, _clipped
 
 seeded_fits = pytest.mark.filterwarnings("ignore::skdpsco._random.PrivacyWarning")
 PAYOFFS = np.tile([[1.0, 0.0], [0.0, 0.5]], (4_000, 1, 1))  # both play (1/3, 2/3)
@@ -268,3 +269,77 @@ def test_whatever_a_function_does_for_a_record_the_record_bears(solver):
         np.testing.assert_array_equal(solve(Fickle(wrong, nothing)), expected, name)
     for name, wrong in FICKLE.items():
         np.testing.assert_array_equal(solve(Fickle(nothing, wrong)), expected, name)
+
+
+# --- games of vectors
+
+
+class Loud(BilinearGame):
+    """A game that keeps to no bound."""
+
+    def __call__(self, z, *data):
+        return 10.0 * super().__call__(z, *data)
+
+    def total(self, z, data):
+        return 10.0 * super().total(z, data)
+
+
+def changed(**attributes):
+    game = BilinearGame(2, 2)
+    vars(game).update(attributes)
+    return game
+
+
+@each(
+    "game",
+    [
+        Loud(2, 2),
+        changed(bound=5.0),
+        changed(_most=5.0),
+        changed(blocks=(Block(Simplex(), 2, 0.1),) * 2),
+        changed(total=lambda z, data: np.full(4, 7.0)),
+    ],
+)
+def test_games_that_were_changed_keep_to_the_bounds(game):
+    operator = _clipped(game)
+    for n in (1, 3):
+        total = operator.total(np.full(4, 0.5), (np.full((n, 2), 5.0),) * 2)
+        assert 0.0 < np.abs(total).max() <= n * operator.blocks[0].lipschitz * (1 + 1e-12)
+
+
+GAME = BilinearGame(30, 40)
+
+
+@pytest.mark.parametrize(
+    ("game", "n", "options", "name"),
+    [
+        (BilinearGame(30, 40), 60_000, {}, "mirror-descent"),
+        (QuadraticGame(30, 40), 60_000, {}, "mirror-descent"),
+        (BilinearGame(29, 40), 60_000, {}, "mirror-prox"),
+        (BilinearGame(30, 40), 20_000, {}, "mirror-prox"),
+        (BilinearGame(30, 40), 60_000, {"epsilon": 0.3}, "mirror-prox"),
+        (BilinearGame(30, 40), 60_000, {"epsilon": 1e-3}, "mirror-prox"),
+        (BilinearGame(30, 40), 60_000, {"n_iter": 10}, "mirror-prox"),
+        (Operator(GAME, GAME.blocks, saddle=False), 60_000, {}, "mirror-prox"),
+        (Loud(30, 40), 60_000, {}, "mirror-prox"),
+        (MatrixGame(30, 40), 60_000, {}, "mirror-prox"),
+    ],
+)
+def test_auto(game, n, options, name, monkeypatch):
+    for known in VARIATIONAL_SOLVERS:
+        monkeypatch.setitem(VARIATIONAL_SOLVERS, known, lambda known=known: known)
+    data = tuple(np.zeros((n, k), np.int8) for k in (game.blocks[0].size, 40))
+    if isinstance(game, QuadraticGame):
+        data = (*data, np.zeros(n), np.zeros(n))
+    elif isinstance(game, MatrixGame):
+        data = np.zeros((n, 30, 40), np.int8)
+    with pytest.raises(TypeError, match=f"with plan and run, got '{name}'"):
+        solve_variational_inequality(game, data, **options)
+
+
+@pytest.mark.parametrize("game", [BilinearGame(2, 3, 0.3), QuadraticGame(2, 3, 0.3)])
+def test_rounded_points_make_no_record_exceed_its_bounds(game):
+    data = (np.ones((1, 2)), np.ones((1, 3)), -np.ones(1), -np.ones(1))[: game.n_arrays]
+    for z in (np.full(5, 3.0), np.full(5, -3.0)):  # far more than rounding does
+        for found in (game.total(z, data), game(z, *data)[0]):
+            assert np.abs(found).max() == pytest.approx(game.blocks[0].lipschitz, rel=1e-15)

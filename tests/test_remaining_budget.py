@@ -218,13 +218,9 @@ def test_a_fixed_cost_does_not_depend_on_the_set(solver):
         balls = [LpBall(2.0, r) for r in (1e-3, 1.0, 1e3)]
         problems = [Problem(Logistic(), ball, n, d) for ball in balls]
         assert len({solver.plan(problem, rest).event for problem in problems}) == 1
-
-
-def test_randomised_smoothing_has_a_fixed_cost():
-    rest = Remainder(Budget(1.0, 1e-6), ExponentialMechanismEvent(0.05))
     problems = [Problem(Hinge(), L1Ball(r), 2000, 5) for r in (1e-3, 1.0, 1e3)]
-    events = {PhasedERM(smoothing="randomised").plan(p, rest).event for p in problems}
-    assert len(events) == 1
+    smoothing = PhasedERM(smoothing="randomised")
+    assert len({smoothing.plan(problem, rest).event for problem in problems}) == 1
 
 
 # ------------------------------------------------------------------------------ estimators
@@ -236,25 +232,20 @@ LABELS = TARGET > 0.0
 quiet = pytest.mark.filterwarnings("ignore::skdpsco.PrivacyWarning")
 
 
-def spends_all(model, gaussian=True):
-    budget, event = Budget(model.epsilon, model.delta), model.privacy_.event
-    assert is_gaussian(event) == gaussian
-    return model.epsilon * (1 - 1e-6) <= epsilon_of(event, budget.delta) <= model.epsilon
-
-
 @quiet
-@pytest.mark.parametrize("bound", [None, 1.0])
-def test_a_regression_keeps_to_the_gaussian_curve(bound):
-    model = PrivateElasticNet(target_bound=4.0, feature_bound=bound, random_state=0).fit(X, TARGET)
-    assert spends_all(model)
-    assert mu_of(model.privacy_.event) == pytest.approx(Budget(1.0, 1e-6).mu, rel=1e-6)
-
-
-@quiet
-def test_private_bounds_of_features_keep_to_the_gaussian_curve():
-    model = PrivateLogisticRegression(feature_bound=None, random_state=0).fit(X, LABELS)
-    assert spends_all(model)
-    assert mu_of(model.privacy_.event) == pytest.approx(Budget(1.0, 1e-6).mu, rel=1e-6)
+@each(
+    ("model", "y"),
+    [
+        *((PrivateElasticNet(target_bound=4.0, feature_bound=b), TARGET) for b in (None, 1.0)),
+        (PrivateLogisticRegression(feature_bound=None), LABELS),
+    ],
+)
+def test_fits_with_private_bounds_keep_to_the_gaussian_curve(model, y):
+    model.set_params(random_state=0).fit(X, y)
+    event = model.privacy_.event
+    assert is_gaussian(event)
+    assert model.epsilon * (1 - 1e-6) <= epsilon_of(event, model.delta) <= model.epsilon
+    assert mu_of(event) == pytest.approx(Budget(1.0, 1e-6).mu, rel=1e-6)
 
 
 @quiet
