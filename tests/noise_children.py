@@ -235,7 +235,7 @@ CODES = RNG.integers(0, 2, (N, 3))
 MEMBERSHIP = sparse.csr_array(np.eye(2)[np.arange(N) % 2])
 BUDGET = Budget(30.0, 1e-6)
 LINE = Tabulated(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]))
-WIDE, WIDER = RNG.uniform(-1.0, 1.0, (N, 150)), RNG.uniform(-1.0, 1.0, (N, 5000))
+WIDE, WIDER = RNG.uniform(-1.0, 1.0, (N, 150)), RNG.uniform(-1.0, 1.0, (N, 1000))
 FEW, ALIKE = np.hstack([X, WIDE[:, :100]]), 0.9 * X[:, :1] + 0.1 * WIDE[:, :100]
 
 

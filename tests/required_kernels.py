@@ -170,7 +170,9 @@ with np.errstate(all="ignore"):
         for own in () if isinstance(solver, OF_BALLS) else minimal(solver, "constraint"):
             follow(solver, Problem(LOGISTIC, own, n, D, True), *rest)
     for loss in minimal(Stagewise(), "loss"):  # a noisy gradient selects
-        follow(Stagewise(), Problem(loss, SMALL, 400, 200, True, sparse=True), "csr", BUDGET, None)
+        problem = Problem(loss, SMALL, 60, 200, True, sparse=True)
+        assert Stagewise().plan(problem, BUDGET).screen
+        follow(Stagewise(), problem, "csr", BUDGET, None)
     for solver, penalty, n, *rest in PENALTIES:
         arguments = (None, n, D, True)
         unit = (1.0,) * (D - 1) + (0.0,)
