@@ -45,7 +45,7 @@ FIELD_ARGS ?=
 LABEL ?=
 LAWS_BASE ?= 2026-11-28
 # For `make utility`: labels of one state of the code, measured with --quick
-UTILITY_BASE ?= $(addprefix 2026-11-30-quick-,4 5)
+UTILITY_BASE ?= $(addprefix 2026-12-01-quick-,6 7)
 LAWS_ARGS ?=
 
 # Another environment's packages and pip's wish to be asked have no place here. Without bytecode,
