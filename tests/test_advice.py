@@ -150,6 +150,12 @@ def test_what_else_is_wrong_comes_with_the_bounds():
     assert "clipped" not in plan(PrivateRidge(feature_bound=1.0), 100, 4).warnings[0]
 
 
+def test_clipping_is_said_beside_other_advice():
+    large, clipped = plan(PrivateLasso(radius=1.0, target_bound=1.0, delta=0.01), 3000, 4).warnings
+    assert "delta=0.01 is large" in large
+    assert "clipped to [-1, 1]" in clipped
+
+
 @pytest.mark.parametrize("unknown", ["auto", None])
 def test_moments_say_which_bounds_are_not_found(unknown):
     model = PrivateMoments(feature_bound=unknown, target_bound=1.0)

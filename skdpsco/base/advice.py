@@ -17,6 +17,7 @@ __all__ = [
     "doubts_about",
     "doubts_about_events",
     "rounded_up",
+    "with_bounds_of_1",
 ]
 
 # Even among more features than this, a model of few features may still be found.
@@ -66,6 +67,11 @@ class PublicNumbers(NamedTuple):
     least_n_mu: float = 0.0
     bounds_n_mu: float = 0.0
     bounds_in: str = "feature_bound"
+
+
+def with_bounds_of_1(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines, and that features are clipped to [-1, 1] if none of them says so."""
+    return lines if any("[-1, 1]" in line for line in lines) else (*lines, BOUNDS_OF_1)
 
 
 def advice_on(public: PublicNumbers) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from skdpsco._validation import (
     check_X,
     is_auto,
 )
-from skdpsco.base.advice import BOUNDS_OF_1, PublicNumbers, advice_on, doubts_about
+from skdpsco.base.advice import PublicNumbers, advice_on, doubts_about, with_bounds_of_1
 from skdpsco.base.fit_plans import (
     FitTask,
     Found,
@@ -505,7 +505,7 @@ class PrivateLinearModel(PrivateEstimator):
             event, warnings = compose(count.event, event), ()
             assumptions = (f"there are at most {count.most} records", *assumptions)
         if is_auto(self.feature_bound) and (prepared.first.bounds == 1.0).all():
-            warnings = warnings or (BOUNDS_OF_1,)
+            warnings = with_bounds_of_1(warnings)
         # Warnings name the line that called fit.
         with opened_design(self._design(X, prepared.first.bounds, intercept)) as design:
             with self._releasing(self, event, budget, warnings=warnings, stacklevel=4) as release:

@@ -20,7 +20,7 @@ ledger : Ledger or None, default=None
 
 [max_records_per_unit]
 max_records_per_unit : int or None, default=None
-    Records drawn per person (``units``), to protect persons. See :doc:`/persons`.
+    Limit on records per person (``units``); protects people. See :doc:`/persons`.
 
 [feature_bound]
 feature_bound : float, array-like, dict, Series, Schema, "auto" or None, default="auto"
@@ -156,7 +156,7 @@ n_iter_ : int
 
 [errors]
 coef_covariance_, coef_standard_error_, uncertainty_
-    Only with ``standard_errors``.
+    If standard errors are known.
 
 [task_weights_]
 task_weights_ : ndarray of shape (n_losses, n_tasks)

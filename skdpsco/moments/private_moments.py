@@ -24,7 +24,7 @@ from skdpsco._validation import (
     check_X_y,
     is_auto,
 )
-from skdpsco.base.advice import BOUNDS_OF_1, PublicNumbers, advice_on
+from skdpsco.base.advice import PublicNumbers, advice_on, with_bounds_of_1
 from skdpsco.base.labels import declared_classes, group_numbers, indicators, labels_note, labels_of
 from skdpsco.base.parameters import (
     Constraints,
@@ -449,7 +449,7 @@ def _warnings(estimator: Any, plan: MatrixPlan, bounds: np.ndarray) -> tuple[str
     d, p = estimator.n_features_in_, len(bounds)
     are_ones = is_auto(estimator.feature_bound) and (bounds[:d] == 1.0).all()
     if plan.n_samples is None:
-        return (BOUNDS_OF_1,) if are_ones else ()
+        return with_bounds_of_1(()) if are_ones else ()
     budget, unknown = estimator._budget(), np.isnan(bounds)
     mu = estimator._available(budget).mu
     public = PublicNumbers(
@@ -466,7 +466,7 @@ def _warnings(estimator: Any, plan: MatrixPlan, bounds: np.ndarray) -> tuple[str
     noisy = plan.n_samples // max(plan.n_groups, 1) * mu < needed
     if noisy and not advice_on(public._replace(bounds_n_mu=0.0)):
         warnings = (NOISE_OF_VARIANCES.format(p, math.ceil(needed / mu)), *warnings)
-    return warnings or ((BOUNDS_OF_1,) if are_ones else ())
+    return with_bounds_of_1(warnings) if are_ones else warnings
 
 
 def _names_of_columns(estimator: Any, table: "TableRecords", y: Any) -> tuple[str, ...]:
