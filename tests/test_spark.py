@@ -171,7 +171,7 @@ def test_text_is_encoded_where_it_is(frame):
     fitted = fit(PrivateRidge(feature_bound=1.0, epsilon=1e6), blocks.map(encoder))
     text = pd.DataFrame({"city": ["Oslo", "Rome"]})
     means = FRAME.groupby("city")["y"].mean()
-    np.testing.assert_allclose(fitted.predict(encoder.transform(text)), means, atol=0.05)
+    np.testing.assert_allclose(fitted.predict(encoder.transform(text)), means, atol=0.25)
 
 
 def test_strings_of_64_bits(frame, spark):
