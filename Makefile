@@ -22,7 +22,7 @@ FLOOR_TESTS ?= $(addprefix tests/test_,$(addsuffix .py, \
 	inspection kernels ledger ledger_estimators ledger_files linear_model_lp mechanisms \
 	minimax_estimators model_selection model_selection_input monotone_glm_estimator own_sets \
 	preprocessing_private preprocessing_private_input preprocessing_public private_group_dro progress \
-	random scikit_learn shape_display streaming synthesizer synthesizer_input))
+	random scikit_learn shape_display synthesizer synthesizer_input))
 FLOOR_VENV ?= .venv-floor
 # The oldest dependencies have wheels for Python 3.10 to 3.12 only
 FLOOR_PYTHON ?= $(shell for python in $(PYTHON) python3.12 python3.11 python3.10; do \

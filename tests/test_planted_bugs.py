@@ -1,5 +1,6 @@
 """The bugs of `make mutants` still have a place in the code, and tests that should find them."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -26,3 +27,11 @@ def test_their_tests_exist():
         for name in bug.tests.split():
             path = ROOT / "tests" / name
             assert path.with_name(f"test_{path.name}.py").is_file(), bug.name
+
+
+def test_tests_for_the_oldest_dependencies_exist():
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    names = re.search(r"^FLOOR_TESTS .*?\.py,([^)]*)\)", makefile, re.M | re.S).group(1)
+    names = names.replace("\\", " ").split()
+    assert len(names) > 20
+    assert [name for name in names if not (ROOT / "tests" / f"test_{name}.py").is_file()] == []
