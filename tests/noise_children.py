@@ -497,6 +497,7 @@ def observe(name):
         return observed(name, type(model).__name__, model.privacy_.event)
     solver, (problem, data), n_iter = CASES[name]
     plan = solver.plan(problem, SMALLER.get(name, BUDGET), n_iter)
+    assert name != "Stagewise, screen" or plan.screen
     n_planned = len(LOG.calibrated)
     progress = np.zeros(1, dtype=np.int64)
     with np.errstate(all="ignore"):

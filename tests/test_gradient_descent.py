@@ -40,6 +40,26 @@ class Unbounded(Logistic):
         return math.inf
 
 
+def test_all_of_the_budget_goes_to_gradients_whatever_the_layout():
+    """Lengths and clipping norms follow from them; a metric alone has a share of its own."""
+    for loss in (Logistic(), Squared(), Multinomial(3), SmoothHinge(1.0), Huber(1.0)):
+        for d, epsilon in itertools.product((10, 300), (0.25, 8.0)):
+            problem = conditioned(loss, 4000, d + 1)
+            dense, other = (
+                GradientDescent().plan(
+                    dataclasses.replace(problem, sparse=sparse), Budget(epsilon, 1e-6)
+                )
+                for sparse in (False, True)
+            )
+            counts = [count for _, count in leaves(dense.event)]
+            assert counts.count(dense.n_iter) == 1
+            assert len(counts) == 1 + (dense.metric_grid is not None) + dense.scales.target
+            if dense.metric_grid is None:
+                # Sums over sparse rows minus a centre are rounded more.
+                assert dense.grid < other.grid < 1.001 * dense.grid
+                assert dataclasses.replace(other, grid=dense.grid) == dense
+
+
 @both_solvers
 def test_a_derivative_without_a_bound_needs_a_clipping_norm(cls):
     problem = make_problem(Unbounded(), 10, 2)

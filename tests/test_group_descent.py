@@ -11,7 +11,14 @@ from skdpsco.constraints.sets import L2Ball
 from skdpsco.data.design import as_design
 from skdpsco.losses.kernels import values
 from skdpsco.losses.library import Hinge, Logistic, Squared, without_weights
-from skdpsco.solvers.groups.descent import losses_by_group, mixed, rates_of, targets_with_weights
+from skdpsco.privacy import Budget
+from skdpsco.solvers.groups.descent import (
+    GroupDescent,
+    losses_by_group,
+    mixed,
+    rates_of,
+    targets_with_weights,
+)
 from skdpsco.solvers.groups.problem import GroupedTargets, GroupProblem
 from skdpsco.solvers.penalized.task_weights import capped
 
@@ -60,6 +67,12 @@ def test_the_average_has_the_shares_of_the_groups():
     sizes = np.array([30.0, 10.0])
     problem = problem_of(Squared(1.0), n_groups=2, average_weight=0.5)
     assert mixed(problem, sizes, np.array([0.0, 1.0])) == pytest.approx([0.375, 0.625])
+
+
+def test_the_average_alone_needs_no_losses():
+    for weight, are_released in ((0.5, True), (1.0, False)):
+        problem = problem_of(Squared(1.0), n_groups=2, average_weight=weight)
+        assert (GroupDescent().plan(problem, Budget(1.0, 1e-6)).losses is not None) == are_released
 
 
 def test_capped_weights_are_a_distribution_below_the_cap():

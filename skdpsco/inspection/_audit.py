@@ -434,12 +434,13 @@ def _check_one_more(given: dict[str, Any], other: Mapping[str, Any]) -> None:
     for name, old in given.items():
         if not _is_by_record(old, n):
             continue
-        both = (np.asarray(_dense(one)) for one in (old, other.get(name, old)))
-        short, long = sorted(both, key=len)
-        if long.shape[1:] != short.shape[1:] or len(long) != len(short) + 1:
+        both = [np.asarray(_dense(one)) for one in (old, other.get(name, old))]
+        short, long = sorted(both, key=np.size)
+        if not short.ndim or long.shape != (len(short) + 1, *short.shape[1:]):
             raise ValueError(f"neighbour must have {name} with one record more, or one less.")
         pairs.append((long, short))
-    for i in range(max((len(long) for long, _ in pairs), default=0)):
+    sizes = {len(long) for long, _ in pairs}
+    for i in range(sizes.pop() if len(sizes) == 1 else 0):
         rest = [np.delete(long, i, 0) for long, _ in pairs]
         if not any(_differ(one, short).any() for one, (_, short) in zip(rest, pairs, strict=True)):
             return
@@ -453,7 +454,7 @@ def _dense(value: Any) -> Any:
 def _differ(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Where records differ; a NaN is equal to another one."""
     differs = (old != new) & ~((old != old) & (new != new))
-    return differs.reshape(len(old), -1).any(axis=1)
+    return differs.any(axis=tuple(range(1, differs.ndim)))
 
 
 # ------------------------------------------------------------------------------ the event

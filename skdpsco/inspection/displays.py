@@ -208,7 +208,8 @@ class PrivacyUtilityDisplay:
         random_state : int, RandomState instance or None, default=None
             A seed makes the records and all noise reproducible, with a warning.
         **kwargs : dict
-            ``n_repeats``, ``ax``, ``name`` and the style of the line, as for `from_estimator`.
+            ``n_repeats``, ``record_wise``, ``ax``, ``name`` and the style of the line, as for
+            `from_estimator`.
 
         Returns
         -------

@@ -140,10 +140,12 @@ class Store:
                 _checkpoint(connection, create)
             return result
         finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            if in_file:
-                connection.close()
+            try:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            finally:
+                if in_file:
+                    connection.close()
 
     def _check_kind(self, connection: sqlite3.Connection, thoroughly: bool) -> None:
         """Check that the file is a ledger of this schema."""

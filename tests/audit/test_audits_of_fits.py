@@ -347,6 +347,18 @@ ADDED = PrivateRidge(target_bound=1.0, relation="add-or-remove-one")
             ValueError,
             "keep all others",
         ),
+        (
+            ADDED,
+            {"neighbour": {"X": np.zeros((4, 1)), "y": np.zeros(2)}},
+            ValueError,
+            "keep all others",
+        ),
+        (
+            ADDED,
+            {"neighbour": {"X": np.zeros((4, 1)), "y": None}},
+            ValueError,
+            "have y with one record more",
+        ),
         (MODEL, {"X": pd.DataFrame({"a": [0.0, 1.0, 2.0]})}, TypeError, "give neighbour"),
         (MODEL, {"X": [["a"], ["b"], ["c"]]}, TypeError, "give neighbour"),
     ],
