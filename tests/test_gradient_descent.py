@@ -43,7 +43,7 @@ class Unbounded(Logistic):
 def test_all_of_the_budget_goes_to_gradients_whatever_the_layout():
     """Lengths and clipping norms follow from them; a metric alone has a share of its own."""
     for loss in (Logistic(), Squared(), Multinomial(3), SmoothHinge(1.0), Huber(1.0)):
-        for d, epsilon in itertools.product((10, 300), (0.25, 8.0)):
+        for d, epsilon in itertools.product((10, 300), (0.25, 1.0, 8.0)):
             problem = conditioned(loss, 4000, d + 1)
             dense, other = (
                 GradientDescent().plan(

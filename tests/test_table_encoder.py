@@ -194,6 +194,17 @@ def test_what_the_schema_tells_a_model():
     assert told(PrivateLogisticRegression(), boolean)["classes"] == [False, True]
 
 
+def test_a_regression_and_a_search():
+    schema, frame = about("cost")
+    X, y = frame[schema.features], frame[schema.target]
+    pipeline = make_private_pipeline(schema, PrivateRidge(), epsilon=8.0).fit(X, y)
+    assert pipeline.score(X, y) > 0.5
+    search = PrivateGridSearchCV(
+        pipeline, {"privateridge__alpha": [0.0, 1.0]}, strategy="composition", epsilon=8.0
+    )
+    assert search.fit(X, y).predict(X).shape == y.shape
+
+
 def test_mistakes():
     schema, frame = about("ill")
     with pytest.raises(TypeError, match="schema must be a Schema, got dict"):

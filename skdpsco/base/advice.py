@@ -71,7 +71,7 @@ class PublicNumbers(NamedTuple):
 
 def with_bounds_of_1(lines: tuple[str, ...]) -> tuple[str, ...]:
     """The lines, and that features are clipped to [-1, 1] if none of them says so."""
-    return lines if any("[-1, 1]" in line for line in lines) else (*lines, BOUNDS_OF_1)
+    return lines if any("clipped to [-1, 1]" in line for line in lines) else (*lines, BOUNDS_OF_1)
 
 
 def advice_on(public: PublicNumbers) -> tuple[str, ...]:

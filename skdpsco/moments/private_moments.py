@@ -24,7 +24,7 @@ from skdpsco._validation import (
     check_X_y,
     is_auto,
 )
-from skdpsco.base.advice import PublicNumbers, advice_on, with_bounds_of_1
+from skdpsco.base.advice import BOUNDS_OF_1, PublicNumbers, advice_on, with_bounds_of_1
 from skdpsco.base.labels import declared_classes, group_numbers, indicators, labels_note, labels_of
 from skdpsco.base.parameters import (
     Constraints,
@@ -449,7 +449,7 @@ def _warnings(estimator: Any, plan: MatrixPlan, bounds: np.ndarray) -> tuple[str
     d, p = estimator.n_features_in_, len(bounds)
     are_ones = is_auto(estimator.feature_bound) and (bounds[:d] == 1.0).all()
     if plan.n_samples is None:
-        return with_bounds_of_1(()) if are_ones else ()
+        return (BOUNDS_OF_1,) if are_ones else ()
     budget, unknown = estimator._budget(), np.isnan(bounds)
     mu = estimator._available(budget).mu
     public = PublicNumbers(
